@@ -1,0 +1,41 @@
+"""The command `parley`.
+
+    parley --help
+    parley bench noise --dimension 123 --json
+
+Each group of commands is a module in `deploy.commands`; this one mounts them and turns errors that a user can mend
+into one line and a documented exit code (see `deploy.console`).
+"""
+
+import sys
+
+import typer
+
+from deploy.commands import bench, noise
+from deploy.console import EXIT_PEER, EXIT_USAGE
+from mpc.errors import MpcError, PeerError
+
+app = typer.Typer(
+    name="parley",
+    help="Train one model over many institutions' records, with noise that nobody knows.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(noise.app, name="noise")
+app.add_typer(bench.app, name="bench")
+
+
+def main() -> None:
+    """Run the command line; expected errors become one line on standard error."""
+    try:
+        app()
+    except PeerError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(EXIT_PEER) from None
+    except MpcError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(EXIT_USAGE) from None
+
+
+if __name__ == "__main__":
+    main()
