@@ -78,7 +78,7 @@ def with_overflow(event: Event, delta: float, solve: Callable[[float], float]) -
             return max(solved, epsilon)
         if solved == math.inf:
             return math.inf
-        epsilon = solved * (1 + 1e-6) + 1e-12
+        epsilon = solved * (1 + 2e-4) + 1e-12
     return math.inf
 
 

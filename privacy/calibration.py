@@ -10,6 +10,7 @@ from collections.abc import Callable
 from privacy.accountants import Accountant, Reading, require_delta, require_epsilon
 from privacy.errors import ConditionsUnmet, InvalidParameter
 from privacy.event import LARGEST_COUNT, Event, SampledGaussian
+from privacy.paper_accountant import PaperAccountant
 
 SMALLEST_NOISE, LARGEST_NOISE = 0.02, 1e7
 TOLERANCE = 5e-4
@@ -37,8 +38,13 @@ def smallest_noise(chosen: Accountant, event: Event, epsilon: float, delta: floa
 
     low, high, reading = _bracket(read, epsilon)
     if high is None or reading is None:
-        if last_refusal:
-            raise ConditionsUnmet(f"no noise reaches epsilon {epsilon}: {last_refusal[-1]}", last_refusal[-1].conditions)
+        if last_refusal and isinstance(chosen, PaperAccountant):
+            least = chosen.smallest_certifiable(event, delta)
+            raise ConditionsUnmet(
+                f"no noise reaches epsilon {epsilon} within the conditions of Lemma 3.7, whose smallest here is {least:.3g}"
+                ": use accountant pld",
+                last_refusal[-1].conditions,
+            )
         raise InvalidParameter(
             f"no noise reaches epsilon {epsilon} at delta {delta}: raise either, sample less, or give poisson a larger cap"
         )

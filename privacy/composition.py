@@ -102,12 +102,13 @@ class Composition:
         goal = math.log(delta)
         order = self._order(lambda log_order: (self._cumulant(math.exp(log_order)) - goal) / math.exp(log_order))
         window = self._window(order)
-        scan = np.linspace(0, len(window.losses) - 1, 65).astype(int)[::-1]
-        # From above, because a lower bound loses its meaning again far below the answer, where its charge grows.
+        # A lower bound loses its meaning again far below the answer, where its charge grows: look from above.
+        count = len(window.losses)
+        scan = np.linspace(count - 1, 0, 65 if self._sign < 0 else 2).astype(int)
         exceeding = [int(i) for i in scan if window.divergence(float(window.losses[i])) > delta]
         if not exceeding:
             return max(0.0, float(window.losses[0]) - self._owed) if self._sign > 0 else 0.0
-        low, high = exceeding[0], len(window.losses) - 1
+        low, high = exceeding[0], count - 1
         if low == high:
             return math.inf if self._sign > 0 else max(0.0, float(window.losses[-1]) - self._owed)
         while high - low > 1:

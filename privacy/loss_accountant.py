@@ -24,8 +24,9 @@ from privacy.pairs import (
 )
 from privacy.sampling import Sampler
 
-COARSEST, FINEST = 16, 4096
-"""Lattice points per root mean square of one release's loss."""
+COARSEST = 16
+"""Lattice points per root mean square of one release's loss, at first."""
+FINEST = {1: 4096, -1: 512}
 LARGEST_LATTICE = 1 << 21
 """Lattice points of one release; a finer lattice is not tried."""
 
@@ -34,6 +35,18 @@ LARGEST_LATTICE = 1 << 21
 def _pairs(sampler: Sampler, noise_multiplier: float, relation: NeighbouringRelation, sign: int) -> tuple[Pair, ...]:
     release = SampledGaussian(sampler, noise_multiplier, 1)
     return (dominating_pairs if sign > 0 else attainable_pairs)(release, relation)
+
+
+def _pair(part: SampledGaussian, relation: NeighbouringRelation, sign: int, direction: int) -> Pair:
+    choices = _pairs(part.sampler, part.noise_multiplier, relation, sign)
+    return choices[min(direction, len(choices) - 1)]
+
+
+@lru_cache(maxsize=256)
+def _spread(
+    sampler: Sampler, noise_multiplier: float, relation: NeighbouringRelation, sign: int, direction: int
+) -> float:
+    return root_mean_square_loss(_pair(SampledGaussian(sampler, noise_multiplier, 1), relation, sign, direction))
 
 
 @lru_cache(maxsize=8)
@@ -46,8 +59,8 @@ def _lattice(
     step: float,
     tail: float,
 ) -> LatticeLoss:
-    choices = _pairs(sampler, noise_multiplier, relation, sign)
-    return (pessimistic if sign > 0 else optimistic)(choices[min(direction, len(choices) - 1)], step, tail)
+    pair = _pair(SampledGaussian(sampler, noise_multiplier, 1), relation, sign, direction)
+    return (pessimistic if sign > 0 else optimistic)(pair, step, tail)
 
 
 @dataclass(frozen=True)
@@ -56,8 +69,11 @@ class LossAccountant:
 
     name: str = "pld"
     sign: int = 1
-    refinement: float = 3e-4
-    """Stop when a lattice twice as fine changes the answer by less than this; about a third of it is left."""
+
+    @property
+    def refinement(self) -> float:
+        """Stop when a lattice twice as fine changes the answer by less than this; about a third of it is left."""
+        return 3e-4 if self.sign > 0 else 3e-3
 
     def epsilon(self, event: Event, delta: float) -> Reading:
         """The smallest ε at δ."""
@@ -96,7 +112,7 @@ class LossAccountant:
     def _settled(self, event: Event, scale: float, direction: int, read: Callable[[Composition], float]) -> float:
         points = COARSEST
         answer = read(self._composition(event, scale, direction, points))
-        while points < FINEST and math.isfinite(answer):
+        while points < FINEST[self.sign] and math.isfinite(answer):
             points *= 2
             if self._lattice_size(event, scale, direction, points) > LARGEST_LATTICE:
                 break
@@ -108,11 +124,11 @@ class LossAccountant:
         return answer
 
     def _scale(self, event: Event, direction: int) -> float:
-        total = 0.0
-        for part in event.releases:
-            choices = _pairs(part.sampler, part.noise_multiplier, event.relation, self.sign)
-            total += part.count * root_mean_square_loss(choices[min(direction, len(choices) - 1)]) ** 2
-        return math.sqrt(total / event.count)
+        squares = (
+            part.count * _spread(part.sampler, part.noise_multiplier, event.relation, self.sign, direction) ** 2
+            for part in event.releases
+        )
+        return math.sqrt(sum(squares) / event.count)
 
     def _tail(self, event: Event, scale: float) -> float:
         """What each release may charge as infinite loss: a millionth of δ in all, as a power of ten to be cached."""
@@ -122,8 +138,8 @@ class LossAccountant:
         step = self._scale(event, direction) / points
         widths = []
         for part in event.releases:
-            choices = _pairs(part.sampler, part.noise_multiplier, event.relation, self.sign)
-            low, high = loss_range(choices[min(direction, len(choices) - 1)], self._tail(event, scale))
+            pair = _pair(part, event.relation, self.sign, direction)
+            low, high = loss_range(pair, self._tail(event, scale))
             widths.append((high - low) / step)
         return max(widths)
 

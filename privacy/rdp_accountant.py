@@ -21,9 +21,10 @@ from privacy.sampling import Sampler
 
 ORDERS: tuple[float, ...] = (
     *(1 + tenth / 10 for tenth in range(1, 100)),
-    *range(11, 64),
-    *(64 + 8 * i for i in range(25)),
-    *(round(256 * 1.2**i) for i in range(1, 14)),
+    *range(11, 33),
+    *range(36, 65, 4),
+    *(round(64 * 2 ** (i / 8)) for i in range(1, 17)),
+    *(320, 384, 512, 768, 1024, 1536, 2048),
 )
 
 
