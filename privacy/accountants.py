@@ -38,6 +38,11 @@ class Accountant(Protocol):
         """As the command line has it."""
         ...
 
+    @property
+    def certifies(self) -> bool:
+        """Whether its readings are guarantees; a lower bound's are not."""
+        ...
+
     def epsilon(self, event: Event, delta: float) -> Reading:
         """The smallest ε that it can state at this δ; infinite where there is none."""
         ...
@@ -59,6 +64,11 @@ def require_epsilon(epsilon: float) -> float:
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 <= epsilon < math.inf:
         raise InvalidParameter(f"epsilon is {epsilon!r}: give a finite number of at least 0")
     return float(epsilon)
+
+
+def conversion(order: float, delta: float) -> float:
+    """What ε adds to an RDP figure at this order and δ (Canonne, Kamath and Steinke 2020, Proposition 12)."""
+    return math.log1p(-1 / order) - math.log(delta * order) / (order - 1)
 
 
 def with_overflow(event: Event, delta: float, solve: Callable[[float], float]) -> float:
@@ -101,16 +111,9 @@ def accountant(name: str) -> Accountant:
 
 def worst_party(chosen: Accountant, mechanism: Mechanism, delta: float) -> tuple[str, Reading]:
     """The party whose units are protected least, which is what a run may claim."""
-    readings: dict[Event, Reading] = {}
-    worst: tuple[str, Reading] | None = None
-    for party, event in mechanism.events().items():
-        if event not in readings:
-            readings[event] = chosen.epsilon(event, delta)
-        if worst is None or readings[event].epsilon > worst[1].epsilon:
-            worst = party, readings[event]
-    if worst is None:
-        raise InvalidParameter("a mechanism needs at least one party")
-    return worst
+    readings = {event: chosen.epsilon(event, delta) for event in mechanism.events().values()}
+    party, event = max(mechanism.events().items(), key=lambda item: readings[item[1]].epsilon)
+    return party, readings[event]
 
 
 def trajectory(chosen: Accountant, event: Event, delta: float, releases: Sequence[int]) -> list[Reading]:

@@ -41,12 +41,13 @@ def smallest_noise(chosen: Accountant, event: Event, epsilon: float, delta: floa
         if last_refusal and isinstance(chosen, PaperAccountant):
             least = chosen.smallest_certifiable(event, delta)
             raise ConditionsUnmet(
-                f"no noise reaches epsilon {epsilon} within the conditions of Lemma 3.7, whose smallest here is {least:.3g}"
-                ": use accountant pld",
+                f"no noise reaches epsilon {epsilon} within the conditions of Lemma 3.7, which go down to "
+                f"{least:.3g} here: use accountant pld",
                 last_refusal[-1].conditions,
             )
         raise InvalidParameter(
-            f"no noise reaches epsilon {epsilon} at delta {delta}: raise either, sample less, or give poisson a larger cap"
+            f"no noise reaches epsilon {epsilon} at delta {delta}: raise either, sample less, "
+            "or give poisson a larger cap"
         )
     # False position on logarithms, the stale end halved (Illinois): ε is close to a power of the noise.
     low_value: float | None = None
@@ -72,9 +73,7 @@ def smallest_noise(chosen: Accountant, event: Event, epsilon: float, delta: floa
     return high, reading
 
 
-def _bracket(
-    read: Callable[[float], Reading | None], epsilon: float
-) -> tuple[float, float | None, Reading | None]:
+def _bracket(read: Callable[[float], Reading | None], epsilon: float) -> tuple[float, float | None, Reading | None]:
     """Doubling or halving from 1; the reading belongs to the upper end."""
     noise = 1.0
     reading = read(noise)
@@ -112,7 +111,7 @@ def largest_count(
 
     reading = read(1)
     if reading is None:
-        raise InvalidParameter(f"not even one round fits epsilon {epsilon} at delta {delta}: raise either, or the noise")
+        raise InvalidParameter(f"not even one round fits epsilon {epsilon} at delta {delta}: raise either or the noise")
     low, high = 1, 2
     while high <= LARGEST_COUNT:
         found = read(high)

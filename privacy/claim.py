@@ -12,11 +12,15 @@ from typing import Any
 
 from privacy.accountants import Accountant, Reading, require_delta
 from privacy.errors import InvalidParameter
-from privacy.event import Event
+from privacy.event import Event, NeighbouringRelation
 from privacy.mechanism import Mechanism
+from privacy.sampling import require_whole
 
 LARGEST_SHARE = 0.01
 """Of ε and of δ that the sampler may take; beyond it the run is refused, and a finer sampler is what is needed."""
+
+
+LARGEST_DIMENSION = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -63,13 +67,17 @@ EXACT = FinitePrecision(0, 0.0, 0.0, 0.0)
 """A sampler without error: for calculations before a certificate exists, never for a run with servers."""
 
 
-def gaussian_delta(precision: FinitePrecision, chosen: Accountant, event: Event, delta: float) -> tuple[float, Reading]:
-    """The δ left for the Gaussian mechanism under a total of `delta`, and the reading there.
+def gaussian_reading(precision: FinitePrecision, chosen: Accountant, event: Event, delta: float) -> Reading:
+    """ε of the Gaussian mechanism at the δ that the sampler's terms leave of a total of `delta`.
 
     δ″ is weighed by e^ε, which depends on the δ that is left: start from ε at 99 % of the total, which is not below
     the final one as long as the certificate keeps to its share, and refuse where it does not.
     """
     require_delta(delta)
+    if not chosen.certifies:
+        raise InvalidParameter(f"accountant {chosen.name} states no guarantee as it is set: claim with pld or rdp")
+    if event.relation is not NeighbouringRelation.REPLACE_ONE:
+        raise InvalidParameter("party sizes are public, so claims are under replace-one: add-or-remove only compares")
     generous = chosen.epsilon(event, (1 - LARGEST_SHARE) * delta)
     if not math.isfinite(generous.epsilon):
         raise InvalidParameter(f"no finite epsilon exists at delta {delta}: raise delta, or give poisson a larger cap")
@@ -80,7 +88,22 @@ def gaussian_delta(precision: FinitePrecision, chosen: Accountant, event: Event,
             f"the noise sampler takes {(delta - left) / delta:.2%} of delta {delta}, more than {LARGEST_SHARE:.0%}: "
             "use a finer noise preset, fewer rounds or a larger delta"
         )
-    return left, chosen.epsilon(event, left)
+    reading = chosen.epsilon(event, left)
+    if precision.epsilon_added > LARGEST_SHARE * (reading.epsilon + precision.epsilon_added):
+        raise InvalidParameter(
+            f"the noise sampler adds {precision.epsilon_added:.3g} to epsilon {reading.epsilon:.3g}, more than "
+            f"{LARGEST_SHARE:.0%}: use a finer noise preset or fewer rounds"
+        )
+    return reading
+
+
+def require_coverage(precision: FinitePrecision, mechanism: Mechanism, dimension: int) -> None:
+    """Refuse a certificate that counts fewer samples than the run draws; `EXACT` counts none and claims none."""
+    needed = require_whole("dimension", dimension, 1, LARGEST_DIMENSION) * mechanism.releases
+    if precision != EXACT and precision.samples < needed:
+        raise InvalidParameter(
+            f"the noise certificate covers {precision.samples} samples and the run draws {needed}: certify the run's"
+        )
 
 
 @dataclass(frozen=True)
@@ -103,29 +126,12 @@ class Claim:
         chosen: Accountant,
         precision: FinitePrecision,
     ) -> "Claim":
-        """The claim at a total `delta`; refused where the sampler's certificate covers less, or takes too much."""
-        needed = dimension * mechanism.releases
-        if precision is not EXACT and precision.samples < needed:
-            raise InvalidParameter(
-                f"the noise certificate covers {precision.samples} samples and the run draws {needed}: certify the run's"
-            )
-        best: Claim | None = None
-        readings: dict[Event, Reading] = {}
-        for party, event in mechanism.events().items():
-            if event not in readings:
-                readings[event] = gaussian_delta(precision, chosen, event, delta)[1]
-            reading = readings[event]
-            if best is None or reading.epsilon > best.gaussian.epsilon:
-                total = reading.epsilon + precision.epsilon_added
-                best = cls(mechanism, party, reading, precision, total, delta)
-        if best is None:
-            raise InvalidParameter("a mechanism needs at least one party")
-        if precision.epsilon_added > LARGEST_SHARE * best.epsilon:
-            raise InvalidParameter(
-                f"the noise sampler adds {precision.epsilon_added:.3g} to epsilon {best.epsilon:.3g}, more than "
-                f"{LARGEST_SHARE:.0%}: use a finer noise preset or fewer rounds"
-            )
-        return best
+        """The claim at a total `delta`; refused where the sampler's certificate covers less or takes too much."""
+        require_coverage(precision, mechanism, dimension)
+        readings = {event: gaussian_reading(precision, chosen, event, delta) for event in mechanism.events().values()}
+        party, event = max(mechanism.events().items(), key=lambda item: readings[item[1]].epsilon)
+        reading = readings[event]
+        return cls(mechanism, party, reading, precision, reading.epsilon + precision.epsilon_added, delta)
 
     @property
     def sentence(self) -> str:

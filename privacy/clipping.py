@@ -15,6 +15,7 @@ from privacy.errors import InvalidParameter
 from privacy.sampling import require_positive
 
 Gradients = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 
 
 def clip_rows(rows: Gradients, norm: float) -> Gradients:
@@ -25,8 +26,8 @@ def clip_rows(rows: Gradients, norm: float) -> Gradients:
     """
     if rows.ndim != 2:
         raise InvalidParameter(f"gradients have {rows.ndim} axes: give one row per unit of privacy")
-    finite = np.isfinite(rows).all(axis=1)
-    safe = np.where(finite[:, None], rows, 0.0)
+    finite: Flags = np.all(np.isfinite(rows), axis=1, keepdims=True)
+    safe = np.where(finite, rows, 0.0)
     # The largest entry is taken out first: its square may overflow, or vanish.
     largest = np.abs(safe).max(axis=1, initial=0.0)
     unit = safe / np.where(largest > 0, largest, 1.0)[:, None]
@@ -98,8 +99,8 @@ class MomentumClip:
             differences = gradients - previous
         terms = (1 - self.gamma) * clip_rows(differences, self.difference_norm)
         terms += self.gamma * clip_rows(gradients, self.gradient_norm)
-        usable = np.isfinite(differences).all(axis=1) & np.isfinite(gradients).all(axis=1)
-        return np.where(usable[:, None], terms, 0.0)
+        usable: Flags = np.all(np.isfinite(differences) & np.isfinite(gradients), axis=1, keepdims=True)
+        return np.where(usable, terms, 0.0)
 
     def as_json(self) -> dict[str, Any]:
         """The canonical form that ledgers and manifests keep."""

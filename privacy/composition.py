@@ -17,7 +17,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
 from privacy.errors import InvalidParameter
-from privacy.pairs import Floats, LatticeLoss
+from privacy.pairs import Floats, LatticeLoss, points
 
 WINDOW_TAIL = 1e-10
 """Mass of the tilted distribution that may lie outside of the window on each side."""
@@ -34,21 +34,27 @@ class Part:
     @cached_property
     def _log_masses(self) -> tuple[Floats, Floats]:
         present = self.loss.masses > 0
-        points = self.loss.step * (self.loss.first + np.flatnonzero(present))
-        return points, np.log(self.loss.masses[present])
+        return self._points[present], np.log(self.loss.masses[present])
+
+    @property
+    def _points(self) -> Floats:
+        return points(self.loss.step, self.loss.first, self.loss.first + len(self.loss.masses))
+
+    def mean_square(self) -> float:
+        """E[loss²] of one release, a scale only."""
+        return float(np.sum(self.loss.masses * self._points**2))
 
     def log_moment(self, order: float) -> float:
         """log E[exp(order · loss)] over the finite losses, of one release."""
-        points, log_masses = self._log_masses
-        return float(logsumexp(order * points + log_masses))
+        losses, log_masses = self._log_masses
+        return float(logsumexp(order * losses + log_masses))
 
     def tilted(self, order: float, size: int) -> Floats:
         """The masses times exp(order · loss), normalised and wrapped around `size` points."""
-        points = self.loss.step * (self.loss.first + np.arange(len(self.loss.masses)))
         with np.errstate(divide="ignore"):
-            masses = np.exp(order * points + np.log(self.loss.masses) - self.log_moment(order))
+            masses = np.exp(order * self._points + np.log(self.loss.masses) - self.log_moment(order))
         places = (self.loss.first + np.arange(len(masses))) % size
-        return np.bincount(places, weights=masses, minlength=size)
+        return np.asarray(np.bincount(places, weights=masses, minlength=size), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -132,12 +138,7 @@ class Composition:
 
     def _order(self, objective: Callable[[float], float]) -> float:
         """The θ of Chernoff's bound. Any θ > 0 is sound; a poor one only makes the charge larger."""
-        spread = math.sqrt(
-            sum(
-                part.count * float(np.sum(part.loss.masses * (part.loss.step * _indices(part.loss)) ** 2))
-                for part in self._parts
-            )
-        )
+        spread = math.sqrt(sum(part.count * part.mean_square() for part in self._parts))
         # A loss of bounded range would send θ to infinity and leave a window of a few points; 50 deviations are ample.
         centre = -math.log(max(spread, self._step))
         found = minimize_scalar(objective, bounds=(centre - 10, centre + 4), method="bounded", options={"xatol": 0.02})
@@ -147,9 +148,7 @@ class Composition:
         """All losses that matter at the tilt `order`, composed."""
         cumulant = self._cumulant(order)
         margin = -math.log(WINDOW_TAIL)
-        highest = min(
-            (self._cumulant(order + extra) - cumulant + margin) / extra for extra in order * _STEPS
-        )
+        highest = min((self._cumulant(order + extra) - cumulant + margin) / extra for extra in order * _STEPS)
         lowest = max((cumulant - self._cumulant(order - extra) - margin) / extra for extra in order * _STEPS)
         low, high = math.floor(lowest / self._step) - 2, math.ceil(highest / self._step) + 2
         size = next_fast_len(max(64, high - low + 1), real=True)
@@ -160,7 +159,7 @@ class Composition:
             spectrum *= rfft(part.tilted(order, size)) ** part.count
         places = (low + np.arange(size)) % size
         masses = np.maximum(irfft(spectrum, size)[places], 0.0)
-        losses = self._step * (low + np.arange(size))
+        losses = points(self._step, low, low + size)
         # Higham 2002, Theorem 24.2, for each transform, carried through the power and summed over all points.
         rounding = (self._count + 2) * 16 * math.log2(size) * 2.0**-53 * math.sqrt(size)
         charge = self._sign * (rounding + 2 * WINDOW_TAIL)
@@ -168,7 +167,3 @@ class Composition:
 
 
 _STEPS = np.array([0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3.0])
-
-
-def _indices(loss: LatticeLoss) -> Floats:
-    return (loss.first + np.arange(len(loss.masses))).astype(np.float64)

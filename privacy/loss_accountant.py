@@ -75,6 +75,11 @@ class LossAccountant:
         """Stop when a lattice twice as fine changes the answer by less than this; about a third of it is left."""
         return 3e-4 if self.sign > 0 else 3e-3
 
+    @property
+    def certifies(self) -> bool:
+        """Only what dominates is a guarantee."""
+        return self.sign > 0
+
     def epsilon(self, event: Event, delta: float) -> Reading:
         """The smallest ε at δ."""
         require_delta(delta)
@@ -132,7 +137,7 @@ class LossAccountant:
 
     def _tail(self, event: Event, scale: float) -> float:
         """What each release may charge as infinite loss: a millionth of δ in all, as a power of ten to be cached."""
-        return 10.0 ** max(-290.0, math.floor(math.log10(1e-6 * scale / event.count)))
+        return math.pow(10.0, max(-290, math.floor(math.log10(1e-6 * scale / event.count))))
 
     def _lattice_size(self, event: Event, scale: float, direction: int, points: int) -> float:
         step = self._scale(event, direction) / points

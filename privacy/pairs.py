@@ -178,11 +178,18 @@ def root_mean_square_loss(pair: Pair) -> float:
     """The scale of one release's loss; it picks the lattice and decides nothing else."""
     reach = 9.0
     x = np.linspace(pair.lowest_mean - reach, pair.highest_mean + reach, 2001)
-    density = sum(weight * np.exp(-((x - mean) ** 2) / 2) for weight, mean in pair.upper.components)
+    density: Floats = np.zeros(len(x))
+    for weight, mean in pair.upper.components:
+        density += weight * np.exp(-((x - mean) ** 2) / 2)
     losses = np.array([pair.loss(float(value)) for value in x])
     if pair.mirrored:
         density = density * (losses > 0)
     return float(np.sqrt(np.sum(density * losses**2) / (math.sqrt(2 * math.pi)) * (x[1] - x[0])))
+
+
+def points(step: float, low: int, high: int) -> Floats:
+    """The lattice points low·step … (high − 1)·step."""
+    return step * np.arange(low, high, dtype=np.float64)
 
 
 def _split(upper: Floats, upper_error: Floats, lower: Floats, lower_error: Floats, losses: Floats) -> Floats:
@@ -208,7 +215,7 @@ def pessimistic(pair: Pair, step: float, tail: float) -> LatticeLoss:
     top = math.ceil(high / step)
     if not pair.mirrored:
         bottom = math.floor(low / step)
-        losses = step * np.arange(bottom, top + 1)
+        losses = points(step, bottom, top + 1)
         edges = pair.place(losses)
         upper, upper_error = pair.upper.masses(edges)
         lower, lower_error = pair.lower.masses(edges)
@@ -216,7 +223,7 @@ def pessimistic(pair: Pair, step: float, tail: float) -> LatticeLoss:
         # What lies below the lattice is moved up to its first point.
         masses[0] += _tail(pair.upper, -edges[0], sign=-1)
         return LatticeLoss(step, bottom, masses, _tail(pair.upper, edges[-1]))
-    losses = step * np.arange(top + 1)
+    losses = points(step, 0, top + 1)
     edges = pair.place(losses)
     upper, upper_error = pair.upper.masses(edges)
     lower, lower_error = pair.lower.masses(edges)
@@ -242,8 +249,8 @@ def optimistic(pair: Pair, step: float, tail: float) -> LatticeLoss:
     low, high = loss_range(pair, tail)
     top = math.ceil(high / step)
     bottom = math.floor(low / step)
-    losses = step * np.arange(bottom, top + 1)
-    edges = pair.place(step * (np.arange(bottom, top + 2) - 0.5))
+    losses = points(step, bottom, top + 1)
+    edges = pair.place(points(step, bottom, top + 2) - step / 2)
     upper, upper_error = pair.upper.masses(edges)
     lower, lower_error = pair.lower.masses(edges)
     kept = (upper > tail * 1e-6) & (upper_error < 1e-6 * upper)

@@ -49,11 +49,17 @@ class PaperAccountant:
     ignore_conditions: bool = False
     """Give the lemma's figure all the same: what the paper's tables must have been made with, and no guarantee."""
 
+    @property
+    def certifies(self) -> bool:
+        """Only while the lemma's conditions are insisted on."""
+        return not self.ignore_conditions
+
     def read(self, event: Event, delta: float) -> PaperReading:
         """The figure with its conditions reported; `epsilon` is the one that refuses."""
         require_delta(delta)
-        if event.relation is not NeighbouringRelation.REPLACE_ONE or any(r.sampler.kind != "wor" for r in event.releases):
-            raise InvalidParameter("accountant paper covers sampling without replacement under replace-one only: use pld")
+        kinds = {release.sampler.kind for release in event.releases}
+        if event.relation is not NeighbouringRelation.REPLACE_ONE or kinds - {"wor"}:
+            raise InvalidParameter("accountant paper covers fixed-size batches under replace-one only: use pld")
         slope = 0.0
         highest = math.inf
         unmet: list[str] = []

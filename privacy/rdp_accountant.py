@@ -14,7 +14,8 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import logsumexp
 
-from privacy.accountants import Reading, require_delta, require_epsilon, with_overflow
+from privacy.accountants import Reading, conversion, require_delta, require_epsilon, with_overflow
+from privacy.errors import InvalidParameter
 from privacy.event import Event, NeighbouringRelation
 from privacy.pairs import Floats, Mixture, poisson_replace_pair
 from privacy.sampling import Sampler
@@ -75,11 +76,6 @@ def _log_density(mixture: Mixture, x: Floats) -> Floats:
     return np.asarray(logsumexp(np.stack(terms), axis=0), dtype=np.float64)
 
 
-def conversion(order: float, delta: float) -> float:
-    """What ε adds to an RDP figure at this order and δ (Canonne, Kamath and Steinke 2020, Proposition 12)."""
-    return math.log1p(-1 / order) - math.log(delta * order) / (order - 1)
-
-
 @dataclass(frozen=True)
 class RdpAccountant:
     """Rényi divergences added up, and converted at the best order."""
@@ -93,6 +89,17 @@ class RdpAccountant:
             one = _curve(release.sampler, release.noise_multiplier, event.relation)
             total = [sum_ + release.count * value for sum_, value in zip(total, one, strict=True)]
         return ORDERS, tuple(total)
+
+    @property
+    def certifies(self) -> bool:
+        """An upper bound, so a guarantee."""
+        return True
+
+    def renyi(self, event: Event, order: float) -> float:
+        """The event's RDP at one of `ORDERS`, for a filter whose order the policy fixed."""
+        if order not in ORDERS:
+            raise InvalidParameter(f"no curve at order {order:g}: choose one of ORDERS, such as 8, 16 or 32")
+        return self.curve(event)[1][ORDERS.index(order)]
 
     def epsilon(self, event: Event, delta: float) -> Reading:
         """The smallest ε at δ, and the order that gives it."""
@@ -117,5 +124,3 @@ class RdpAccountant:
         ]
         overflow = (1 + math.exp(min(epsilon, 700.0))) * event.overflow_probability
         return min(1.0, math.exp(min(0.0, *logs)) + overflow)
-
-
