@@ -94,17 +94,18 @@ def _bracket(read: Callable[[float], Reading | None], epsilon: float) -> tuple[f
     return noise, None, None
 
 
-def largest_count(
-    chosen: Accountant, release: SampledGaussian, epsilon: float, delta: float, before: tuple[SampledGaussian, ...] = ()
-) -> tuple[int, Reading]:
-    """The most releases like `release` (after those of `before`) that stay within ε at δ, and the reading there."""
+def largest_count(chosen: Accountant, event: Event, epsilon: float, delta: float) -> tuple[int, Reading]:
+    """How often the last kind of release may be made, in all, to stay within ε at δ; and the reading there."""
     require_target(epsilon)
     require_delta(delta)
+    if not event.releases:
+        raise InvalidParameter("the event has no release to repeat")
+    *before, last = event.releases
 
     def read(count: int) -> Reading | None:
-        repeated = (SampledGaussian(release.sampler, release.noise_multiplier, count),) if count else ()
+        repeated = SampledGaussian(last.sampler, last.noise_multiplier, count)
         try:
-            found = chosen.epsilon(Event((*before, *repeated)), delta)
+            found = chosen.epsilon(Event((*before, repeated), event.relation), delta)
         except ConditionsUnmet:
             return None
         return found if found.epsilon <= epsilon else None
@@ -112,13 +113,14 @@ def largest_count(
     reading = read(1)
     if reading is None:
         raise InvalidParameter(f"not even one round fits epsilon {epsilon} at delta {delta}: raise either or the noise")
-    low, high = 1, 2
-    while high <= LARGEST_COUNT:
-        found = read(high)
+    low, high = 1, LARGEST_COUNT + 1
+    step = 1
+    while low + step < high:
+        found = read(low + step)
         if found is None:
+            high = low + step
             break
-        low, high, reading = high, high * 2, found
-    high = min(high, LARGEST_COUNT + 1)
+        low, reading, step = low + step, found, 2 * step
     while high - low > 1:
         middle = (low + high) // 2
         found = read(middle)
