@@ -106,7 +106,7 @@ def neighbour_test(
 
 @dataclass(frozen=True)
 class _Observed:
-    """`values: float64[runs, rounds]`, the mean opening of a round over its sensitivity, along the audited direction."""
+    """`values: float64[runs, rounds]`, the mean opening of a round over its sensitivity, in the audited direction."""
 
     values: Floats
     openings: npt.NDArray[np.int64]

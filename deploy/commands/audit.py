@@ -175,7 +175,7 @@ def _tested(
 
 
 def _one_run(confidence: float) -> dict[str, Any]:
-    """Canaries in one training of the honest system, at the δ of a run: δ must be small beside one over their number."""
+    """Canaries in one training of the honest system, at the δ of a run, small beside one over their number."""
     progress(f"one training with {CANARIES} canaries")
     mechanism = audited(CANARIES)
     claimed = accountant("pld").epsilon(mechanism.event("audited"), ONE_RUN_DELTA).epsilon
@@ -197,5 +197,6 @@ def _print(result: dict[str, Any]) -> None:
     for fault in result["faults"]:
         verdict = "caught" if fault["caught"] else "MISSED"
         print(
-            f"{fault['name']}: {verdict}, epsilon at least {fault['epsilon_lower_bound']:.3g}, power {fault['power']:.3g}"
+            f"{fault['name']}: {verdict}, epsilon at least {fault['epsilon_lower_bound']:.3g}, "
+            f"power {fault['power']:.3g}"
         )

@@ -4,8 +4,8 @@
     parley privacy calibrate --records 32561 --batch 100 --rounds 651 --epsilon 0.2 --delta 1e-5 --json
     parley privacy rounds --records 32561 --batch 100 --noise-multiplier 1.69 --epsilon 0.2 --delta 1e-5 --json
 
-The noise multiplier is σ over the replace-one sensitivity of the released sum; rounds are releases, of which DDP-SRM with
-T steps makes T + 1.
+The noise multiplier is σ over the replace-one sensitivity of the released sum; rounds are releases, of which DDP-SRM
+with T steps makes T + 1.
 """
 
 import math
