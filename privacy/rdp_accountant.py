@@ -24,7 +24,7 @@ ORDERS: tuple[float, ...] = (
     *(1 + quarter / 4 for quarter in range(1, 21)),
     *range(7, 33),
     *range(36, 65, 4),
-    *(round(64 * 2 ** (i / 8)) for i in range(1, 17)),
+    *range(72, 257, 8),
     *(384, 512, 1024, 2048),
 )
 

@@ -5,6 +5,7 @@ import math
 import subprocess
 import sys
 from collections import Counter
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -94,7 +95,7 @@ def test_batches_without_replacement_are_uniform_over_all_subsets() -> None:
 
 def test_poisson_batches_have_the_binomial_law_up_to_the_cap_and_one_public_length() -> None:
     sampler = Poisson(12, 4, 9)
-    sizes = Counter()
+    sizes: Counter[int] = Counter()
     hits = np.zeros(12)
     for _ in range(6000):
         batch = sampler.draw(SOURCE)
@@ -130,7 +131,7 @@ def test_integers_below_a_bound_are_uniform() -> None:
 
 def test_rejection_sampling_draws_again_where_a_remainder_would_favour_small_numbers() -> None:
     class Scripted:
-        words = [(1 << 64) - 1, 5]
+        words: ClassVar[list[int]] = [(1 << 64) - 1, 5]
 
         def read(self, count: int) -> bytes:
             return self.words.pop(0).to_bytes(count, "little")

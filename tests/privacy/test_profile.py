@@ -35,9 +35,9 @@ def hockey_stick(upper: Floats, lower: Floats, alpha: float) -> float:
 
 
 def without_replacement(values: tuple[float, ...], batch: int, shift: float) -> Floats:
-    """The released law: a uniformly random batch, its sum, plus noise; values in [−½, ½] so that one moves by ≤ shift."""
+    """The released law: a uniformly random batch, its sum, plus noise; values lie in [−½, ½]."""
     subsets = list(itertools.combinations(values, batch))
-    return np.mean([gaussian(shift * sum(subset)) for subset in subsets], axis=0)
+    return np.asarray(np.mean([gaussian(shift * sum(subset)) for subset in subsets], axis=0))
 
 
 def poisson(values: tuple[float, ...], rate: float, shift: float) -> Floats:
