@@ -70,13 +70,13 @@ def test_a_delta_that_explains_the_guesses_leaves_no_bound() -> None:
 
 def test_the_honest_system_stays_below_its_claim_and_reaches_forty_percent_of_it() -> None:
     # Above the claim at most once in twenty by the confidence, and far less often by the claim's own slack.
-    finding, claim = examined(command.HONEST, 4000)
+    finding, claim = examined(command.HONEST, 8000)
     assert 0.4 * claim <= finding.epsilon_lower_bound <= claim
 
 
 @pytest.mark.parametrize("name", ["half the noise", "one noise in two rounds", "clipping off"])
 def test_gross_faults_are_caught_by_the_statistic_alone(name: str) -> None:
-    finding, claim = examined(command.FAULTS[name], 2500)
+    finding, claim = examined(command.FAULTS[name], 8000)
     assert finding.epsilon_lower_bound > claim
     assert finding.power > 0.999
 
