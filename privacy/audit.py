@@ -24,6 +24,8 @@ from privacy.randomness import Randomness, uniform_words
 from privacy.sampling import require_whole
 
 Floats = npt.NDArray[np.float64]
+SELECTION_DOUBT = 1e-6
+"""Of the limits by which a threshold is chosen: strict, or the luckiest of many thresholds wins, far out on few counts."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,9 @@ def _measured(hits: Floats, misses: Floats, delta: float, doubt: float, claimed:
     candidates = np.unique(
         np.quantile(pooled, np.concatenate([np.linspace(0.02, 0.98, 97), 1 - np.geomspace(0.02, 2e-4, 30)]))
     )
-    chosen = max(candidates, key=lambda level: _bound(hits[:half] > level, misses[:half] > level, delta, doubt))
+    chosen = max(
+        candidates, key=lambda level: _bound(hits[:half] > level, misses[:half] > level, delta, SELECTION_DOUBT)
+    )
     true, false = hits[half:] > chosen, misses[half:] > chosen
     bound = _bound(true, false, delta, doubt)
     return bound, _power(true, false, delta, doubt, claimed)
