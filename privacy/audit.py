@@ -25,7 +25,7 @@ from privacy.sampling import require_whole
 
 Floats = npt.NDArray[np.float64]
 SELECTION_DOUBT = 1e-6
-"""Of the limits by which a threshold is chosen: strict, or the luckiest of many thresholds wins, far out on few counts."""
+"""Of the limits that choose a threshold: strict, or the luckiest of many wins, far out and on few counts."""
 
 
 @dataclass(frozen=True)
@@ -96,14 +96,14 @@ def neighbour_test(
     ]
     doubt = (1 - confidence) / (2 * len(scores))
     best = Finding(0.0, "none", 0.0, 2 * runs)
-    power_of_none = 1.0
+    power = 0.0
     for name, without, with_change in scores:
         for hits, misses in ((with_change, without), (-without, -with_change)):
-            bound, power = _measured(hits, misses, delta, doubt, claimed)
-            power_of_none *= 1 - power
+            bound, likely = _measured(hits, misses, delta, doubt, claimed)
+            power = max(power, likely)
             if bound > best.epsilon_lower_bound:
-                best = Finding(bound, name, power, 2 * runs)
-    return Finding(best.epsilon_lower_bound, best.statistic, 1 - power_of_none, best.runs)
+                best = Finding(bound, name, likely, 2 * runs)
+    return Finding(best.epsilon_lower_bound, best.statistic, power, best.runs)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any
 
 from privacy.errors import InvalidParameter
-from privacy.sampling import FixedSize, Sampler, require_positive, require_whole, sampler_from_json
+from privacy.sampling import FixedSize, Sampler, require_whole, sampler_from_json, store_float
 
 LARGEST_COUNT = 10_000_000
 
@@ -45,7 +45,7 @@ class SampledGaussian:
     count: int
 
     def __post_init__(self) -> None:
-        require_positive("noise multiplier", self.noise_multiplier)
+        store_float(self, "noise_multiplier", "noise multiplier")
         require_whole("rounds", self.count, 1, LARGEST_COUNT)
 
 

@@ -14,9 +14,10 @@ from typing import Any
 from privacy.errors import InvalidParameter
 
 SKETCH = 512
-"""Row hashes kept; overlap is estimated with a standard error of about 1 / sqrt(SKETCH), 4 points."""
-LARGEST_OVERLAP = 0.25
-"""Share of the smaller population that two populations may have in common and still be taken for different people."""
+"""Row hashes kept; a tenth in common is estimated with a standard error of about one point."""
+LARGEST_OVERLAP = 0.1
+"""Share of the smaller population that two may have in common: different people can have equal rows, where columns
+are few and coarse, and beyond this it is no accident."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import typer
 from deploy.console import EXIT_BAD_NEWS, emit_json, fail
 from privacy.chain import Head
 from privacy.errors import LedgerCorrupt
-from privacy.filters import rdp_capacity
+from privacy.filters import rdp_capacity, recounted
 from privacy.ledger import Ledger, Population
 
 app = typer.Typer(help="Read and verify a privacy ledger.", no_args_is_help=True)
@@ -58,12 +58,16 @@ def show(path: LedgerPath, json: Json = False) -> None:
 def verify(
     path: LedgerPath,
     anchor: Annotated[str | None, typer.Option(help="A head that somebody else kept, as sequence:digest.")] = None,
+    recount: Annotated[bool, typer.Option(help="Also compute every run's charge again.")] = False,
     json: Json = False,
 ) -> None:
     """Find any edit, gap, reordering or cut."""
     try:
         kept = Head.parse(anchor) if anchor is not None else None
-        head = Ledger.open(path, kept).verify(kept)
+        ledger = Ledger.open(path, kept)
+        head = ledger.verify(kept)
+        if recount:
+            _recount(ledger)
     except LedgerCorrupt as problem:
         if json:
             emit_json({"intact": False, "problem": str(problem)})
@@ -72,6 +76,17 @@ def verify(
         emit_json({"intact": True, "entries": head.sequence, "head": str(head), "anchored": kept is not None})
     else:
         print(f"{head.sequence} entries, intact{'' if kept else ' as far as a ledger alone can tell'}; head {head}")
+
+
+def _recount(ledger: Ledger) -> None:
+    for run in ledger.runs.values():
+        charged, due = run.charge.cost, recounted(run.charge, ledger.policy)
+        # An accountant that became tighter is no fault; lattices and library versions differ by less than this.
+        if due.epsilon > charged.epsilon * 1.002 or due.rdp > charged.rdp * 1.002:
+            raise LedgerCorrupt(
+                f"run {run.name} was charged epsilon {charged.epsilon:.4g}, Renyi {charged.rdp:.4g}, and its event "
+                f"costs {due.epsilon:.4g}, {due.rdp:.4g}: find out who computed it"
+            )
 
 
 def _population(ledger: Ledger, item: Population) -> dict[str, Any]:

@@ -176,6 +176,7 @@ def _described(event: Event, name: str, delta: float) -> dict[str, Any]:
     return {
         "delta": delta,
         "accountant": name,
+        "guarantee": name != "lower",
         "sampling": sampler.kind,
         "relation": event.relation.value,
         "records": sampler.units,
