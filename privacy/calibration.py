@@ -101,7 +101,7 @@ def _bracket(
             noise, reading = smaller, below
         return noise, None, noise, reading
     while noise < LARGEST_NOISE:
-        larger = noise * 2
+        larger = min(noise * 2, LARGEST_NOISE)
         above = read(larger)
         if above is not None and above.epsilon <= epsilon:
             return noise, reading, larger, above

@@ -50,7 +50,7 @@ class SampledGaussian:
         store_float(self, "noise_multiplier", "noise multiplier")
         if not SMALLEST_NOISE <= self.noise_multiplier <= LARGEST_NOISE:
             raise InvalidParameter(
-                f"noise multiplier is {self.noise_multiplier:g}: give a number from {SMALLEST_NOISE} to {LARGEST_NOISE:g}"
+                f"noise multiplier is {self.noise_multiplier:g}: give one from {SMALLEST_NOISE} to {LARGEST_NOISE:g}"
             )
         require_whole("rounds", self.count, 1, LARGEST_COUNT)
 
