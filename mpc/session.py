@@ -56,6 +56,7 @@ class Session:
         self.channel, self.tables = channel, tables
         session, hash_key = channel.run(greet(role, tables, rng))
         channel.open_session(session)
+        self.id = session
         base = channel.run(transfer(role, session, rng))
         source = ObliviousTransfers(native, role, session, np.frombuffer(hash_key, np.uint8), base, rng, k)
         channel.run(source.set_up())

@@ -1,0 +1,128 @@
+"""A link over one gRPC bidirectional stream: what the federation uses between its two aggregators.
+
+Server A dials B (`dial`), B serves (`NoiseServicer`). Frames are cut into pieces of 1 MiB, gRPC's default limit of 4 MiB
+stays. A stream that ends, for whatever reason, ends its session.
+"""
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+
+from mpc.errors import FrameError, PeerClosedError, PeerError, PeerTimeoutError
+from parley.v1 import noise_pb2, noise_pb2_grpc
+
+PIECE_BYTES = 1 << 20
+MOST_FRAME_BYTES = 1 << 28
+KEEPALIVE: list[tuple[str, int]] = [
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+]
+"""On both ends: a server answers GOAWAY to a client that pings more often than the server allows."""
+
+
+class GrpcLink:
+    """Either end of the stream. Reading runs in a thread of its own, so that a deadline can be kept."""
+
+    def __init__(self, piece: Callable[..., Any], incoming: Iterator[Any], cancel: Callable[[], Any]) -> None:
+        self._piece, self._incoming, self._cancel = piece, incoming, cancel
+        self._outbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[bytes | PeerError] = queue.SimpleQueue()
+        self._closed = False
+        threading.Thread(target=self._read, daemon=True, name="noise-link").start()
+
+    def outgoing(self) -> Iterator[Any]:
+        """What gRPC sends: ends when the link is closed."""
+        while (piece := self._outbox.get()) is not None:
+            yield piece
+
+    def send(self, frame: bytes | bytearray | memoryview) -> None:
+        if self._closed:
+            raise PeerClosedError("the connection to the other server is closed")
+        view = memoryview(frame)
+        for start in range(0, len(view), PIECE_BYTES):
+            stop = start + PIECE_BYTES
+            self._outbox.put(self._piece(data=bytes(view[start:stop]), last=stop >= len(view)))
+
+    def receive(self, deadline: float) -> bytes:
+        try:
+            frame = self._inbox.get(timeout=max(deadline - time.monotonic(), 0))
+        except queue.Empty:
+            raise PeerTimeoutError("the other server did not answer in time") from None
+        if isinstance(frame, PeerError):
+            raise frame
+        return frame
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._outbox.put(None)
+            self._cancel()
+
+    def _read(self) -> None:
+        pieces: list[bytes] = []
+        size = 0
+        try:
+            for piece in self._incoming:
+                pieces.append(piece.data)
+                size += len(piece.data)
+                if size > MOST_FRAME_BYTES:
+                    raise FrameError(f"frame of more than {MOST_FRAME_BYTES} bytes")
+                if piece.last:
+                    self._inbox.put(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+                    pieces, size = [], 0
+            self._inbox.put(PeerClosedError("the other server has closed the connection"))
+        except PeerError as error:
+            self._inbox.put(error)
+            self.close()
+        except grpc.RpcError as error:
+            self._inbox.put(PeerClosedError(f"the connection to the other server broke: {_describe(error)}"))
+
+
+def _describe(error: grpc.RpcError) -> str:
+    code = error.code() if isinstance(error, grpc.Call) else None
+    return f"{code.name.lower()}: {error.details()}" if code is not None else "stream ended"
+
+
+def dial(channel: grpc.Channel) -> GrpcLink:
+    """Server A's end: one session over `channel`."""
+    started: queue.SimpleQueue[GrpcLink] = queue.SimpleQueue()
+
+    def requests() -> Iterator[Any]:
+        yield from started.get().outgoing()
+
+    call = noise_pb2_grpc.NoiseServiceStub(channel).Converse(requests(), wait_for_ready=True)
+    link = GrpcLink(noise_pb2.ConverseRequest, call, call.cancel)
+    started.put(link)
+    return link
+
+
+class NoiseServicer(noise_pb2_grpc.NoiseServiceServicer):
+    """Server B's end: hands each accepted stream to `on_link`, and keeps it open until the link is closed.
+
+    `authorize` raises through the context where the caller is not aggregator A; without it nobody is let in by mistake:
+    the server's TLS credentials still decide.
+    """
+
+    def __init__(
+        self, on_link: Callable[[GrpcLink], None], authorize: Callable[[grpc.ServicerContext], None] | None = None
+    ) -> None:
+        self._on_link, self._authorize = on_link, authorize
+
+    def Converse(self, request_iterator: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:  # noqa: N802
+        if self._authorize is not None:
+            self._authorize(context)
+        done = threading.Event()
+        link = GrpcLink(noise_pb2.ConverseResponse, request_iterator, done.set)
+        context.add_callback(lambda: link.close())
+        self._on_link(link)
+        yield from link.outgoing()
+        with contextlib.suppress(ValueError):
+            context.cancel()
