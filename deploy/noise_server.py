@@ -66,9 +66,9 @@ class Connections:
             import queue
 
             import grpc
+            from parley.v1 import noise_pb2_grpc
 
             from mpc.grpc_link import KEEPALIVE, GrpcLink, NoiseServicer
-            from parley.v1 import noise_pb2_grpc
 
             self._accepted: queue.SimpleQueue[GrpcLink] = queue.SimpleQueue()
             self._server = grpc.server(futures.ThreadPoolExecutor(4), options=KEEPALIVE)
@@ -218,7 +218,12 @@ class Server:
             opened = Aggregator(self.settings.role, pool, store).open(channel, request, contributions)
             online = time.perf_counter() - started
             np.save(folder / f"opened-{self.settings.role}.npy", np.frombuffer(opened.share, "<u8"))
-            return {"online": online, "pooled": pooled, "finished": time.monotonic(), "sent": channel.traffic.bytes_sent}
+            return {
+                "online": online,
+                "pooled": pooled,
+                "finished": time.monotonic(),
+                "sent": channel.traffic.bytes_sent,
+            }
         finally:
             pool.stop()
             store.close()

@@ -180,7 +180,9 @@ def record(channel: Channel, transcript: list[tuple[Bytes, Bytes]], protocol: St
         message = next(protocol)
         while True:
             answer = channel.exchange(message)
-            transcript.append((np.concatenate([*message, np.empty(0, np.uint8)]), np.concatenate([*answer, np.empty(0, np.uint8)])))
+            transcript.append(
+                (np.concatenate([*message, np.empty(0, np.uint8)]), np.concatenate([*answer, np.empty(0, np.uint8)]))
+            )
             message = protocol.send(answer)
     except StopIteration as stop:
         result: T = stop.value

@@ -7,8 +7,10 @@ same exchange as the gate's messages, at which lanes its bit differs from its ch
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mpc.errors import ConfigurationError
 from mpc.kernels import Bytes, Kernels, Words
@@ -25,7 +27,9 @@ def width_of(bits: int) -> int:
 
 
 class Gates:
-    """One batch of `lanes` lanes, fed by transfers laid out slot by slot: slot s serves lane i with transfer s * lanes + i."""
+    """One batch of `lanes` lanes, fed by transfers laid out slot by slot: slot s serves lane i with transfer s *
+    lanes + i.
+    """
 
     def __init__(self, kernels: Kernels, role: int, lanes: int, transfers: Transfers, rng: Csprng) -> None:
         self.kernels, self.role, self.lanes, self.rng = kernels, role, lanes, rng
@@ -59,8 +63,8 @@ class Gates:
     ) -> Steps[tuple[list[Bytes], Bytes]]:
         """[b_j] times an XOR-shared vector v_j of `vector_bits` bits, for each j: shares of b_j v_j, and the bits.
 
-        bits uint8[k, lanes], or None for random ones; vectors uint8[lanes, width]. The sender of a transfer sends
-        k0 ^ k1 ^ (its share of v), from which the receiver gets a share of its bit times that; both directions make b v.
+        bits uint8[k, lanes], or None for random ones; vectors uint8[lanes, width]. The sender of a transfer sends k0
+        ^ k1 ^ (its share of v), from which the receiver gets a share of its bit times that; both directions make b v.
         """
         count = len(vectors)
         transfers = self.take(count)
@@ -106,7 +110,7 @@ class Gates:
         entries = 1 << bits % 2
         if entries == 2:
             first = self.rng.bits(self.lanes)  # anyone's own bits are shares of random ones
-            vector = (first ^ (1 - self.role) | first << 1)[:, None]
+            vector = _column(first ^ (1 - self.role) | first << 1)
         else:
             vector, entries = _four(quarters[0], self.role), 4
             quarters = quarters[1:]
@@ -117,7 +121,9 @@ class Gates:
         return vector
 
     def pairs_one_hot(self, pairs: int) -> Steps[Bytes]:
-        """For random bit pairs (a, b): shares of [index = 1], [index = 2], [index = 3], uint8[pairs, 3, lanes]; one exchange."""
+        """For random bit pairs (a, b): shares of [index = 1], [index = 2], [index = 3], uint8[pairs, 3, lanes]; one
+        exchange.
+        """
         a = self.rng.bits(pairs, self.lanes)
         products, b = yield from self.select([bit[:, None] for bit in a], 1)
         both = np.stack([product[:, 0] for product in products])
@@ -130,10 +136,13 @@ class Gates:
         half = len(bits) // 2
         transfers = self.take(half)
         flips = bits[1 - self.role :: 2] ^ self.choices(transfers)
-        return (yield from self._to_ring(transfers, bits, ring_bits, 0, flips))
+        slots = self._slots(transfers, range(half))
+        return (yield from self._one_way(slots, slots, bits, ring_bits, 0, flips))
 
     def random_to_ring(self, transfers: Transfers, ring_bits: int, block: int) -> Steps[Words]:
-        """As to_ring for the choices of transfers whose block `block` is unused: no flips. Uses one direction of each."""
+        """As to_ring for the choices of transfers whose block `block` is unused: no flips. Uses one direction of
+        each.
+        """
         bits = self.choices(transfers)
         start = self.role  # bit j is sent by server j mod 2, on slot j
         sender, receiver = self._slots(transfers, range(start, len(bits), 2)), range(1 - start, len(bits), 2)
@@ -142,14 +151,18 @@ class Gates:
     def _slots(self, transfers: Transfers, slots: range) -> list[Transfers]:
         return [transfers.part(s * self.lanes, (s + 1) * self.lanes) for s in slots]
 
-    def _to_ring(self, transfers: Transfers, bits: Bytes, ring_bits: int, block: int, flips: Bytes) -> Steps[Words]:
-        slots = self._slots(transfers, range(len(bits) // 2))
-        return (yield from self._one_way(slots, slots, bits, ring_bits, block, flips))
-
     def _one_way(
-        self, senders: list[Transfers], receivers: list[Transfers], bits: Bytes, ring_bits: int, block: int, flips: Bytes | None
-    ) -> Steps[Words]:  # fmt: skip
-        """b = b_S + (1 - 2 b_S) b_R: the owner of bit share b_S sends, the other chooses. Bit j is sent by server j mod 2."""
+        self,
+        senders: list[Transfers],
+        receivers: list[Transfers],
+        bits: Bytes,
+        ring_bits: int,
+        block: int,
+        flips: Bytes | None,
+    ) -> Steps[Words]:
+        """b = b_S + (1 - 2 b_S) b_R: the owner of bit share b_S sends, the other chooses. Bit j is sent by server j
+        mod 2.
+        """
         width, half = width_of(ring_bits), len(senders)
         sent, got = bits[self.role :: 2], bits[1 - self.role :: 2]
         message = np.empty((half, self.lanes, width), np.uint8)
@@ -202,7 +215,8 @@ class Gates:
     # ------------------------------------------------------------ comparing digits
 
     def digit_tables(self, digits: Bytes | None, count: int) -> Steps[Bytes]:
-        """Server 0 holds 4-bit digits a, server 1 digits b: shares of [b < a] (bit 0) and [a = b] (bit 1), uint8[count, lanes].
+        """Server 0 holds 4-bit digits a, server 1 digits b: shares of [b < a] (bit 0) and [a = b] (bit 1),
+        uint8[count, lanes].
 
         One-of-sixteen transfer of a two-bit table out of four; server 0 sends for the first half of the lanes, server 1
         for the rest. `digits` None: random ones, the choices, one exchange; else two.
@@ -248,7 +262,8 @@ class Gates:
             equal = np.stack([h >> 1 for h in high])
             products, _ = yield from self.select([part[:, None] for part in low], 2, equal)
             parts = [h & 1 ^ p[:, 0] for h, p in zip(high, products, strict=True)] + parts[2 * pairs :]
-        return parts[0] & 1
+        less: Bytes = parts[0] & np.uint8(1)
+        return less
 
 
 def _digit_tables(server: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
@@ -269,7 +284,12 @@ _TABLES = [_digit_tables(0), _digit_tables(1)]
 def _four(chosen: Bytes, role: int) -> Bytes:
     """One-hot of one pair, uint8[lanes, 1]: entry 0 is one minus the others."""
     rest = chosen[0] ^ chosen[1] ^ chosen[2] ^ (1 - role)
-    return (rest | chosen[0] << 1 | chosen[1] << 2 | chosen[2] << 3)[:, None]
+    return _column(rest | chosen[0] << 1 | chosen[1] << 2 | chosen[2] << 3)
+
+
+def _column(values: NDArray[Any]) -> Bytes:
+    """Small integers as vectors of one byte."""
+    return values.astype(np.uint8)[:, None]
 
 
 def _joined(parts: list[Bytes], entries: int) -> Bytes:

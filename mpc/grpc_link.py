@@ -1,7 +1,7 @@
 """A link over one gRPC bidirectional stream: what the federation uses between its two aggregators.
 
-Server A dials B (`dial`), B serves (`NoiseServicer`). Frames are cut into pieces of 1 MiB, gRPC's default limit of 4 MiB
-stays. A stream that ends, for whatever reason, ends its session.
+Server A dials B (`dial`), B serves (`NoiseServicer`). Frames are cut into pieces of 1 MiB, gRPC's default limit of 4
+MiB stays. A stream that ends, for whatever reason, ends its session.
 """
 
 import contextlib
@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc
+from parley.v1 import noise_pb2, noise_pb2_grpc
 
 from mpc.errors import FrameError, PeerClosedError, PeerError, PeerTimeoutError
-from parley.v1 import noise_pb2, noise_pb2_grpc
 
 PIECE_BYTES = 1 << 20
 MOST_FRAME_BYTES = 1 << 28
@@ -116,7 +116,7 @@ class NoiseServicer(noise_pb2_grpc.NoiseServiceServicer):
     ) -> None:
         self._on_link, self._authorize = on_link, authorize
 
-    def Converse(self, request_iterator: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:  # noqa: N802
+    def Converse(self, request_iterator: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
         if self._authorize is not None:
             self._authorize(context)
         done = threading.Event()

@@ -1,7 +1,7 @@
 """The compiled inner loops as typed functions of NumPy arrays: every shape is checked here, nothing is below.
 
-`mpc/native/kernels.c` says what each loop computes. The wide variant needs AVX-512, VAES, VPCLMULQDQ and GFNI (Intel Ice
-Lake, AMD Zen 4 and later); the baseline needs AES-NI and PCLMUL. Both give the same bytes.
+`mpc/native/kernels.c` says what each loop computes. The wide variant needs AVX-512, VAES, VPCLMULQDQ and GFNI (Intel
+Ice Lake, AMD Zen 4 and later); the baseline needs AES-NI and PCLMUL. Both give the same bytes.
 """
 
 import ctypes
@@ -54,7 +54,9 @@ def _pointer(array: NDArray[Any]) -> int:
 def _check(array: NDArray[Any], shape: tuple[int, ...], dtype: Any, name: str) -> int:
     """The array's address, if it is what the loop will assume."""
     if array.shape != shape or array.dtype != dtype or not array.flags.c_contiguous:
-        raise ValueError(f"{name}: need contiguous {np.dtype(dtype).name}{list(shape)}, got {array.dtype}{list(array.shape)}")
+        raise ValueError(
+            f"{name}: need contiguous {np.dtype(dtype).name}{list(shape)}, got {array.dtype}{list(array.shape)}"
+        )
     return _pointer(array)
 
 
@@ -68,7 +70,7 @@ class Kernels:
             self._library = ctypes.CDLL(str(path))
         except OSError as error:
             raise ConfigurationError(
-                f"the compiled kernels are missing ({error}): install the package (`pip install -e .`), which compiles them"
+                f"the compiled kernels are missing ({error}): install the package, which compiles them"
             ) from None
         pointer, size, integer, word = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint64
         signatures: dict[str, list[Any]] = {
@@ -139,7 +141,9 @@ class Kernels:
         return total
 
     def hash_columns(self, rows: Bytes, challenges: Bytes) -> Bytes:
-        """Unreduced inner products over GF(2)[x]: uint8[128, 32], one per column of rows[2048 n, 16], challenges[16 n, 16]."""
+        """Unreduced inner products over GF(2)[x]: uint8[128, 32], one per column of rows[2048 n, 16], challenges[16
+        n, 16].
+        """
         chunks = len(rows) // CHUNK
         sums = np.zeros((128, 32), np.uint8)
         self._library.hash_columns(
@@ -208,9 +212,7 @@ class Kernels:
             step, shift, (1 << ring_bits) - 1, width, count, _check(message, (count, width), np.uint8, "message"),
         )  # fmt: skip
 
-    def ring_sender_share(
-        self, k0: Words, flips: Bytes, bits: Bytes, values: Words, shift: int, share: Words
-    ) -> None:
+    def ring_sender_share(self, k0: Words, flips: Bytes, bits: Bytes, values: Words, shift: int, share: Words) -> None:
         """Adds the sender's part to share[n]."""
         count = len(share)
         step = 0 if values.shape == (1,) else 1

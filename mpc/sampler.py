@@ -1,7 +1,7 @@
 """Gaussian samples by ratio of uniforms, shared between two servers of which neither knows them.
 
-One batch: a secret row of the public tables, a secret position m in its box, a secret height U; the accept bits
-[U < T(m)] are opened, and nothing else; accepted lanes keep <x> = <+-(2U + 1) W(m)>, a standard normal times 2^scale_bits,
+One batch: a secret row of the public tables, a secret position m in its box, a secret height U; the accept bits [U <
+T(m)] are opened, and nothing else; accepted lanes keep <x> = <+-(2U + 1) W(m)>, a standard normal times 2^scale_bits,
 shared additively over Z_2^64. mpc/tables.py defines T and W, mpc/reference.py computes the same in the clear.
 
 Everything is exact integer arithmetic on shares: no share is ever truncated here, so no wrap-around can happen and what
@@ -60,10 +60,13 @@ class Sampler:
         """Shares of the accepted samples of one batch of about `lanes` lanes, dithered: uint64[accepted]."""
         view = yield from self.view(lanes)
         kept = view.product[view.accepted.astype(bool)]
-        return kept + self._dither(len(kept))
+        kept += self._dither(len(kept))
+        return kept
 
     def _dither(self, count: int) -> Words:
-        """Two uniforms of width 2^-DITHER_BITS standard deviations, this server's own secret: what smooths the law (mpc/law.py)."""
+        """Two uniforms of width 2^-DITHER_BITS standard deviations, this server's own secret: what smooths the law
+        (mpc/law.py).
+        """
         shift = np.uint64(64 - (self._tables.format.scale_bits - DITHER_BITS))
         words = self._rng.words(2, count) >> shift
         return np.asarray(words[0] + words[1] - (np.uint64(1) << np.uint64(64 - int(shift))))
@@ -85,7 +88,9 @@ class Sampler:
 
         head = one_hot(INDEX_BITS - MULTIPLEXED_BITS) + 1 + 3 + 1
         tail = one_hot(form.tail_bits) + 2 * (form.tail_levels - 1) + form.tail_levels - 2 + form.tail_levels
-        rings = (form.threshold_bits + form.threshold_slope_bits + form.ratio_bits) // 2 + (form.ratio_slope_bits + 1) // 2
+        rings = (form.threshold_bits + form.threshold_slope_bits + form.ratio_bits) // 2 + (
+            form.ratio_slope_bits + 1
+        ) // 2
         digits = form.threshold_bits // 4
         return head + tail + rings + form.position_bits + form.threshold_bits + 1 + 2 * digits + digits - 1
 
