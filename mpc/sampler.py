@@ -59,9 +59,8 @@ class Sampler:
     def batch(self, lanes: int) -> Steps[Words]:
         """Shares of the accepted samples of one batch of about `lanes` lanes, dithered: uint64[accepted]."""
         view = yield from self.view(lanes)
-        kept = view.product[view.accepted.astype(bool)]
-        kept += self._dither(len(kept))
-        return kept
+        kept: Words = view.product[view.accepted.astype(bool)]
+        return kept + self._dither(len(kept))
 
     def _dither(self, count: int) -> Words:
         """Two uniforms of width 2^-DITHER_BITS standard deviations, this server's own secret: what smooths the law

@@ -57,7 +57,7 @@ class Session:
         started = time.perf_counter()
         self.channel, self.tables = channel, tables
         session, hash_key = channel.run(greet(role, tables, rng))
-        channel.open_session(session)
+        channel.open_session(session, role)
         self.id = session
         base = channel.run(transfer(role, session, rng))
         source = ObliviousTransfers(native, role, session, np.frombuffer(hash_key, np.uint8), base, rng, k)
