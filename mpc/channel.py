@@ -4,8 +4,9 @@ A `Link` moves frames and may buffer; a `Channel` puts a label on each (session,
 whole frame, and refuses any frame that is not the one the protocol is at, or not as it was sent. The first error of any
 kind ends the channel for good: what was in flight is never used again.
 
-The tag (GMAC under a key that the two servers' hellos fix) catches faults: bits that flipped, frames cut, joined or echoed.
-Against somebody who alters frames on purpose the link's TLS stands; against the other server itself, see LIMITATIONS.md.
+The tag (GMAC under a key that the two servers' hellos fix) catches faults: bits that flipped, frames cut, joined or
+echoed. Against somebody who alters frames on purpose the link's TLS stands; against the other server itself, see
+LIMITATIONS.md.
 """
 
 import hashlib

@@ -81,9 +81,9 @@ class GrpcLink:
             self._inbox.put(PeerClosedError("the other server has closed the connection"))
         except PeerError as error:
             self._inbox.put(error)
-            self.close()
         except grpc.RpcError as error:
             self._inbox.put(PeerClosedError(f"the connection to the other server broke: {_describe(error)}"))
+        self.close()
 
 
 def _describe(error: grpc.RpcError) -> str:

@@ -19,6 +19,7 @@ Enumerated: all rows, all m, every step of f, every node. Proved: the step betwe
 Floating-point sums are of positive terms; ROUNDING covers their error.
 """
 
+import contextlib
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -27,7 +28,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc.errors import ConfigurationError
+from mpc.errors import ConfigurationError, MpcError
 from mpc.tables import GO_ON, Cover, Precision, Tables, load, rise
 
 DITHER_BITS = 6
@@ -38,6 +39,10 @@ ROUNDING = 1e-9
 """Relative: at most 2.1 million positive terms per sum, each within an ulp (2.2e-16), twice over."""
 
 Floats = NDArray[np.float64]
+
+
+class NotCertifiableError(MpcError):
+    """The sampler is not precise enough for so many samples."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,7 @@ def largest(tables: Tables) -> Fraction:
     value = 0
     for level in range(tables.format.tail_levels + 1):
         pairs = pairs_of_level(tables, level)
-        value = max(value, int(((2 * pairs.threshold - 1) * pairs.ratio).max()))
+        value = max(value, int(((2 * pairs.threshold - 1) * pairs.ratio).max(initial=0)))
     return Fraction(value, 1 << tables.format.scale_bits)
 
 
@@ -304,8 +309,9 @@ def certify(
             if best is None or max(2 * xi / epsilon, added / delta) < max(2 * best[0] / epsilon, best[1] / delta):
                 best = (xi, added)
     if best is None:
-        raise ConfigurationError(
-            f"{samples:,} samples are beyond what {precision} precision can certify: use `high`, or fewer"
+        raise NotCertifiableError(
+            f"{precision} precision cannot certify {samples:,} samples at epsilon = {epsilon:g}, delta = {delta:g}: "
+            "use `high` precision, fewer rounds, fewer parameters, or a larger epsilon"
         )
     return Certificate(
         samples, epsilon, delta, cover, precision, 2 * best[0], best[1], bounds.largest, bounds.acceptance,
@@ -336,9 +342,10 @@ def choose_precision(samples: int, epsilon: float, delta: float, cover: Cover = 
     """The cheapest preset whose additions stay within 1 % of epsilon and of delta."""
     presets: tuple[Precision, ...] = ("standard", "high")
     for precision in presets:
-        if certify(samples, epsilon, delta, cover, precision).within():
-            return precision
-    raise ConfigurationError(
+        with contextlib.suppress(NotCertifiableError):
+            if certify(samples, epsilon, delta, cover, precision).within():
+                return precision
+    raise NotCertifiableError(
         f"no preset keeps {samples:,} samples within 1 % of epsilon = {epsilon:g} and delta = {delta:g}: "
-        "fewer rounds, fewer parameters, or a larger epsilon"
+        "use fewer rounds, fewer parameters, or a larger epsilon"
     )

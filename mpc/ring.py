@@ -94,12 +94,10 @@ class Lattice:
             raise RangeError(f"clip norm {clip:g} is {limit:,} lattice steps: at most 2^26, use fewer fraction_bits")
         rows = np.where(np.isfinite(records).all(axis=1, keepdims=True), records, 0.0)
         largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
-        with np.errstate(under="ignore"):
-            unit = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0)
-            norm = largest * np.sqrt((unit**2).sum(axis=1, keepdims=True))
-        factor = np.minimum(1.0, np.divide(clip, norm, out=np.ones_like(norm), where=norm > 0))
-        with np.errstate(over="ignore", under="ignore"):
-            encoded = np.trunc(np.clip(rows * factor / self.step, -limit, limit)).astype(np.int64)
+        unit = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0)
+        length = np.sqrt((unit**2).sum(axis=1, keepdims=True))  # of the row over its largest entry: 1 or more
+        scale = np.minimum(largest, np.divide(clip, length, out=np.zeros_like(length), where=length > 0))
+        encoded = np.trunc(np.clip(unit * (scale / self.step), -limit, limit)).astype(np.int64)
         while (long := _squares(encoded) > float(limit * limit)).any():
             shrink = limit / np.sqrt(_squares(encoded[long]))[:, None] * (1 - 2.0**-30)
             encoded[long] = np.trunc(encoded[long] * shrink).astype(np.int64)
