@@ -54,7 +54,7 @@ def test_select_multiplies_a_vector_by_a_bit(bits: int, given_bits: bool) -> Non
     b_parts = [b & 1 for b in b_parts]
 
     def protocol(g: Gates) -> Steps[Any]:
-        return g.select(list(parts[g.role]), bits, b_parts[g.role] if given_bits else None)
+        return g.select(parts[g.role], bits, b_parts[g.role] if given_bits else None)
 
     (a, a_bits), (b, b_bits) = both(3, protocol)
     chosen = a_bits ^ b_bits
@@ -96,11 +96,12 @@ def test_shared_bits_become_shared_integers(ring_bits: int) -> None:
 def test_random_bits_become_integers_and_multiply_on_the_same_transfers() -> None:
     rng = Csprng(b"products".ljust(32))
     values = [rng.words(LANES), rng.words(LANES)]
+    shifts = np.arange(1, 7, dtype=np.uint64)[:, None]
 
     def protocol(g: Gates) -> Steps[Any]:
         slots, bits = g.random_bits(6)
         integers = yield from g.random_to_ring(slots, 25, block=1)
-        (product,) = yield from g.ring_products(slots, [(0, [values[g.role]] * 6, [1, 2, 3, 4, 5, 6], 64)])
+        (product,) = yield from g.ring_products(slots, [(0, values[g.role] << shifts, 64)])
         return bits, integers, product
 
     (bits_a, int_a, prod_a), (bits_b, int_b, prod_b) = both(6, protocol)
@@ -133,7 +134,7 @@ def test_random_digits_agree_in_one_of_sixteen_lanes() -> None:
 
 def test_a_gate_without_transfers_left_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="more transfers"):
-        both(1, lambda g: g.one_hot(12))
+        both(1, lambda g: g.select(np.zeros((43, LANES, 1), np.uint8), 1))
 
 
 def test_protocols_side_by_side_share_exchanges() -> None:

@@ -32,11 +32,11 @@ class SpyingKernels(Kernels):
         self.corrections: list[Bytes] = []
 
     def xor_share(self, *arguments: Any) -> Bytes:
-        self.messages.append(np.array(arguments[5]))
+        self.messages += list(np.array(arguments[6]).reshape(-1, LANES, arguments[6].shape[1]))
         return super().xor_share(*arguments)
 
     def ring_receiver_share(self, kc: Words, flips: Bytes, choices: Bytes, message: Bytes, share: Words) -> None:
-        self.messages.append(np.array(message))
+        self.messages += list(np.array(message).reshape(-1, LANES, message.shape[1]))
         super().ring_receiver_share(kc, flips, choices, message, share)
 
     def digit_receive(self, kc: Words, digits: Bytes, message: Any, out: Bytes) -> None:
