@@ -145,8 +145,8 @@ class Gates:
         block: int,
         flips: Bytes | None,
     ) -> Steps[Words]:
-        """b = b_S + (1 - 2 b_S) b_R: one server sends by its share b_S, the other chooses by b_R. Server 0 sends for the
-        first half of the bits, server 1 for the rest.
+        """b = b_S + (1 - 2 b_S) b_R: one server sends by its share b_S, the other chooses by b_R. Server 0 sends for
+        the first half of the bits, server 1 for the rest.
         """
         half = len(bits) // 2
         sent = np.ascontiguousarray(bits.reshape(2, half, -1)[self.role]).reshape(-1)

@@ -277,7 +277,7 @@ class Certificate:
 
     def within(self, share: float = 0.01) -> bool:
         """Whether both additions stay under this share of epsilon and of delta."""
-        return self.epsilon_added <= share * self.epsilon and self.delta_added <= share * self.delta
+        return bool(self.epsilon_added <= share * self.epsilon and self.delta_added <= share * self.delta)
 
 
 def certify(
