@@ -164,10 +164,12 @@ class NoisePool:
                 with self._changed:
                     self._channel = channel
                 self._one_session(Session(channel, self._role, self._tables))
-            except MpcError as error:
+            except (MpcError, OSError) as error:
                 self._end_session(str(error))
                 with self._changed:
                     self._changed.wait_for(lambda: self._stopping, RETRY_SECONDS)
+            finally:
+                self._end_session(self._level.last_error or "the pool's thread has ended")
 
     def _one_session(self, session: Session) -> None:
         with self._changed:

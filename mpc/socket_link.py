@@ -11,7 +11,7 @@ from collections import deque
 from mpc.errors import FrameError, PeerClosedError, PeerError, PeerTimeoutError
 
 LENGTH = struct.Struct("<I")
-MOST_FRAME_BYTES = 1 << 28
+MOST_FRAME_BYTES = 1 << 26
 READ_BYTES = 1 << 20
 
 
