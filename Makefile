@@ -1,0 +1,40 @@
+# Everything runs in .venv, made here: a fresh machine needs Python 3.11 with venv, and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := pyproject.toml mpc/native/kernels.c mpc/native/build.py
+PROTOS := $(wildcard proto/parley/v1/*.proto)
+
+.PHONY: demo test test-all check generate clean
+
+demo: $(VENV)/.installed  ## two servers sample noise on this machine; the federation will replace this
+	$(BIN)/parley bench noise --dimension 2000 --seconds 3
+
+test: $(VENV)/.test-installed  ## the default suite, under 10 minutes on 2 cores
+	$(BIN)/python -m pytest -q -n 2
+
+test-all: $(VENV)/.test-installed  ## what is marked slow or docker
+	$(BIN)/python -m pytest -q -m "slow or docker"
+
+check: $(VENV)/.test-installed  ## lint, types, generated code
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m deploy.generate --check
+
+generate: $(VENV)/.test-installed  ## rewrite the code generated from proto/
+	$(BIN)/python -m deploy.generate
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: $(SOURCES) | $(VENV)/bin/python
+	$(BIN)/pip install -q -e .
+	touch $@
+
+$(VENV)/.test-installed: $(SOURCES) | $(VENV)/bin/python
+	$(BIN)/pip install -q -e ".[dev]"
+	touch $@ $(VENV)/.installed
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

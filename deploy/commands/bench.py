@@ -1,0 +1,104 @@
+"""`parley bench`: measured on this machine, in this run, beside a baseline."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from deploy.console import emit_json, fail, progress
+
+app = typer.Typer(help="Measure speed and size on this machine, side by side with a baseline.", no_args_is_help=True)
+
+
+class Cover(StrEnum):
+    strips = "strips"
+    rectangle = "rectangle"
+
+
+class Precision(StrEnum):
+    standard = "standard"
+    high = "high"
+
+
+class Wire(StrEnum):
+    grpc = "grpc"
+    socket = "socket"
+
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="End standard output with one line of JSON.")]
+
+
+@app.callback()
+def _group() -> None:
+    """Measure speed and size on this machine, side by side with a baseline."""
+
+
+@app.command()
+def noise(
+    dimension: Annotated[int, typer.Option(min=1, help="Gaussians at a time: a model's parameters.")] = 26_000,
+    cover: Annotated[Cover, typer.Option(help="Boxes hugging the region, or the textbook's rectangle.")] = Cover.strips,
+    precision: Annotated[Precision, typer.Option(help="Tables: see `parley noise certificate`.")] = Precision.standard,
+    channel: Annotated[Wire, typer.Option(help="Between the two servers, TLS in both cases.")] = Wire.grpc,
+    seconds: Annotated[float, typer.Option(min=0, help="Repeat for this long and report the sustained rate.")] = 0.0,
+    dump: Annotated[Path | None, typer.Option(help="Write BOTH servers' shares to FILE.npz: tests only.")] = None,
+    baseline: Annotated[bool, typer.Option(help="Measure the baseline too.")] = True,
+    json_output: JsonFlag = False,
+) -> None:  # fmt: skip
+    """Joint Gaussian noise by two processes on loopback, from empty pool to shares.
+
+    Example: parley bench noise --dimension 62000 --seconds 60 --json
+    """
+    from deploy import noise_bench
+
+    if dump is not None and not dump.parent.is_dir():
+        fail(f"--dump: folder {dump.parent} does not exist")
+    progress(f"two servers, {channel}, TLS, {cover}, {precision}: {dimension:,} Gaussians at a time")
+    result = noise_bench.noise(dimension, cover, precision, channel, seconds, dump, baseline)
+    if json_output:
+        emit_json(result)
+        return
+    table = Table(title="Joint Gaussian noise", show_header=False)
+    rows = {
+        "Gaussians at a time": f"{dimension:,}",
+        "median time": f"{result['seconds'] * 1e3:,.1f} ms",
+        "sustained": f"{result['gaussians_per_second']:,.0f} Gaussians/s over {result['elapsed_seconds']:.1f} s",
+        "sent by each server": f"{result['bytes_per_gaussian_per_server']:,.0f} bytes per Gaussian",
+        "exchanges per repetition": f"{result['exchanges']:g}",
+        "acceptance": f"{result['acceptance']:.4f}",
+        "base transfers": f"{result['base_ot_seconds'] * 1e3:,.0f} ms, once per session",
+        "from two fresh processes": f"{result['cold_seconds']:.2f} s",
+        "CPU per Gaussian and server": f"{result['cpu_us_per_gaussian_per_server']:.1f} µs",
+        "this core's AES-ECB": f"{result['aes_gb_s']:.1f} GB/s",
+    }
+    if other := result.get("baseline"):
+        rows["baseline, same run"] = (
+            f"{other['gaussians_per_second']:,.0f} Gaussians/s, "
+            f"{other['bytes_per_gaussian_per_server']:,.0f} bytes ({other['what']})"
+        )
+    for name, value in rows.items():
+        table.add_row(name, value)
+    Console().print(table)
+
+
+@app.command()
+def aggregate(
+    parties: Annotated[int, typer.Option(min=1, help="Institutions that contribute.")] = 5,
+    dimension: Annotated[int, typer.Option(min=1, help="Length of their vectors.")] = 123,
+    channel: Annotated[Wire, typer.Option(help="Between the two servers, TLS in both cases.")] = Wire.grpc,
+    json_output: JsonFlag = False,
+) -> None:
+    """One secure aggregation with joint noise, everything included (the core paper's table 4: 18.04 s at 5 and 123)."""
+    from deploy import noise_bench
+
+    progress(f"{parties} parties, {dimension:,} numbers each, two fresh servers")
+    result = noise_bench.aggregate(parties, dimension, channel)
+    if json_output:
+        emit_json(result)
+        return
+    Console().print(
+        f"{parties} parties, {dimension:,} numbers: online {result['online_seconds'] * 1e3:.1f} ms, "
+        f"from nothing {result['total_seconds']:.2f} s, {result['bytes_per_server']:,} bytes per server"
+    )

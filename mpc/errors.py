@@ -1,0 +1,45 @@
+"""What can go wrong in the two-party computation, as types. Nothing here is retried on the same random material."""
+
+
+class MpcError(Exception):
+    """Base of every error this folder raises on purpose."""
+
+
+class ConfigurationError(MpcError):
+    """The parameters do not fit together; the message says which one to change."""
+
+
+class RangeError(MpcError):
+    """A value could leave the ring, or did."""
+
+
+class PeerError(MpcError):
+    """The other server is absent, late, or sent what the protocol does not allow. The session is over."""
+
+
+class PeerClosedError(PeerError):
+    """The other server closed the connection, or died."""
+
+
+class PeerTimeoutError(PeerError):
+    """The other server did not answer within the deadline."""
+
+
+class FrameError(PeerError):
+    """A frame is not the one the protocol is at: wrong session, batch, step or length."""
+
+
+class PeerCheatedError(PeerError):
+    """A consistency check failed: the other server did not follow the protocol, or its bytes were altered."""
+
+
+class TablesDifferError(PeerError):
+    """The two servers would compute with different public tables."""
+
+
+class InvalidPointError(PeerError):
+    """A base oblivious transfer carried bytes that are not a point of the prime-order group."""
+
+
+class SessionClosedError(MpcError):
+    """This session has ended, by an error or on purpose; its random material is gone. Open a new one."""
