@@ -174,6 +174,11 @@ def test_a_population_is_found_again_by_its_content_renamed_reordered_or_slightl
     assert ledger.find(ledger.identity(rows(400))) == "ward"
     assert ledger.find(ledger.identity(rows(5000))) == "ward"
     assert ledger.find(ledger.identity(rows(1000, start=5000))) is None
+    large = Ledger.create(tmp_path / "large", Policy())
+    large.register("city", ROW, CAP, large.identity(rows(60_000)))
+    assert large.find(large.identity(rows(300, start=1000))) == "city"
+    assert large.find(large.identity(rows(70_000, start=3000))) == "city"
+    assert large.find(large.identity(rows(60_000, start=58_000))) is None
     with pytest.raises(LedgerRefused, match="those of population ward"):
         ledger.register("renamed", ROW, CAP, ledger.identity(rows(1000, start=10)))
     ledger.register("others", ROW, CAP, ledger.identity(rows(1000, start=5000)))
@@ -427,6 +432,7 @@ def test_entries_that_this_program_never_writes_are_found_though_their_digests_a
         ("population", {"name": "ward", "unit": None, "cap": {"epsilon": 9, "delta": 0.1}, "identity": None}),
         ("ledger", {"policy": {"rule": "basic", "order": None}, "salt": "00"}),
         ("surprise", {}),
+        ("release", []),
     ):
         copy = tmp_path / f"copy {kind} {len(body)}"
         for suffix in ("", ".head"):
