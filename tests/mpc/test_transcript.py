@@ -32,7 +32,7 @@ class SpyingKernels(Kernels):
         self.corrections: list[Bytes] = []
 
     def xor_share(self, *arguments: Any) -> Bytes:
-        self.messages += list(np.array(arguments[6]).reshape(-1, LANES, arguments[6].shape[1]))
+        self.messages += list(np.array(arguments[5]).reshape(-1, LANES, arguments[5].shape[1]))
         return super().xor_share(*arguments)
 
     def ring_receiver_share(self, kc: Words, flips: Bytes, choices: Bytes, message: Bytes, share: Words) -> None:
