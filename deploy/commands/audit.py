@@ -1,7 +1,7 @@
 """`parley audit privacy`: a lower bound on ε from trainings of the real code, and five faults that it must catch.
 
     parley audit privacy --json
-    parley audit privacy --runs 20000 --confidence 0.99
+    parley audit privacy --runs 80000 --confidence 0.99
 
 The honest system's bound must stay below the claim; each fault's must exceed it, by the statistic alone. Exit code 1
 where either fails. The audited mechanism is small on purpose: a few thousand trainings resolve a δ of a few hundredths,
@@ -113,7 +113,7 @@ FAULTS: dict[str, PathFor] = {
 
 @app.command()
 def privacy(
-    runs: Annotated[int, typer.Option(help="Trainings on each of the two neighbours, per system.")] = 20000,
+    runs: Annotated[int, typer.Option(help="Trainings on each of the two neighbours, per system.")] = 40000,
     delta: Annotated[float, typer.Option(help="The δ at which the claim and the bound are compared.")] = 0.05,
     confidence: Annotated[float, typer.Option(help="Probability that the honest system's bound is right.")] = 0.95,
     units: Annotated[int, typer.Option(help="Records of the audited training.")] = 8,

@@ -84,7 +84,7 @@ def test_gross_faults_are_caught_by_the_statistic_alone(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(command.FAULTS))
 def test_all_five_faults_are_caught_at_the_commands_own_size(name: str) -> None:
-    finding, claim = examined(command.FAULTS[name], 20_000)
+    finding, claim = examined(command.FAULTS[name], 40_000)
     assert finding.epsilon_lower_bound > claim
     assert finding.power > 0.99
 
