@@ -1,0 +1,139 @@
+"""A party's answer to a query: draw the batch in secret, clip, encode exactly, sum. Imports numpy, `mpc`, `privacy`.
+
+Parties know queries, not algorithms: a query is a round and the points at which to evaluate; clip norms, sampler and
+noise come from the run's `Mechanism` alone, so nothing the coordinator sends can widen what a record contributes. The
+answer is an integer vector on the lattice of the round's noise, ready to be shared over the ring.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc.ring import Lattice
+from party.encoding import Scale, Terms, fraction_bits
+from party.errors import QueryError
+from party.models import Model
+from party.records import Records
+from privacy.mechanism import Mechanism
+from privacy.randomness import Randomness
+from privacy.sampling import Batch
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+ROWS_AT_ONCE = 1 << 20
+"""Numbers in a chunk of materialised unit gradients: 8 MB."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """What the coordinator asks in one round: points at which to evaluate, θ_t and, for DDP-SRM, θ_{t−1}."""
+
+    round_index: int
+    points: tuple[Floats, ...]
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """The lattices of a run: public, the same for all parties and both servers."""
+
+    mechanism: Mechanism
+    fraction_bits: int
+    scale_bits: int
+
+    @classmethod
+    def of(cls, mechanism: Mechanism, scale_bits: int, largest_limit: int) -> "Encoding":
+        """The finest lattice on which every release of the run fits, from public numbers only."""
+        rounds = {0, mechanism.releases - 1}
+        bits = 24
+        for index in rounds:
+            drawn = sum(mechanism.sampler(cohort.party, index).length for cohort in mechanism.cohorts)
+            bound = mechanism.sensitivity(index) / 2
+            sigma = mechanism.noise_deviation(index)
+            bits = min(bits, fraction_bits(drawn, bound, sigma, scale_bits, largest_limit))
+        return cls(mechanism, bits, scale_bits)
+
+    def lattice(self, round_index: int) -> Lattice:
+        """Refuses a round whose sum could leave the ring."""
+        lattice = Lattice(self.mechanism.noise_deviation(round_index), self.fraction_bits, self.scale_bits)
+        samplers = [self.mechanism.sampler(cohort.party, round_index) for cohort in self.mechanism.cohorts]
+        lattice.check_range(sum(each.length for each in samplers), self.mechanism.sensitivity(round_index) / 2)
+        return lattice
+
+
+@dataclass
+class Contributor:
+    """One party's side of a run."""
+
+    party: str
+    records: Records
+    model: Model
+    encoding: Encoding
+    randomness: Randomness
+
+    def __post_init__(self) -> None:
+        mechanism = self.encoding.mechanism
+        units = mechanism.sampler(self.party, 0).units
+        if units != self.records.units:
+            raise QueryError(
+                f"{self.party} holds {self.records.units:,} units and the run counts {units:,}: correct the manifest"
+            )
+        if mechanism.unit.column != self.records.unit_column:
+            raise QueryError(
+                f"the run protects {mechanism.unit.name} and the records are grouped by "
+                f"{self.records.unit_column or 'row'}: load them with the run's unit"
+            )
+
+    def contribution(self, query: Query) -> Integers:
+        """int64[dimension] in steps of the round's lattice. Call once per round: each call draws a fresh batch."""
+        mechanism, index = self.encoding.mechanism, query.round_index
+        terms = Terms.of(mechanism.clip, index)
+        if len(query.points) != terms.points:
+            raise QueryError(f"round {index} evaluates at {terms.points} points, the query has {len(query.points)}")
+        for point in query.points:
+            if point.shape != (self.model.dimension,) or not np.isfinite(point).all():
+                raise QueryError(f"a point must have {self.model.dimension:,} finite numbers: the run has gone astray")
+        lattice = self.encoding.lattice(index)
+        batch = mechanism.draw(self.party, index, self.randomness)
+        if self.records.records_per_unit == 1:
+            scale = Scale.of(lattice, terms.bound, len(batch.indices))
+            block = self.records.rows.take(batch.indices)
+            targets = self.records.targets[batch.indices]
+            return self.model.contribution(block, targets, batch.present, query.points, terms, scale)
+        return self._by_unit(batch, query.points, terms, lattice)
+
+    def _by_unit(self, batch: Batch, points: tuple[Floats, ...], terms: Terms, lattice: Lattice) -> Integers:
+        """Units of several records: their gradients are summed before the clip, in chunks of bounded memory."""
+        width = self.records.records_per_unit
+        size = max(1, ROWS_AT_ONCE // (self.model.dimension * width))
+        total = np.zeros(self.model.dimension, np.int64)
+        for start in range(0, len(batch.indices), size):
+            members = self.records.members[batch.indices[start : start + size]]
+            flat = np.maximum(members, 0).ravel()
+            block, targets = self.records.rows.take(flat), self.records.targets[flat]
+            present = batch.present[start : start + size]
+            with np.errstate(all="ignore"):
+                sums = [
+                    np.where(
+                        (members >= 0)[:, :, None],
+                        self.model.gradients(block, targets, point).reshape(*members.shape, self.model.dimension),
+                        0.0,
+                    ).sum(axis=1)
+                    for point in points
+                ]
+                wanted = terms.gradient_weight * clip_vectors(sums[0], terms.gradient_norm)
+                if len(points) == 2:
+                    change = sums[0] - sums[1]
+                    wanted += terms.difference_weight * clip_vectors(change, terms.difference_norm)
+            encoded = lattice.encode_records(wanted, terms.bound)
+            total += (encoded * present[:, None]).sum(axis=0)
+        return total
+
+
+def clip_vectors(rows: Floats, norm: float) -> Floats:
+    """Each row shortened to `norm`, approximately: the exact bound is the encoding's. Not finite stays not finite."""
+    largest = np.abs(rows).max(axis=1, initial=0.0)
+    unit = rows / np.maximum(largest, 1e-300)[:, None]
+    lengths = largest * np.sqrt(np.einsum("ij,ij->i", unit, unit))
+    return np.asarray(rows * np.minimum(1.0, norm / np.maximum(lengths, 1e-300))[:, None])
