@@ -22,6 +22,7 @@ from privacy.sampling import Batch
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+MOST_CANDIDATES = 64
 ROWS_AT_ONCE = 1 << 20
 """Numbers in a chunk of materialised unit gradients: 8 MB."""
 
@@ -32,6 +33,10 @@ class Query:
 
     round_index: int
     points: tuple[Floats, ...]
+    kind: str = "gradient"
+    """Or `losses`: clipped vectors of loss differences between each further point and the first."""
+    scale: float = 1.0
+    """What loss differences are multiplied by before the clip."""
 
 
 @dataclass(frozen=True)
@@ -89,19 +94,37 @@ class Contributor:
         """int64[dimension] in steps of the round's lattice. Call once per round: each call draws a fresh batch."""
         mechanism, index = self.encoding.mechanism, query.round_index
         terms = Terms.of(mechanism.clip, index)
-        if len(query.points) != terms.points:
+        if query.kind not in ("gradient", "losses"):
+            raise QueryError(f"no query of kind {query.kind!r}: a round asks for gradient or losses")
+        if query.kind == "gradient" and len(query.points) != terms.points:
             raise QueryError(f"round {index} evaluates at {terms.points} points, the query has {len(query.points)}")
+        if query.kind == "losses" and (terms.points != 1 or not 2 <= len(query.points) <= MOST_CANDIDATES):
+            raise QueryError(f"losses are compared at 2 to {MOST_CANDIDATES} points, under a single clip norm")
         for point in query.points:
             if point.shape != (self.model.dimension,) or not np.isfinite(point).all():
                 raise QueryError(f"a point must have {self.model.dimension:,} finite numbers: the run has gone astray")
         lattice = self.encoding.lattice(index)
         batch = mechanism.draw(self.party, index, self.randomness)
-        if self.records.records_per_unit == 1:
+        if query.kind == "losses":
+            return self._losses(batch, query, terms, lattice)
+        if self.records.unit_column is None:
             scale = Scale.of(lattice, terms.bound, len(batch.indices))
             block = self.records.rows.take(batch.indices)
             targets = self.records.targets[batch.indices]
             return self.model.contribution(block, targets, batch.present, query.points, terms, scale)
         return self._by_unit(batch, query.points, terms, lattice)
+
+    def _losses(self, batch: Batch, query: Query, terms: Terms, lattice: Lattice) -> Integers:
+        """Σ of each unit's vector (ℓ(θ_k) − ℓ(θ_0)) for k ≥ 1, scaled and clipped: int64[points − 1]."""
+        members = self.records.unit_members(batch.indices)
+        flat = np.maximum(members, 0).ravel()
+        block, targets = self.records.rows.take(flat), self.records.targets[flat]
+        with np.errstate(all="ignore"):
+            losses = np.stack([self.model.losses(block, targets, point) for point in query.points], axis=1)
+            differences = query.scale * (losses[:, 1:] - losses[:, :1]).reshape(*members.shape, -1)
+            rows = np.where((members >= 0)[:, :, None], differences, 0.0).sum(axis=1)
+            encoded = lattice.encode_records(clip_vectors(rows, terms.bound), terms.bound)
+        return np.asarray((encoded * batch.present[:, None]).sum(axis=0))
 
     def _by_unit(self, batch: Batch, points: tuple[Floats, ...], terms: Terms, lattice: Lattice) -> Integers:
         """Units of several records: their gradients are summed before the clip, in chunks of bounded memory."""
@@ -109,7 +132,7 @@ class Contributor:
         size = max(1, ROWS_AT_ONCE // (self.model.dimension * width))
         total = np.zeros(self.model.dimension, np.int64)
         for start in range(0, len(batch.indices), size):
-            members = self.records.members[batch.indices[start : start + size]]
+            members = self.records.unit_members(batch.indices[start : start + size])
             flat = np.maximum(members, 0).ravel()
             block, targets = self.records.rows.take(flat), self.records.targets[flat]
             present = batch.present[start : start + size]

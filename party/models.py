@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from party.encoding import Scale, Terms, fit, to_integers
+from party.encoding import LARGEST_LIMIT, Scale, Terms, fit, to_integers
 from party.errors import SchemaError
 from party.rows import Block
 
@@ -27,6 +27,11 @@ class Model(Protocol):
     @property
     def dimension(self) -> int:
         """Number of parameters: the length of every vector in the run."""
+        ...
+
+    @property
+    def largest_limit(self) -> int:
+        """Lattice steps a record's term may span: what its integer arithmetic has room for."""
         ...
 
     def initial(self, words: NDArray[np.uint64]) -> Floats:
@@ -55,7 +60,8 @@ class Model(Protocol):
 class Residual(Protocol):
     """A loss of scores s and targets y: its derivative in s is the residual."""
 
-    outputs: int
+    @property
+    def outputs(self) -> int: ...
 
     def residuals(self, scores: Floats, targets: Floats) -> Floats: ...
 
@@ -137,6 +143,10 @@ class Linear:
     @property
     def dimension(self) -> int:
         return self.features * self.residual.outputs
+
+    @property
+    def largest_limit(self) -> int:
+        return LARGEST_LIMIT
 
     def initial(self, words: NDArray[np.uint64]) -> Floats:
         return np.zeros(self.dimension)

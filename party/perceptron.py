@@ -72,6 +72,10 @@ class Perceptron:
         return list(itertools.pairwise(widths))
 
     @property
+    def largest_limit(self) -> int:
+        return 1 << 21
+
+    @property
     def dimension(self) -> int:
         return sum((width + 1) * outputs for width, outputs in self.shapes)
 

@@ -41,6 +41,10 @@ class Records:
     def records_per_unit(self) -> int:
         return int(self.members.shape[1]) if self.unit_column else 1
 
+    def unit_members(self, indices: Integers) -> Integers:
+        """Row numbers of these units, int64[units, records_per_unit], −1 where there is none."""
+        return self.members[indices] if self.unit_column else indices[:, None]
+
     def select(self, indices: Integers) -> "Records":
         """The records of these rows: for splitting a file over simulated parties. Rows as units only."""
         if self.unit_column:
