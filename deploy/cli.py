@@ -11,9 +11,13 @@ import sys
 
 import typer
 
-from deploy.commands import bench, noise
+from coordinator.errors import CoordinatorError
+from deploy.commands import bench, noise, reproduce, simulate
 from deploy.console import EXIT_PEER, EXIT_USAGE
+from deploy.errors import DeployError
 from mpc.errors import MpcError, PeerError
+from party.errors import PartyError
+from privacy.errors import PrivacyError
 
 app = typer.Typer(
     name="parley",
@@ -23,6 +27,8 @@ app = typer.Typer(
 )
 app.add_typer(noise.app, name="noise")
 app.add_typer(bench.app, name="bench")
+app.add_typer(reproduce.app, name="reproduce")
+app.command("simulate")(simulate.simulate)
 
 
 def main() -> None:
@@ -32,7 +38,7 @@ def main() -> None:
     except PeerError as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(EXIT_PEER) from None
-    except MpcError as error:
+    except (MpcError, PartyError, CoordinatorError, PrivacyError, DeployError) as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(EXIT_USAGE) from None
 

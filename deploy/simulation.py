@@ -154,9 +154,11 @@ class Federation:
         return np.asarray(lattice.decode(np.asarray(total)) / self.mechanism.expected_batch(round_index))
 
 
-def setting_of(sizes: dict[str, int], model: Model, epsilon: float, delta: float, feature_bound: float) -> Setting:
+def setting_of(
+    sizes: dict[str, int], model: Model, epsilon: float, delta: float, feature_bound: float, kind: str
+) -> Setting:
     """The public facts that an algorithm may plan with."""
-    return Setting(sum(sizes.values()), model.dimension, epsilon, delta, feature_bound)
+    return Setting(sum(sizes.values()), model.dimension, epsilon, delta, feature_bound, kind)
 
 
 def split(records: Records, parties: int, seed: int) -> dict[str, Records]:

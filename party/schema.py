@@ -189,6 +189,15 @@ class Schema:
         return 0 if all(isinstance(feature, Category) for feature in self.features) else self.bits
 
     @property
+    def feature_bound(self) -> float:
+        """A public bound on the norm of an encoded row, intercept included."""
+        if isinstance(self.features, Uniform):
+            squared = self.features.largest**2 * min(self.features.count, self.nonzeros or self.features.count)
+        else:
+            squared = math.fsum(feature.largest**2 for feature in self.features)
+        return math.sqrt(squared + self.intercept)
+
+    @property
     def outputs(self) -> int:
         """Of a model that predicts the target."""
         return len(self.target.classes) if self.target.kind == "classes" else 1

@@ -3,7 +3,8 @@
     v_p^t = (1−γ)·v_p^{t−1} + mean of [(1−γ)·clip(∇f_i(θ^t) − ∇f_i(θ^{t−1}), C2) + γ·clip(∇f_i(θ^t), C1)] + u^t
 
 over the batch, with θ^{t+1} = θ^t − η_t·v_p^t. Remark 4.3's sensitivity, 2((1−γ)C2 + γC1), is the mechanism's; the
-regulariser's exact gradient is added to v_p^t where it steps. T steps release T + 1 estimators v_p^0 … v_p^T, and the last steps too.
+regulariser's exact gradient is added to v_p^t where it steps. T + 1 estimators are released, and the
+last one steps too.
 """
 
 import math
