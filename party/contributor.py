@@ -23,6 +23,9 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 MOST_CANDIDATES = 64
+BUCKETS = 24
+"""Of a histogram of gradient norms, half a power of two each."""
+SMALLEST_SCALE = 2.0**-40
 ROWS_AT_ONCE = 1 << 20
 """Numbers in a chunk of materialised unit gradients: 8 MB."""
 
@@ -34,9 +37,10 @@ class Query:
     round_index: int
     points: tuple[Floats, ...]
     kind: str = "gradient"
-    """Or `losses`: clipped vectors of loss differences between each further point and the first."""
+    """Or `losses`: clipped vectors of loss differences between each further point and the first; or `norms`: a
+    histogram of gradient norms at one point, each unit counting once, with the weight of the clip norm."""
     scale: float = 1.0
-    """What loss differences are multiplied by before the clip."""
+    """What gradients or loss differences are multiplied by before the clip; for `norms`, the top of the histogram."""
 
 
 @dataclass(frozen=True)
@@ -93,9 +97,14 @@ class Contributor:
     def contribution(self, query: Query) -> Integers:
         """int64[dimension] in steps of the round's lattice. Call once per round: each call draws a fresh batch."""
         mechanism, index = self.encoding.mechanism, query.round_index
-        terms = Terms.of(mechanism.clip, index)
-        if query.kind not in ("gradient", "losses"):
-            raise QueryError(f"no query of kind {query.kind!r}: a round asks for gradient or losses")
+        if not (SMALLEST_SCALE <= query.scale <= 1 / SMALLEST_SCALE):
+            raise QueryError(f"the query's scale is {query.scale}: use {SMALLEST_SCALE} to {1 / SMALLEST_SCALE:g}")
+        terms = Terms.of(mechanism.clip, index, query.scale if query.kind == "gradient" else 1.0)
+        bound = mechanism.clip.contribution_bound(index)
+        if query.kind not in ("gradient", "losses", "norms"):
+            raise QueryError(f"no query of kind {query.kind!r}: a round asks for gradient, losses or norms")
+        if query.kind == "norms" and (terms.points != 1 or len(query.points) != 1):
+            raise QueryError("gradient norms are counted at one point, under a single clip norm")
         if query.kind == "gradient" and len(query.points) != terms.points:
             raise QueryError(f"round {index} evaluates at {terms.points} points, the query has {len(query.points)}")
         if query.kind == "losses" and (terms.points != 1 or not 2 <= len(query.points) <= MOST_CANDIDATES):
@@ -106,15 +115,17 @@ class Contributor:
         lattice = self.encoding.lattice(index)
         batch = mechanism.draw(self.party, index, self.randomness)
         if query.kind == "losses":
-            return self._losses(batch, query, terms, lattice)
+            return self._losses(batch, query, bound, lattice)
+        if query.kind == "norms":
+            return self._norms(batch, query, bound, lattice)
         if self.records.unit_column is None:
-            scale = Scale.of(lattice, terms.bound, len(batch.indices))
+            scale = Scale.of(lattice, bound, len(batch.indices))
             block = self.records.rows.take(batch.indices)
             targets = self.records.targets[batch.indices]
             return self.model.contribution(block, targets, batch.present, query.points, terms, scale)
-        return self._by_unit(batch, query.points, terms, lattice)
+        return self._by_unit(batch, query.points, terms, bound, lattice)
 
-    def _losses(self, batch: Batch, query: Query, terms: Terms, lattice: Lattice) -> Integers:
+    def _losses(self, batch: Batch, query: Query, bound: float, lattice: Lattice) -> Integers:
         """Σ of each unit's vector (ℓ(θ_k) − ℓ(θ_0)) for k ≥ 1, scaled and clipped: int64[points − 1]."""
         members = self.records.unit_members(batch.indices)
         flat = np.maximum(members, 0).ravel()
@@ -123,10 +134,29 @@ class Contributor:
             losses = np.stack([self.model.losses(block, targets, point) for point in query.points], axis=1)
             differences = query.scale * (losses[:, 1:] - losses[:, :1]).reshape(*members.shape, -1)
             rows = np.where((members >= 0)[:, :, None], differences, 0.0).sum(axis=1)
-            encoded = lattice.encode_records(clip_vectors(rows, terms.bound), terms.bound)
+            encoded = lattice.encode_records(clip_vectors(rows, bound), bound)
         return np.asarray((encoded * batch.present[:, None]).sum(axis=0))
 
-    def _by_unit(self, batch: Batch, points: tuple[Floats, ...], terms: Terms, lattice: Lattice) -> Integers:
+    def _norms(self, batch: Batch, query: Query, bound: float, lattice: Lattice) -> Integers:
+        """How many units have a gradient norm in (scale·2^(−k/2−1/2), scale·2^(−k/2)], times the bound: int64[BUCKETS].
+
+        The first and the last bucket are open; a unit of several records counts with the sum of their norms.
+        """
+        members = self.records.unit_members(batch.indices)
+        flat = np.maximum(members, 0).ravel()
+        block, targets = self.records.rows.take(flat), self.records.targets[flat]
+        with np.errstate(all="ignore"):
+            norms = self.model.gradient_norms(block, targets, query.points[0]).reshape(members.shape)
+            total = np.where(members >= 0, norms, 0.0).sum(axis=1)
+            place = np.floor(-2 * np.log2(np.maximum(total, 1e-300) / query.scale))
+        sound = np.isfinite(total) & batch.present
+        bucket = np.clip(np.where(sound, place, 0), 0, BUCKETS - 1).astype(np.int64)
+        weight = int(lattice.encode(np.array([bound]))[0])
+        return weight * np.bincount(bucket, weights=sound, minlength=BUCKETS).astype(np.int64)
+
+    def _by_unit(
+        self, batch: Batch, points: tuple[Floats, ...], terms: Terms, bound: float, lattice: Lattice
+    ) -> Integers:
         """Units of several records: their gradients are summed before the clip, in chunks of bounded memory."""
         width = self.records.records_per_unit
         size = max(1, ROWS_AT_ONCE // (self.model.dimension * width))
@@ -149,7 +179,7 @@ class Contributor:
                 if len(points) == 2:
                     change = sums[0] - sums[1]
                     wanted += terms.difference_weight * clip_vectors(change, terms.difference_norm)
-            encoded = lattice.encode_records(wanted, terms.bound)
+            encoded = lattice.encode_records(wanted, bound)
             total += (encoded * present[:, None]).sum(axis=0)
         return total
 

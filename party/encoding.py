@@ -41,13 +41,14 @@ class Terms:
     """C1"""
 
     @classmethod
-    def of(cls, clip: Clip, round_index: int) -> "Terms":
-        """As `privacy.clipping` counts them."""
+    def of(cls, clip: Clip, round_index: int, scale: float = 1.0) -> "Terms":
+        """As `privacy.clipping` counts them; with `scale` s, clip(s·g, C) = s·clip(g, C/s): the bound stays."""
         if isinstance(clip, MomentumClip):
             if round_index == 0:
-                return cls(0.0, 1.0, 1.0, clip.gradient_norm)
-            return cls(1 - clip.gamma, clip.difference_norm, clip.gamma, clip.gradient_norm)
-        return cls(0.0, 1.0, 1.0, clip.norm)
+                return cls(0.0, 1.0, scale, clip.gradient_norm / scale)
+            difference, fresh = clip.difference_norm / scale, clip.gradient_norm / scale
+            return cls((1 - clip.gamma) * scale, difference, clip.gamma * scale, fresh)
+        return cls(0.0, 1.0, scale, clip.norm / scale)
 
     @property
     def points(self) -> int:

@@ -48,6 +48,10 @@ class Model(Protocol):
         """Per-record gradients, float64[records, dimension]: for units of several records, and for tests."""
         ...
 
+    def gradient_norms(self, block: Block, targets: Floats, point: Floats) -> Floats:
+        """float64[records]"""
+        ...
+
     def losses(self, block: Block, targets: Floats, point: Floats) -> Floats:
         """float64[records]"""
         ...
@@ -174,6 +178,10 @@ class Linear:
         residual = self.residual.residuals(self.scores(block, point), targets)
         rows = block.dense() * 2.0**-block.bits
         return np.asarray((rows[:, :, None] * residual[:, None, :]).reshape(len(rows), self.dimension))
+
+    def gradient_norms(self, block: Block, targets: Floats, point: Floats) -> Floats:
+        residual = self.residual.residuals(self.scores(block, point), targets)
+        return np.asarray(np.sqrt(np.einsum("ij,ij->i", residual, residual)) / block.norms.inverse[block.indices])
 
     def losses(self, block: Block, targets: Floats, point: Floats) -> Floats:
         return self.residual.losses(self.scores(block, point), targets)

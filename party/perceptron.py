@@ -126,6 +126,10 @@ class Perceptron:
             parts += [(a[:, :, None] * delta[:, None, :]).reshape(len(a), -1), delta]
         return np.concatenate(parts, axis=1)
 
+    def gradient_norms(self, block: Block, targets: Floats, point: Floats) -> Floats:
+        inputs = block.dense() * 2.0**-block.bits
+        return _norm(self._passes(inputs, targets, (point,), np.float64)[0])
+
     def losses(self, block: Block, targets: Floats, point: Floats) -> Floats:
         return self.residual.losses(self.scores(block, point), targets)
 
