@@ -99,12 +99,16 @@ class Algorithm(ABC):
     def advance(self, round_index: int, estimate: Floats) -> None:
         """Step `self.theta` by the noised mean over the expected batch."""
 
-    def begin(self, plan: Plan, theta: Floats, randomness: Randomness) -> None:
-        """Start from θ_0. `randomness` chooses a random output, which is no secret."""
+    def begin(self, plan: Plan, theta: Floats, noise: float, randomness: Randomness) -> None:
+        """Start from θ_0. `noise` is the deviation of a coordinate of the estimates after the first, which is public.
+
+        `randomness` chooses a random output, which is no secret.
+        """
         self.steps = plan.steps
         self.releases = plan.releases
         self.chosen = uniform_below(randomness, max(1, plan.steps))
         self.state = {"theta": theta.copy(), "kept": np.zeros_like(theta), "count": np.zeros(1)}
+        self.state["noise"] = np.array([noise])
 
     @property
     def theta(self) -> Floats:

@@ -135,9 +135,14 @@ class Federation:
         words = np.frombuffer(self.public.read(8 * self.model.dimension), "<u8").astype(np.uint64)
         return self.model.initial(words)
 
+    def noise_level(self) -> float:
+        """Per coordinate of the estimates that follow the first; 0 where there is no noise."""
+        last = self.mechanism.releases - 1
+        return self.mechanism.noise_deviation(last) / self.mechanism.expected_batch(last) if self.noise else 0.0
+
     def run(self) -> Outcome:
         wall, cpu = time.perf_counter(), time.process_time()
-        self.algorithm.begin(self.plan, self.start(), self.public)
+        self.algorithm.begin(self.plan, self.start(), self.noise_level(), self.public)
         for round_index in range(self.mechanism.releases):
             self.algorithm.tell(round_index, self.round(round_index))
         theta = self.algorithm.result()

@@ -106,12 +106,9 @@ def fraction_bits(contributions: int, bound: float, sigma: float, scale_bits: in
 
 def fit(whole: Floats, norms: Norms, indices: Integers, limit: int) -> Floats:
     """Integer rows W (float64[records, outputs]) shortened to |W|²·|X|² ≤ limit² exactly; else zero."""
-    largest = norms.admissible(limit)[indices]
+    largest = norms.admissible(limit).take(indices)
     if whole.shape[1] == 1:
-        np.clip(whole, -largest[:, None], largest[:, None], out=whole)
-        whole[np.isnan(whole)] = 0.0
-        return whole
-    whole[~np.isfinite(whole).all(axis=1)] = 0.0
+        return np.asarray(np.fmax(np.fmin(whole[:, 0], largest), -largest)[:, None])
     # No entry of an admissible row exceeds `largest`; once that holds the squares below are exact.
     np.clip(whole, -largest[:, None], largest[:, None], out=whole)
     squared = norms.squared[indices]
@@ -127,6 +124,7 @@ def fit(whole: Floats, norms: Norms, indices: Integers, limit: int) -> Floats:
 
 def to_integers(total: Floats) -> Integers:
     """An exact sum as it leaves for the ring."""
-    if not np.isfinite(total).all() or np.abs(total).max(initial=0.0) >= EXACT:
+    # Written so that a nan fails too.
+    if not np.abs(total).max(initial=0.0) < EXACT:
         raise QueryError("a sum left the exact range although its terms were bounded: this is a defect, report it")
     return total.astype(np.int64)

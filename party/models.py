@@ -160,18 +160,21 @@ class Linear:
     ) -> Integers:
         """Σ x_i ⊗ (α·clip(r − r′, C2/|x|) + β·clip(r, C1/|x|)): both points in one product, one product back."""
         k = self.residual.outputs
-        inverse = block.norms.inverse[block.indices]
+        inverse = block.norms.inverse.take(block.indices)
         with np.errstate(all="ignore"):  # what overflows is not finite, and such a record contributes zero
-            stacked = np.concatenate([point.reshape(self.features, k) for point in points], axis=1)
-            scores = block.dot(stacked)
-            fresh = self.residual.residuals(scores[:, :k], targets)
-            wanted = terms.gradient_weight * _clip(fresh, terms.gradient_norm * inverse)
-            if terms.points == 2:
-                difference = fresh - self.residual.residuals(scores[:, k:], targets)
-                wanted += terms.difference_weight * _clip(difference, terms.difference_norm * inverse)
-            whole = np.rint(wanted * (2.0**-block.bits / scale.step))
-        whole = fit(whole, block.norms, block.indices, scale.limit)
-        whole *= present[:, None]
+            if k == 1:
+                # The residual of a scalar score acts entry by entry: both points at once.
+                residuals = self.residual.residuals(block.dot(np.stack(points, axis=1)), targets)
+                fresh, difference = residuals[:, :1], residuals[:, :1] - residuals[:, 1:] if len(points) > 1 else None
+            else:
+                fresh, *before = (self.residual.residuals(self.scores(block, point), targets) for point in points)
+                difference = fresh - before[0] if before else None
+            wanted = _clip(fresh, terms.gradient_norm * inverse, terms.gradient_weight)
+            if difference is not None:
+                wanted += _clip(difference, terms.difference_norm * inverse, terms.difference_weight)
+            wanted *= 2.0**-block.bits / scale.step
+            sound = present & np.isfinite(wanted).all(axis=1) if k > 1 else present & np.isfinite(wanted[:, 0])
+        whole = fit(np.where(sound[:, None], np.rint(wanted), 0.0), block.norms, block.indices, scale.limit)
         return to_integers(block.combine(whole)).ravel()
 
     def gradients(self, block: Block, targets: Floats, point: Floats) -> Floats:
@@ -195,10 +198,11 @@ def sigmoid(scores: Floats) -> Floats:
     return np.asarray(0.5 + 0.5 * np.tanh(0.5 * scores))
 
 
-def _clip(residuals: Floats, reach: Floats) -> Floats:
-    """Rows of residuals shortened to `reach` = C/|x|, which is the clip of r ⊗ x to C."""
+def _clip(residuals: Floats, reach: Floats, weight: float) -> Floats:
+    """`weight` times rows of residuals shortened to `reach` = C/|x|: r ⊗ x clipped to C; nan if infinite."""
     if residuals.shape[1] == 1:
-        # An infinite residual has no direction to keep and becomes nan, as in the general case.
-        return np.asarray(np.clip(residuals - 0 * residuals, -reach[:, None], reach[:, None]))
+        r = residuals[:, 0]
+        lengths = np.abs(r)
+        return np.asarray(r * (weight * reach / np.maximum(lengths, reach)))[:, None]
     lengths = np.sqrt(np.einsum("ij,ij->i", residuals, residuals))
-    return np.asarray(residuals * np.minimum(1.0, reach / np.maximum(lengths, 1e-300))[:, None])
+    return np.asarray(residuals * (weight * reach / np.maximum(lengths, reach))[:, None])

@@ -47,6 +47,8 @@ class Pass:
 
     activations: list[Array]
     """Into each layer, [records, width]; the first is the input."""
+    squared_input: Floats
+    """|x|², from the exact integers"""
     deltas: list[Array]
     """Derivatives of the loss in each layer's output before its activation function."""
 
@@ -95,13 +97,15 @@ class Perceptron:
         if len(block) * 4 * LARGEST_PART >= EXACT:
             raise QueryError(f"a batch of {len(block):,} records is too large to sum exactly: use at most 2^23")
         whole_input = block.dense()
-        inputs = (whole_input * 2.0**-block.bits).astype(np.float32)
+        inputs = block.singles()
+        inputs *= np.float32(2.0**-block.bits)
+        squared = block.norms.squared.take(block.indices)
         with np.errstate(all="ignore"):  # what overflows is not finite, and such a record contributes zero
-            passes = self._passes(inputs, targets, points, np.float32)
+            passes = self._passes(inputs, squared * 4.0**-block.bits, targets, points, np.float32)
             bits = [block.bits] + [HIDDEN_BITS] * len(self.hidden)
             sources = [[whole_input, *(_quantised(a) for a in each.activations[1:])] for each in passes]
-            weights = self._weights(passes, terms, scale, sources)
-            deltas = self._fitted(passes, weights, sources, bits, present, scale)
+            weights = self._weights(passes, terms, scale, sources, squared)
+            deltas = self._fitted(passes, weights, _inner(sources, bits, squared), bits, present, scale)
         total = []
         for layer, (width, outputs) in enumerate(self.shapes):
             if layer == 0:
@@ -120,7 +124,7 @@ class Perceptron:
 
     def gradients(self, block: Block, targets: Floats, point: Floats) -> Floats:
         inputs = block.dense() * 2.0**-block.bits
-        found = self._passes(inputs, targets, (point,), np.float64)[0]
+        found = self._passes(inputs, _dots(inputs, inputs), targets, (point,), np.float64)[0]
         parts = []
         for a, delta in zip(found.activations, found.deltas, strict=True):
             parts += [(a[:, :, None] * delta[:, None, :]).reshape(len(a), -1), delta]
@@ -128,7 +132,7 @@ class Perceptron:
 
     def gradient_norms(self, block: Block, targets: Floats, point: Floats) -> Floats:
         inputs = block.dense() * 2.0**-block.bits
-        return _norm(self._passes(inputs, targets, (point,), np.float64)[0])
+        return _norm(self._passes(inputs, _dots(inputs, inputs), targets, (point,), np.float64)[0])
 
     def losses(self, block: Block, targets: Floats, point: Floats) -> Floats:
         return self.residual.losses(self.scores(block, point), targets)
@@ -158,7 +162,9 @@ class Perceptron:
     def _slope(self, a: Array) -> Array:
         return (a > 0).astype(a.dtype) if self.activation == "relu" else 1 - a * a
 
-    def _passes(self, inputs: Array, targets: Floats, points: tuple[Floats, ...], kind: Any) -> list[Pass]:
+    def _passes(
+        self, inputs: Array, squared: Floats, targets: Floats, points: tuple[Floats, ...], kind: Any
+    ) -> list[Pass]:
         layers = [[(w.astype(kind), b.astype(kind)) for w, b in self._split(point)] for point in points]
         # The input is common to both points: one product with the first layers side by side.
         first = inputs @ np.concatenate([each[0][0] for each in layers], axis=1)
@@ -175,12 +181,14 @@ class Perceptron:
             for (weights, _), a in zip(each[:0:-1], activations[:0:-1], strict=True):
                 delta = (delta @ weights.T) * self._slope(a)
                 deltas.append(delta)
-            passes.append(Pass(activations, deltas[::-1]))
+            passes.append(Pass(activations, squared, deltas[::-1]))
         return passes
 
     # ------------------------------------------------------------ clips and integers
 
-    def _weights(self, passes: list[Pass], terms: Terms, scale: Scale, sources: list[list[Floats]]) -> list[Floats]:
+    def _weights(
+        self, passes: list[Pass], terms: Terms, scale: Scale, sources: list[list[Floats]], squared: Floats
+    ) -> list[Floats]:
         """Per point and record, the real factor of its gradient: small enough that rounding cannot exceed the limit.
 
         Rounding the deltas moves a term by at most sqrt(outputs)·|A|/2 per layer and point, rounding hidden activations
@@ -200,7 +208,8 @@ class Perceptron:
         error: Floats = np.zeros(len(part))
         for w, each, source in zip(weights, passes, sources, strict=True):
             for layer, (width, outputs) in enumerate(self.shapes):
-                error += math.sqrt(outputs) / 2 * np.sqrt(_dots(source[layer], source[layer]) + 4.0**MOST_BITS)
+                length_squared = _dots(source[layer], source[layer]) if layer else squared
+                error += math.sqrt(outputs) / 2 * np.sqrt(length_squared + 4.0**MOST_BITS)
                 if layer:
                     deltas = np.sqrt(_dots(each.deltas[layer], each.deltas[layer]))
                     error += w * deltas * math.sqrt(width) / 2 * 2.0**-HIDDEN_BITS / scale.step
@@ -213,7 +222,7 @@ class Perceptron:
         self,
         passes: list[Pass],
         weights: list[Floats],
-        sources: list[list[Floats]],
+        inner: list[tuple[Integers, Integers, Integers]],
         bits: list[int],
         present: Flags,
         scale: Scale,
@@ -232,7 +241,7 @@ class Perceptron:
             ]
             for each, w in zip(passes, weights, strict=True)
         ]
-        lengths = _lengths(deltas, _inner(sources, bits))
+        lengths = _lengths(deltas, inner)
         kept = (lengths >= 0) & (lengths <= scale.limit * scale.limit)
         for rows in deltas:
             for delta in rows:
@@ -242,15 +251,17 @@ class Perceptron:
 
 def _quantised(activations: Array) -> Floats:
     """Hidden activations as integers; what is too large is cut, for the deltas' norm check does not depend on it."""
-    scaled = np.rint(activations.astype(np.float64) * 2.0**HIDDEN_BITS)
-    return np.asarray(np.clip(np.nan_to_num(scaled, nan=0.0), -LARGEST_HIDDEN, LARGEST_HIDDEN))
+    scaled = activations * activations.dtype.type(2.0**HIDDEN_BITS)
+    # fmin and fmax turn a nan, whose record contributes zero, into a number that can be multiplied by zero.
+    limit = scaled.dtype.type(LARGEST_HIDDEN)
+    return np.asarray(np.rint(np.fmin(np.fmax(scaled, -limit), limit)), np.float64)
 
 
 def _norm(each: Pass) -> Floats:
     """|g_i|"""
     total: Floats = np.zeros(len(each.deltas[0]))
-    for a, delta in zip(each.activations, each.deltas, strict=True):
-        total += _dots(delta, delta) * (_dots(a, a) + 1)
+    for layer, (a, delta) in enumerate(zip(each.activations, each.deltas, strict=True)):
+        total += _dots(delta, delta) * ((_dots(a, a) if layer else each.squared_input) + 1)
     return np.asarray(np.sqrt(total))
 
 
@@ -260,7 +271,7 @@ def _distance(new: Pass, old: Pass) -> Floats:
     for layer, (a, b) in enumerate(zip(new.activations, old.activations, strict=True)):
         delta, before = new.deltas[layer], old.deltas[layer]
         change = delta - before
-        total += _dots(change, change) * (_dots(a, a) + 1)
+        total += _dots(change, change) * ((_dots(a, a) if layer else new.squared_input) + 1)
         if layer:
             moved = a - b
             total += _dots(before, before) * _dots(moved, moved)
@@ -272,14 +283,14 @@ def _dots(left: Array, right: Array) -> Floats:
     return np.asarray(np.einsum("ij,ij->i", left, right), np.float64)
 
 
-def _inner(sources: list[list[Floats]], bits: list[int]) -> list[tuple[Integers, Integers, Integers]]:
+def _inner(sources: list[list[Floats]], bits: list[int], squared: Floats) -> list[tuple[Integers, Integers, Integers]]:
     """Per layer |A|², |A′|² and ⟨A, A′⟩ with the bias's constant input, as exact integers."""
     found = []
     for layer, b in enumerate(bits):
         one = 1 << (2 * b)
         a, other = sources[0][layer], sources[-1][layer]
-        own = _dots(a, a).astype(np.int64) + one
-        if a is other:
+        own = (_dots(a, a) if layer else squared).astype(np.int64) + one
+        if layer == 0 or a is other:
             found.append((own, own, own))
         else:
             found.append((own, _dots(other, other).astype(np.int64) + one, _dots(a, other).astype(np.int64) + one))

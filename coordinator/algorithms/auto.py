@@ -31,6 +31,8 @@ SMALLEST_BATCH = 64
 TOP = 4.0
 """The histogram begins at so many times the public bound of a feature row."""
 HALF_POWER = math.sqrt(2)
+MEMORY = 0.1
+"""Weight of the newest gradient in the running square of gradient norms."""
 
 
 @register("auto")
@@ -43,6 +45,7 @@ class Auto(Algorithm):
     step_factor: float = 0.4
     """What noise may move the model, as a fraction of how far it has moved."""
     momentum: float = 0.5
+    first: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,7 +54,7 @@ class Auto(Algorithm):
 
     def plan(self, setting: Setting) -> Plan:
         self.top = TOP * setting.feature_bound
-        self.first_distance = 1 / setting.feature_bound
+        self.first_distance = self.first / setting.feature_bound
         batch = min(setting.records, max(SMALLEST_BATCH, setting.records // SHARE))
         return Plan(batch, STEPS + 1, GradientClip(1.0), "poisson")
 
@@ -68,20 +71,25 @@ class Auto(Algorithm):
         if round_index == 0:
             self.state["clip"] = np.array([self.clip_factor * self.median_norm(estimate)])
             self.state["origin"] = self.theta
-            self.state["squares"] = np.zeros(1)
+            self.state["square"] = np.zeros(1)
             self.state["distance"] = np.array([self.first_distance])
+            self.state["drift"] = np.zeros(1)
             self.state["momentum"] = np.zeros_like(self.theta)
             return
         gradient = estimate * self.clip_norm + self.regulariser.gradient(self.theta)
-        self.state["squares"] = self.state["squares"] + gradient @ gradient
-        taken = round_index / STEPS
-        # What the sum of squares will be at the end, as far as one knows now.
-        expected = math.sqrt(float(self.state["squares"][0]) / taken)
+        taken = (round_index - 1) / STEPS
+        weight = max(1 / round_index, MEMORY)
+        self.state["square"] = (1 - weight) * self.state["square"] + weight * (gradient @ gradient)
         self.state["momentum"] = self.momentum * self.state["momentum"] + (1 - self.momentum) * gradient
-        step = self.step_factor * float(self.state["distance"][0]) / max(expected, 1e-300) * 2 * (1 - taken + 1 / STEPS)
+        length = math.sqrt(float(self.state["square"][0]) * STEPS)
+        step = self.step_factor * float(self.state["distance"][0]) / max(length, 1e-300) * 2 * (1 - taken)
         self.theta = self.theta - step * self.state["momentum"]
-        moved = float(np.linalg.norm(self.theta - self.state["origin"]))
-        self.state["distance"] = np.maximum(self.state["distance"], moved)
+        # What the noise alone would have moved the model by now, on average: it must not count as distance.
+        noise = float(self.state["noise"][0]) * self.clip_norm
+        self.state["drift"] = self.state["drift"] + step**2 * noise**2 * len(self.theta)
+        moved = self.theta - self.state["origin"]
+        reached = math.sqrt(max(0.0, float(moved @ moved - self.state["drift"][0])))
+        self.state["distance"] = np.maximum(self.state["distance"], reached)
 
     def median_norm(self, histogram: Floats) -> float:
         """The upper edge of the bucket in which the noised counts, from the largest norms on, pass one half."""

@@ -85,8 +85,8 @@ class RandomRound(StochasticDescent):
     batch: int = 1
     decay: str = "constant"
 
-    def begin(self, plan: Plan, theta: Floats, randomness: Randomness) -> None:
-        super().begin(plan, theta, randomness)
+    def begin(self, plan: Plan, theta: Floats, noise: float, randomness: Randomness) -> None:
+        super().begin(plan, theta, noise, randomness)
         steps = np.array([self.schedule.at(k, plan.steps) for k in range(plan.steps)])
         weights = 2 * steps - self.smoothness * steps**2
         if weights.min() <= 0:

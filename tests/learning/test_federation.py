@@ -45,7 +45,7 @@ def test_without_noise_the_trajectory_is_bit_for_bit_that_of_shares_over_the_rin
     expected = clear.run().theta
 
     shared, algorithm, plan = federation("ddp-srm", False, sampling=sampling, **parameters)
-    algorithm.begin(plan, shared.start(), shared.public)
+    algorithm.begin(plan, shared.start(), 0.0, shared.public)
     seeds = Csprng(bytes(32))
     for round_index in range(shared.mechanism.releases):
         ask = algorithm.ask(round_index)
@@ -156,7 +156,7 @@ def test_every_algorithm_plans_runs_and_resumes_from_a_checkpoint(name: str) -> 
     expected = straight.run().theta
     assert np.isfinite(expected).all()
     broken, algorithm, plan = federation(name, True)
-    algorithm.begin(plan, broken.start(), broken.public)
+    algorithm.begin(plan, broken.start(), broken.noise_level(), broken.public)
     for round_index in range(broken.mechanism.releases):
         state = algorithm.checkpoint()
         algorithm = build(name, {})
