@@ -65,13 +65,25 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class LocalWork:
+    """What output perturbation asks of a party: see party/local.py, which checks its sensitivity again."""
+
+    method: str
+    steps: int
+    step: float
+    strength: float
+    reach: float
+
+
+@dataclass(frozen=True)
 class Ask:
-    """One round's query: gradients at one or two points, or loss differences between candidates and a base."""
+    """One round's query: gradients at one or two points, loss differences, gradient norms, or a local solution."""
 
     points: tuple[Floats, ...]
     kind: str = "gradient"
     scale: float = 1.0
-    """What loss differences are multiplied by before the clip."""
+    """What gradients or loss differences are multiplied by before the clip; for `norms`, the histogram's top."""
+    local: LocalWork | None = None
 
 
 @dataclass(kw_only=True)

@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator.algorithm import Algorithm, Plan, Setting
+from coordinator.algorithm import Algorithm, Ask, Plan, Setting
 from mpc.clear import ClearSampler
 from mpc.randomness import Csprng
 from mpc.tables import load
 from party.contributor import Contributor, Encoding, Query
+from party.local import LocalFit
 from party.models import Model
 from party.records import Records
 from privacy.accountants import accountant, worst_party
@@ -151,12 +152,19 @@ class Federation:
     def round(self, round_index: int) -> Floats:
         """The noised mean over the expected batch, as the coordinator would decode it."""
         ask = self.algorithm.ask(round_index)
-        query = Query(round_index, ask.points, ask.kind, ask.scale)
+        query = query_of(round_index, ask)
         total = sum(party.contribution(query) for party in self.parties)
         lattice = self.encoding.lattice(round_index)
         if self.noise:
             total = total + self.sampler.release(lattice, len(np.atleast_1d(total)))
         return np.asarray(lattice.decode(np.asarray(total)) / self.mechanism.expected_batch(round_index))
+
+
+def query_of(round_index: int, ask: Ask) -> Query:
+    """An algorithm's question as a party understands it."""
+    work = ask.local
+    local = LocalFit(work.method, work.steps, work.step, work.strength, work.reach) if work else None
+    return Query(round_index, ask.points, ask.kind, ask.scale, local)
 
 
 def setting_of(

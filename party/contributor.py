@@ -5,6 +5,7 @@ noise come from the run's `Mechanism` alone, so nothing the coordinator sends ca
 answer is an integer vector on the lattice of the round's noise, ready to be shared over the ring.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,9 @@ from numpy.typing import NDArray
 from mpc.ring import Lattice
 from party.encoding import Scale, Terms, fraction_bits
 from party.errors import QueryError
-from party.models import Model
+from party.local import MARGIN, LocalFit, constants
+from party.local import fit as fit_locally
+from party.models import Linear, Model
 from party.records import Records
 from privacy.mechanism import Mechanism
 from privacy.randomness import Randomness
@@ -41,6 +44,8 @@ class Query:
     histogram of gradient norms at one point, each unit counting once, with the weight of the clip norm."""
     scale: float = 1.0
     """What gradients or loss differences are multiplied by before the clip; for `norms`, the top of the histogram."""
+    local: LocalFit | None = None
+    """For `solution`: the sum is of the parties' own models, each times its number of records."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +106,8 @@ class Contributor:
             raise QueryError(f"the query's scale is {query.scale}: use {SMALLEST_SCALE} to {1 / SMALLEST_SCALE:g}")
         terms = Terms.of(mechanism.clip, index, query.scale if query.kind == "gradient" else 1.0)
         bound = mechanism.clip.contribution_bound(index)
-        if query.kind not in ("gradient", "losses", "norms"):
-            raise QueryError(f"no query of kind {query.kind!r}: a round asks for gradient, losses or norms")
+        if query.kind not in ("gradient", "losses", "norms", "solution"):
+            raise QueryError(f"no query of kind {query.kind!r}: use gradient, losses, norms or solution")
         if query.kind == "norms" and (terms.points != 1 or len(query.points) != 1):
             raise QueryError("gradient norms are counted at one point, under a single clip norm")
         if query.kind == "gradient" and len(query.points) != terms.points:
@@ -113,6 +118,8 @@ class Contributor:
             if point.shape != (self.model.dimension,) or not np.isfinite(point).all():
                 raise QueryError(f"a point must have {self.model.dimension:,} finite numbers: the run has gone astray")
         lattice = self.encoding.lattice(index)
+        if query.kind == "solution":
+            return self._solution(query, bound, lattice)
         batch = mechanism.draw(self.party, index, self.randomness)
         if query.kind == "losses":
             return self._losses(batch, query, bound, lattice)
@@ -153,6 +160,23 @@ class Contributor:
         bucket = np.clip(np.where(sound, place, 0), 0, BUCKETS - 1).astype(np.int64)
         weight = int(lattice.encode(np.array([bound]))[0])
         return weight * np.bincount(bucket, weights=sound, minlength=BUCKETS).astype(np.int64)
+
+    def _solution(self, query: Query, bound: float, lattice: Lattice) -> Integers:
+        """This party's own model times its number of records; refused unless the mechanism pays for its sensitivity."""
+        count = len(self.records.rows)
+        if query.local is None or not isinstance(self.model, Linear):
+            raise QueryError("a local solution needs a linear model and a description of the fit")
+        if self.encoding.mechanism.releases != 1 or self.encoding.mechanism.sampler(self.party, 0).rate != 1:
+            raise QueryError("a local solution reads every record once: one release, of all records")
+        lipschitz, smoothness = constants(self.model, query.local.reach)
+        needed = count * query.local.sensitivity(lipschitz, smoothness, count)
+        rounding = 2 * math.sqrt(self.model.dimension) * lattice.step
+        if rounding > MARGIN / 2 * needed or needed * (1 + MARGIN) > 2 * bound:
+            raise QueryError(
+                f"a record moves this party's solution by {needed * (1 + MARGIN):.4g} and the mechanism pays for "
+                f"{2 * bound:.4g}: raise the clip norm, or use a finer lattice"
+            )
+        return lattice.encode(count * fit_locally(self.records, self.model, query.local, self.randomness))
 
     def _by_unit(
         self, batch: Batch, points: tuple[Floats, ...], terms: Terms, bound: float, lattice: Lattice

@@ -1,8 +1,8 @@
 """Non-smooth losses through their Moreau envelopes (Bassily, Feldman, Talwar and Thakurta, section 4, ProxGD).
 
 For a linear model ℓ(w) = φ(x·w) the proximal problem is one-dimensional, and the envelope's gradient, β(w − prox), is
-t·x with t = φ′ at the proximal point. So parties evaluate it in closed form, exactly, where the paper approximates it by
-inner gradient descent, and clip and encode it like any residual. Imports numpy and the rest of `party` only.
+t·x with t = φ′ at the proximal point. So parties evaluate it in closed form where the paper approximates it by inner
+gradient descent, and clip and encode it like any residual. Imports numpy and the rest of `party` only.
 """
 
 from dataclasses import dataclass

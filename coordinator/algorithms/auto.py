@@ -5,8 +5,9 @@ rules in place of what is otherwise tuned on private data:
 
 1. The first release is a noised histogram of gradient norms at θ_0, a three-hundredth of the budget. The clip norm
    is a fixed multiple of its median; the mechanism's clip stays, parties scale gradients to it.
-2. The step is DoG's (Ivgi, Hinder and Carmon 2023): η_t ∝ max_i |θ_i − θ_0| / sqrt(Σ |g̃_i|²), so that what the noise
-   moves the model stays a fixed fraction of how far the signal has moved it, whatever the scale of the features.
+2. The step follows DoG (Ivgi, Hinder and Carmon 2023): η_t ∝ r_t / sqrt(T·E|g̃|²), r_t the largest |θ_i − θ_0| so far,
+   with a linear decay, a running mean of |g̃|², and r_t less what the noise alone would have moved. So what noise moves
+   the model stays a fixed fraction of how far the signal has moved it, whatever the scale of the features.
 
 Both are functions of released values, so the run's account is that of its releases and nothing else.
 """
@@ -42,10 +43,11 @@ class Auto(Algorithm):
 
     clip_factor: float = 1.25
     """The clip norm over the median gradient norm at the start."""
-    step_factor: float = 0.4
-    """What noise may move the model, as a fraction of how far it has moved."""
+    step_factor: float = 1.25
+    """About what noise may move the model, as a fraction of how far the signal has."""
     momentum: float = 0.5
-    first: float = 1.0
+    first: float = 2.0
+    """The distance that counts as moved before any is, over the inverse of the median gradient norm at the start."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -54,7 +56,6 @@ class Auto(Algorithm):
 
     def plan(self, setting: Setting) -> Plan:
         self.top = TOP * setting.feature_bound
-        self.first_distance = self.first / setting.feature_bound
         batch = min(setting.records, max(SMALLEST_BATCH, setting.records // SHARE))
         return Plan(batch, STEPS + 1, GradientClip(1.0), "poisson")
 
@@ -69,10 +70,11 @@ class Auto(Algorithm):
 
     def advance(self, round_index: int, estimate: Floats) -> None:
         if round_index == 0:
-            self.state["clip"] = np.array([self.clip_factor * self.median_norm(estimate)])
+            median = self.median_norm(estimate)
+            self.state["clip"] = np.array([self.clip_factor * median])
             self.state["origin"] = self.theta
             self.state["square"] = np.zeros(1)
-            self.state["distance"] = np.array([self.first_distance])
+            self.state["distance"] = np.array([self.first / median])
             self.state["drift"] = np.zeros(1)
             self.state["momentum"] = np.zeros_like(self.theta)
             return

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from coordinator.algorithm import Algorithm, Plan, Setting, build, known
-from deploy.simulation import Federation, calibrate, mechanism_of, split
+from deploy.simulation import Federation, calibrate, mechanism_of, query_of, split
 from mpc.clear import ClearSampler
 from mpc.law import acceptance, cell_probability
 from mpc.randomness import Csprng
 from mpc.reference import Lane, sample
 from mpc.ring import expand, share
 from mpc.tables import FORMATS, load
-from party.contributor import Query
 from party.models import Linear, Logistic
 from party.records import Records
 from party.rows import DenseRows
@@ -31,7 +30,7 @@ def records(seed: int = 0) -> Records:
 
 def federation(name: str, noise: bool, **parameters: object) -> tuple[Federation, Algorithm, Plan]:
     algorithm = build(name, dict(parameters))
-    plan = algorithm.plan(Setting(N, D, 1.0, 1e-5))
+    plan = algorithm.plan(Setting(N, D, 1.0, 1e-5, 3.0))
     parties = split(records(), 3, 0)
     sizes = {party: each.units for party, each in parties.items()}
     mechanism = mechanism_of(plan, sizes, 1e-5, 1.5, Unit())
@@ -52,7 +51,7 @@ def test_without_noise_the_trajectory_is_bit_for_bit_that_of_shares_over_the_rin
         lattice = shared.encoding.lattice(round_index)
         total_a, total_b = np.zeros(D, np.uint64), np.zeros(D, np.uint64)
         for party in shared.parties:
-            contribution = party.contribution(Query(round_index, ask.points, ask.kind, ask.scale))
+            contribution = party.contribution(query_of(round_index, ask))
             seed = seeds.bytes(32)
             total_a += share(contribution, seed)
             total_b += expand(seed, D)
@@ -128,7 +127,7 @@ def test_two_seeds_differ_and_one_seed_repeats() -> None:
     one = first.run().theta
     assert (one == again.run().theta).all()
     algorithm = build("dp-sgd", {"batch": 60, "passes": 2.0})
-    plan = algorithm.plan(Setting(N, D, 1.0, 1e-5))
+    plan = algorithm.plan(Setting(N, D, 1.0, 1e-5, 3.0))
     other = Federation(algorithm, plan, first.model, split(records(), 3, 0), first.mechanism, 6).run().theta
     assert not (one == other).all()
 
@@ -160,7 +159,7 @@ def test_every_algorithm_plans_runs_and_resumes_from_a_checkpoint(name: str) -> 
     for round_index in range(broken.mechanism.releases):
         state = algorithm.checkpoint()
         algorithm = build(name, {})
-        assert algorithm.plan(Setting(N, D, 1.0, 1e-5)) == plan
+        assert algorithm.plan(Setting(N, D, 1.0, 1e-5, 3.0)) == plan
         algorithm.restore(plan, state)
         broken.algorithm = algorithm
         algorithm.tell(round_index, broken.round(round_index))
