@@ -53,6 +53,8 @@ DATA_SETS = {
             "gd": {"clip_norm": 2.0, "steps_taken": 20, "step": 2.0},
             "rrpsgd": {"clip_norm": 2.0, "batch": 8, "passes": 8.0, "step": 0.02, "smoothness": 3.5},
             "storm": {"batch": 100, "passes": 20.0, "step": 1.0},
+            "stated": {"batch": 50, "step": 0.05},
+            "adaptive": {"batch": 100, "zeta": 0.05, "smoothness": 3.5},
         },
     ),
     "ijcnn1": DataSet(
@@ -70,6 +72,8 @@ DATA_SETS = {
             "gd": {"clip_norm": 1.0, "steps_taken": 20, "step": 60.0},
             "rrpsgd": {"clip_norm": 1.0, "batch": 8, "passes": 8.0, "step": 0.2, "smoothness": 0.5},
             "storm": {"batch": 100, "passes": 20.0, "step": 4.0},
+            "stated": {"batch": 50, "step": 1.0},
+            "adaptive": {"batch": 100, "zeta": 0.05, "smoothness": 0.4},
         },
     ),
 }  # fmt: skip
@@ -93,15 +97,14 @@ def rows_of(data: DataSet) -> list[Row]:
     srm = {"name": "ddp-srm", "passes": 5.0, "decay": "linear", **data.tuned["srm"]}
     poisson = {**srm, "sampling": "poisson"}
     sgd = {"name": "dp-sgd", "output": AVERAGE, **data.tuned["sgd"]}
-    stated = {"gradient_norm": 1.0, "difference_norm": 0.01, "gamma": 0.01, "batch": 100}
-    adaptive = {"zeta": 0.05, "smoothness": 0.25}
+    stated = {"gradient_norm": 1.0, "difference_norm": 0.01, "gamma": 0.01, "passes": 4.0}
     return [
         Row("ddp-srm", srm, 10, "ddp-srm"),
         Row("dp-srm", srm, 1, "dp-srm"),
         Row("auto", {"name": "auto"}, 10, intercept=True),
         Row("ddp-srm-poisson", poisson, 10, "ddp-srm"),
-        Row("dp-srm-paper", {"name": "ddp-srm", "passes": 4.0, "step": 0.2, **stated}, 1, "dp-srm"),
-        Row("dp-srm-paper-adaptive", {"name": "ddp-srm", "passes": 4.0, **adaptive, **stated}, 1, "dp-srm"),
+        Row("dp-srm-paper", {"name": "ddp-srm", **stated, **data.tuned["stated"]}, 1, "dp-srm"),
+        Row("dp-srm-paper-adaptive", {"name": "ddp-srm", **stated, **data.tuned["adaptive"]}, 1, "dp-srm"),
         Row("dp-sgd", sgd, 1),
         Row("dp-sgd-poisson", {**sgd, "sampling": "poisson"}, 1),
         Row("dp-gd", {"name": "dp-gd", **data.tuned["gd"]}, 1, "dp-gd"),
