@@ -34,8 +34,6 @@ HIDDEN_BITS = 9
 LARGEST_HIDDEN = 2.0**15
 LARGEST_PART = 2.0**28
 """Lattice steps of either part of a record's term before they cancel: four layers' squares fit 63 bits."""
-MOST_BITS = 10
-"""Of inputs and activations: their constant 1 for the bias is at most 2^10."""
 FLOAT_MARGIN = 1 - 2.0**-14
 """For norms that were computed in float32."""
 TINY = 1e-300
@@ -104,7 +102,7 @@ class Perceptron:
             passes = self._passes(inputs, squared * 4.0**-block.bits, targets, points, np.float32)
             bits = [block.bits] + [HIDDEN_BITS] * len(self.hidden)
             sources = [[whole_input, *(_quantised(a) for a in each.activations[1:])] for each in passes]
-            weights = self._weights(passes, terms, scale, sources, squared)
+            weights = self._weights(passes, terms, scale, sources, squared, bits)
             deltas = self._fitted(passes, weights, _inner(sources, bits, squared), bits, present, scale)
         total = []
         for layer, (width, outputs) in enumerate(self.shapes):
@@ -187,7 +185,13 @@ class Perceptron:
     # ------------------------------------------------------------ clips and integers
 
     def _weights(
-        self, passes: list[Pass], terms: Terms, scale: Scale, sources: list[list[Floats]], squared: Floats
+        self,
+        passes: list[Pass],
+        terms: Terms,
+        scale: Scale,
+        sources: list[list[Floats]],
+        squared: Floats,
+        bits: list[int],
     ) -> list[Floats]:
         """Per point and record, the real factor of its gradient: small enough that rounding cannot exceed the limit.
 
@@ -209,7 +213,7 @@ class Perceptron:
         for w, each, source in zip(weights, passes, sources, strict=True):
             for layer, (width, outputs) in enumerate(self.shapes):
                 length_squared = _dots(source[layer], source[layer]) if layer else squared
-                error += math.sqrt(outputs) / 2 * np.sqrt(length_squared + 4.0**MOST_BITS)
+                error += math.sqrt(outputs) / 2 * np.sqrt(length_squared + 4.0 ** bits[layer])
                 if layer:
                     deltas = np.sqrt(_dots(each.deltas[layer], each.deltas[layer]))
                     error += w * deltas * math.sqrt(width) / 2 * 2.0**-HIDDEN_BITS / scale.step

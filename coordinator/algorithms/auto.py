@@ -44,12 +44,12 @@ MEMORY = 0.1
 class Auto(Algorithm):
     paper: ClassVar[str] = "Yu, Zhang, Chen, Yin and Liu, Algorithm 2, with DoG steps (Ivgi, Hinder and Carmon)"
 
-    clip_factor: float = 1.25
+    clip_factor: float = 1.2
     """The clip norm over the median gradient norm at the start."""
-    step_factor: float = 1.25
+    step_factor: float = 1.5
     """About what noise may move the model, as a fraction of how far the signal has."""
     momentum: float = 0.5
-    score_noise: float = 0.5
+    score_noise: float = 0.8
     """What noise may move a typical score at the start, before any distance is known."""
 
     def __post_init__(self) -> None:

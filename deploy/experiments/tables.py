@@ -67,7 +67,8 @@ DATA_SETS = {
             "rrpsgd": (0.3110, 0.3033), "dp-srm": (0.2503, 0.2341), "ddp-srm": (0.2618, 0.2393),
         },
         {
-            "srm": {"gradient_norm": 1.0, "difference_norm": 0.02, "gamma": 0.5, "batch": 500, "step": 24.0},
+            "srm": {"gradient_norm": 1.0, "difference_norm": 0.02, "gamma": 0.5, "batch": 1000, "step": 48.0,
+                    "output": AVERAGE},
             "sgd": {"clip_norm": 1.0, "batch": 500, "passes": 5.0, "step": 16.0, "momentum": 0.5},
             "gd": {"clip_norm": 1.0, "steps_taken": 20, "step": 60.0},
             "rrpsgd": {"clip_norm": 1.0, "batch": 8, "passes": 8.0, "step": 0.2, "smoothness": 0.5},
