@@ -1,1 +1,3 @@
-"""The command line, certificates, the federation on one machine, images: imports every other folder, imported by none."""
+"""The command line, certificates, the federation on one machine, images: imports every other folder, imported by
+none.
+"""

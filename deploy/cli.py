@@ -12,7 +12,7 @@ import sys
 import typer
 
 from coordinator.errors import CoordinatorError
-from deploy.commands import bench, noise, reproduce, simulate
+from deploy.commands import audit, bench, ledger, noise, privacy, reproduce, simulate
 from deploy.console import EXIT_PEER, EXIT_USAGE
 from deploy.errors import DeployError
 from mpc.errors import MpcError, PeerError
@@ -29,6 +29,9 @@ app.add_typer(noise.app, name="noise")
 app.add_typer(bench.app, name="bench")
 app.add_typer(reproduce.app, name="reproduce")
 app.command("simulate")(simulate.simulate)
+app.add_typer(privacy.app, name="privacy")
+app.add_typer(ledger.app, name="ledger")
+app.add_typer(audit.app, name="audit")
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Generates the wire's Python code from proto/, in place; `--check` compares instead and fails on a difference.
 
-    python -m deploy.generate [--check]
+python -m deploy.generate [--check]
 """
 
 import sys

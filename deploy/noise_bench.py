@@ -1,4 +1,6 @@
-"""Benchmarks of the noise protocol: two processes on loopback, mutual TLS, nothing shared but certificates' authority."""
+"""Benchmarks of the noise protocol: two processes on loopback, mutual TLS, nothing shared but certificates'
+authority.
+"""
 
 import json
 import statistics
@@ -16,7 +18,7 @@ from deploy.certificates import ThrowAwayAuthority
 from deploy.noise_server import NAMES, Settings, settings_line
 from mpc.errors import PeerError
 from mpc.randomness import Csprng
-from mpc.ring import Lattice, expand, share
+from mpc.ring import Lattice, share
 from mpc.tables import check_precision, load
 
 
@@ -89,7 +91,9 @@ def noise(
     dimension: int, cover: str, precision: str, channel: str, seconds: float = 0.0, dump: Path | None = None,
     baseline: bool = True,
 ) -> dict[str, Any]:  # fmt: skip
-    """The fields of `parley bench noise`; the baseline is the textbook's rectangle over IKNP transfers, in the same run."""
+    """The fields of `parley bench noise`; the baseline is the textbook's rectangle over IKNP transfers, in the same
+    run.
+    """
     with TwoServers(cover, precision, channel) as servers:
         cold = servers.run(task="measure", dimension=dimension, seconds=0, repeat=1, dump=False)
         cold_seconds = max(answer["finished"] for answer in cold) - servers.started
@@ -122,9 +126,7 @@ def noise(
     if baseline:
         with TwoServers("rectangle", precision, channel, k=1) as servers:
             servers.run(task="measure", dimension=dimension, seconds=0, repeat=1, dump=False)
-            other = servers.run(
-                task="measure", dimension=dimension, seconds=min(seconds, 10), repeat=3, dump=False
-            )[0]
+            other = servers.run(task="measure", dimension=dimension, seconds=min(seconds, 10), repeat=3, dump=False)[0]
         result["baseline"] = {
             "what": "textbook rectangle over IKNP transfers (k = 1)",
             "gaussians_per_second": other["made"] / other["elapsed"],
@@ -140,7 +142,9 @@ def aggregate(parties: int, dimension: int, channel: str) -> dict[str, Any]:
     with TwoServers("strips", "standard", channel) as servers:
         values = np.arange(parties * dimension, dtype=np.int64).reshape(parties, dimension) << 16
         seeds = [rng.bytes(32) for _ in range(parties)]
-        np.save(servers.folder / "contributions-0.npy", np.stack([share(v, s) for v, s in zip(values, seeds, strict=True)]))
+        np.save(
+            servers.folder / "contributions-0.npy", np.stack([share(v, s) for v, s in zip(values, seeds, strict=True)])
+        )
         np.save(servers.folder / "contributions-1.npy", np.stack([np.frombuffer(s, np.uint8) for s in seeds]))
         both = servers.run(task="aggregate", dimension=dimension, parties=parties)
         total_seconds = max(answer["finished"] for answer in both) - servers.started
@@ -157,6 +161,3 @@ def aggregate(parties: int, dimension: int, channel: str) -> dict[str, Any]:
         "bytes_per_server": both[0]["sent"] + uploaded,
         "noise_standard_deviation": float(noise_seen.std()),
     }
-
-
-__all__ = ["TwoServers", "aes_gb_s", "aggregate", "expand", "noise"]

@@ -8,6 +8,7 @@ names a task; the answer is one JSON line.
 
 import json
 import math
+import queue
 import resource
 import socket
 import ssl
@@ -54,7 +55,6 @@ class Connections:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._identity = Identity.load(Path(settings.folder), NAMES[settings.role])
-        self._links: futures.Future[Link] | Any = None
         self._port = 0
 
     def listen(self) -> int:
@@ -63,14 +63,12 @@ class Connections:
             self._listener = socket.create_server(("127.0.0.1", 0))
             self._port = int(self._listener.getsockname()[1])
         else:
-            import queue
-
-            import grpc
-
-            from mpc.grpc_link import KEEPALIVE, GrpcLink, NoiseServicer
+            import grpc  # here and below: the socket channel starts faster without it
             from parley.v1 import noise_pb2_grpc
 
-            self._accepted: queue.SimpleQueue[GrpcLink] = queue.SimpleQueue()
+            from mpc.grpc_link import KEEPALIVE, NoiseServicer
+
+            self._accepted: queue.SimpleQueue[Link] = queue.SimpleQueue()
             self._server = grpc.server(futures.ThreadPoolExecutor(4), options=KEEPALIVE)
             noise_pb2_grpc.add_NoiseServiceServicer_to_server(NoiseServicer(self._accepted.put), self._server)
             identity = self._identity
@@ -124,7 +122,7 @@ def lanes_for(samples: int, acceptance: float) -> int:
     return min(LANES, math.ceil(mean + 4 * math.sqrt(mean * (1 - acceptance)) + 1))
 
 
-def level_start() -> Steps[None]:
+def start_together() -> Steps[None]:
     """An empty exchange, so that both servers start a measurement together."""
     yield [np.zeros(1, np.uint8)]
 
@@ -158,7 +156,7 @@ class Server:
         """Repeat for `seconds` (at least `repeat` times); every repetition makes `dimension` samples from nothing."""
         channel = self.session.channel
         durations, made, lanes, kept = [], 0, 0, []
-        channel.run(level_start())
+        channel.run(start_together())
         sent, exchanges, cpu = channel.traffic.bytes_sent, channel.traffic.exchanges, time.process_time()
         started = time.perf_counter()
         while True:
@@ -208,7 +206,7 @@ class Server:
             while pool.level().available < dimension:
                 time.sleep(0.001)
             pooled = time.monotonic()
-            channel.run(level_start())
+            channel.run(start_together())
             started = time.perf_counter()
             contributions = Contributions(dimension)
             for party in range(parties):
@@ -218,7 +216,12 @@ class Server:
             opened = Aggregator(self.settings.role, pool, store).open(channel, request, contributions)
             online = time.perf_counter() - started
             np.save(folder / f"opened-{self.settings.role}.npy", np.frombuffer(opened.share, "<u8"))
-            return {"online": online, "pooled": pooled, "finished": time.monotonic(), "sent": channel.traffic.bytes_sent}
+            return {
+                "online": online,
+                "pooled": pooled,
+                "finished": time.monotonic(),
+                "sent": channel.traffic.bytes_sent,
+            }
         finally:
             pool.stop()
             store.close()

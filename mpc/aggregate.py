@@ -1,10 +1,10 @@
 """Adding shares and opening a noised sum, once.
 
-Per (run, round): each server holds one share of every contributor's vector. Before any noise is touched the two agree on
-the set of contributors (same party, same upload) and on the noise's position. Each then adds its shares and its share of
-the noise, stores the result under the unique key (run, round), and only then hands it out. The same request again returns
-the stored bytes; another request for the same (run, round) is refused: noising a sum twice, or opening two sets of one
-round, would let an observer average or subtract.
+Per (run, round): each server holds one share of every contributor's vector. Before any noise is touched the two agree
+on the set of contributors (same party, same upload) and on the noise's position. Each then adds its shares and its
+share of the noise, stores the result under the unique key (run, round), and only then hands it out. The same request
+again returns the stored bytes; another request for the same (run, round) is refused: noising a sum twice, or opening
+two sets of one round, would let an observer average or subtract.
 """
 
 import hashlib
@@ -116,12 +116,14 @@ class Contributions:
     """Party -> digest of its whole upload (both halves), this server's share."""
 
     def add(self, party: str, upload_digest: bytes, share: Words | bytes) -> None:
-        """A share vector, or the 32 bytes it expands from. The same upload again changes nothing; another is refused."""
+        """A share vector, or the 32 bytes it expands from. The same upload again is fine; another is refused."""
         if not party or "\n" in party:
             raise RefusedError("a party's name is one line of text")
         vector = expand(share, self.dimension) if isinstance(share, bytes) else share
         if vector.shape != (self.dimension,) or vector.dtype != np.uint64:
-            raise RefusedError(f"{party}: a share of uint64[{self.dimension}] was due, got {vector.dtype}{list(vector.shape)}")
+            raise RefusedError(
+                f"{party}: a share of uint64[{self.dimension}] was due, got {vector.dtype}{list(vector.shape)}"
+            )
         held = self.shares.get(party)
         if held is None:
             self.shares[party] = (upload_digest, vector)
@@ -167,7 +169,9 @@ class Aggregator:
     def _agree(
         self, request: Request, contributions: Contributions, stored: Opened | None
     ) -> Steps[tuple[tuple[str, ...], bytes, int]]:
-        """Two exchanges: is this the same request, does either hold a result, where is the noise; then who contributed."""
+        """Two exchanges: is this the same request, does either hold a result, where is the noise; then who
+        contributed.
+        """
         epoch, position = (bytes(16), 0) if stored else self._pool.position(self._timeout_seconds)
         tags = {_tag(request, party, digest): party for party, (digest, _) in contributions.shares.items()}
         count = 0 if stored else len(tags)

@@ -1,10 +1,16 @@
 """A labelled, deadline-bound conversation between the two servers.
 
-A `Link` moves frames and may buffer; a `Channel` puts a label on each (session, batch, step, length) and refuses any
-frame whose label is not the one the protocol is at. The first error of any kind ends the channel for good: what was in
-flight is never used again.
+A `Link` moves frames and may buffer; a `Channel` puts a label on each (session, batch, step, length) and a tag over the
+whole frame, and refuses any frame that is not the one the protocol is at, or not as it was sent. The first error of any
+kind ends the channel for good: what was in flight is never used again.
+
+The tag (GMAC under a key that the two servers' hellos fix) catches faults: bits that flipped, frames cut, joined or
+echoed. Against somebody who alters frames on purpose the link's TLS stands; against the other server itself, see
+LIMITATIONS.md.
 """
 
+import hashlib
+import hmac
 import struct
 import threading
 import time
@@ -13,6 +19,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import numpy as np
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from mpc.errors import FrameError, MpcError, PeerClosedError, PeerTimeoutError, SessionClosedError
 from mpc.steps import Bytes, Message, Steps
@@ -20,7 +27,9 @@ from mpc.steps import Bytes, Message, Steps
 T = TypeVar("T")
 SESSION_BYTES = 16
 HEADER = struct.Struct("<16sIHI")
-"""Session, batch, step, length of what follows."""
+"""Session, batch, step, length of the payload."""
+TAG_BYTES = 16
+FRAME_OVERHEAD = HEADER.size + TAG_BYTES
 DEADLINE_SECONDS = 30.0
 
 
@@ -53,16 +62,19 @@ class Channel:
         self._link = link
         self._deadline_seconds = deadline_seconds
         self._session = bytes(SESSION_BYTES)
+        self._role: int | None = None
+        self._tags = AESGCM(bytes(16))
         self._batch = 0
         self._step = 0
         self._closed_by: str | None = None
         self.traffic = Traffic()
 
-    def open_session(self, session: bytes) -> None:
-        """All further frames carry this session's id."""
+    def open_session(self, session: bytes, role: int) -> None:
+        """All further frames carry this session's id, and differ by who sent them."""
         if len(session) != SESSION_BYTES:
             raise ValueError(f"a session id has {SESSION_BYTES} bytes")
-        self._session, self._batch, self._step = session, 0, 0
+        self._session, self._role, self._batch, self._step = session, role, 0, 0
+        self._tags = AESGCM(hashlib.sha256(b"parley frame tag v1" + session).digest()[:16])
 
     def next_batch(self) -> None:
         """Steps count from zero within a batch."""
@@ -82,29 +94,38 @@ class Channel:
     def _exchange(self, message: Message) -> Message:
         length = sum(piece.size for piece in message)
         label = HEADER.pack(self._session, self._batch, self._step, length)
-        frame = bytearray(HEADER.size + length)
+        frame = bytearray(FRAME_OVERHEAD + length)
         frame[: HEADER.size] = label
-        start = HEADER.size
+        start = FRAME_OVERHEAD
         for piece in message:
             frame[start : start + piece.size] = piece.data
             start += piece.size
+        frame[HEADER.size : FRAME_OVERHEAD] = self._tag(self._role, memoryview(frame)[FRAME_OVERHEAD:])
         self._link.send(frame)
         self.traffic.bytes_sent += len(frame)
         self.traffic.exchanges += 1
         answer = memoryview(self._link.receive(time.monotonic() + self._deadline_seconds))
         self.traffic.bytes_received += len(answer)
-        if len(answer) < HEADER.size or answer[: HEADER.size] != label:
+        payload = answer[FRAME_OVERHEAD:]
+        if len(answer) < FRAME_OVERHEAD or answer[: HEADER.size] != label:
             raise FrameError(self._mismatch(bytes(answer[: HEADER.size]), length))
-        if len(answer) != HEADER.size + length:
-            raise FrameError(f"frame of {len(answer) - HEADER.size} bytes where {length} were announced")
+        if len(payload) != length:
+            raise FrameError(f"frame of {len(payload)} bytes where {length} were announced")
+        peer = None if self._role is None else 1 - self._role
+        if not hmac.compare_digest(self._tag(peer, payload), bytes(answer[HEADER.size : FRAME_OVERHEAD])):
+            raise FrameError("frame altered on its way")
         self._step += 1
-        received = np.frombuffer(answer, np.uint8)[HEADER.size :]
+        received = np.frombuffer(payload, np.uint8)
         pieces: Message = []
         start = 0
         for piece in message:
             pieces.append(received[start : start + piece.size])
             start += piece.size
         return pieces
+
+    def _tag(self, sender: int | None, payload: memoryview) -> bytes:
+        nonce = struct.pack("<BxxxxxIH", 2 if sender is None else sender, self._batch, self._step)
+        return self._tags.encrypt(nonce, b"", payload)
 
     def _mismatch(self, header: bytes, length: int) -> str:
         if len(header) < HEADER.size:
@@ -180,7 +201,9 @@ def record(channel: Channel, transcript: list[tuple[Bytes, Bytes]], protocol: St
         message = next(protocol)
         while True:
             answer = channel.exchange(message)
-            transcript.append((np.concatenate([*message, np.empty(0, np.uint8)]), np.concatenate([*answer, np.empty(0, np.uint8)])))
+            transcript.append(
+                (np.concatenate([*message, np.empty(0, np.uint8)]), np.concatenate([*answer, np.empty(0, np.uint8)]))
+            )
             message = protocol.send(answer)
     except StopIteration as stop:
         result: T = stop.value

@@ -1,7 +1,8 @@
-"""INSECURE: transfers from a seed that both servers know. For fast tests of everything above the transfers, nothing else.
+"""INSECURE: transfers from a seed that both servers know. For fast tests of everything above the transfers, nothing
+else.
 
-Whoever knows the seed knows every pad, so each server could compute the noise. A dealer therefore has to be asked for by
-name, warns each time it is made, and refuses to exist where PARLEY_ENV says `production`; the pool, the session
+Whoever knows the seed knows every pad, so each server could compute the noise. A dealer therefore has to be asked for
+by name, warns each time it is made, and refuses to exist where PARLEY_ENV says `production`; the pool, the session
 opened by `mpc.session` and the command line have no parameter that would take one.
 """
 
@@ -22,7 +23,9 @@ class Dealer:
 
     def __init__(self, kernels: Kernels, role: int, seed: bytes, *, i_know_this_is_insecure: bool) -> None:
         if i_know_this_is_insecure is not True:
-            raise ConfigurationError("the dealer is insecure and for tests only: say so by i_know_this_is_insecure=True")
+            raise ConfigurationError(
+                "the dealer is insecure and for tests only: say so by i_know_this_is_insecure=True"
+            )
         if os.environ.get("PARLEY_ENV", "").lower() == "production":
             raise ConfigurationError("the dealer cannot be used in production: both servers would know the noise")
         warnings.warn("INSECURE dealer in use: both servers know all randomness; for tests only", stacklevel=2)

@@ -7,8 +7,10 @@ same exchange as the gate's messages, at which lanes its bit differs from its ch
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mpc.errors import ConfigurationError
 from mpc.kernels import Bytes, Kernels, Words
@@ -19,13 +21,10 @@ from mpc.transfers import Transfers
 ONE: Words = np.ones(1, np.uint64)
 
 
-def width_of(bits: int) -> int:
-    """Bytes that hold so many bits."""
-    return (bits + 7) // 8
-
-
 class Gates:
-    """One batch of `lanes` lanes, fed by transfers laid out slot by slot: slot s serves lane i with transfer s * lanes + i."""
+    """One batch of `lanes` lanes, fed by transfers laid out slot by slot: slot s serves lane i with transfer s *
+    lanes + i.
+    """
 
     def __init__(self, kernels: Kernels, role: int, lanes: int, transfers: Transfers, rng: Csprng) -> None:
         self.kernels, self.role, self.lanes, self.rng = kernels, role, lanes, rng
@@ -54,32 +53,28 @@ class Gates:
 
     # ------------------------------------------------------------ over F_2
 
-    def select(
-        self, vectors: Sequence[Bytes], vector_bits: int, bits: Bytes | None = None
-    ) -> Steps[tuple[list[Bytes], Bytes]]:
+    def select(self, vectors: Bytes, vector_bits: int, bits: Bytes | None = None) -> Steps[tuple[Bytes, Bytes]]:
         """[b_j] times an XOR-shared vector v_j of `vector_bits` bits, for each j: shares of b_j v_j, and the bits.
 
-        bits uint8[k, lanes], or None for random ones; vectors uint8[lanes, width]. The sender of a transfer sends
-        k0 ^ k1 ^ (its share of v), from which the receiver gets a share of its bit times that; both directions make b v.
+        vectors uint8[k, lanes, width]; bits uint8[k, lanes], or None for random ones. The sender of a transfer sends
+        k0 ^ k1 ^ (its share of v), from which the receiver gets a share of its bit times that; both directions make
+        b v.
         """
-        count = len(vectors)
+        count, shape = len(vectors), (-1, vectors.shape[2])
         transfers = self.take(count)
         mine = self.choices(transfers) if bits is None else bits
+        flat = np.ascontiguousarray(vectors).reshape(shape)
         last = (1 << (vector_bits - 1) % 8 + 1) - 1
         blocks = -(-vector_bits // 128)
         k0, k1 = transfers.sender_pads(blocks)
-        k0, k1 = k0.reshape(count, self.lanes, -1), k1.reshape(count, self.lanes, -1)
-        messages = [self.kernels.xor_message(k0[j], k1[j], vectors[j], last) for j in range(count)]
+        message = self.kernels.xor_message(k0, k1, flat, last)
         flips = [] if bits is None else [pack(bits ^ self.choices(transfers))]
-        answers = yield [*(m.reshape(-1) for m in messages), *flips]
-        theirs = self._flips(answers[count:], count)
-        kc = transfers.receiver_pads(blocks).reshape(count, self.lanes, -1)
-        return [
-            self.kernels.xor_share(
-                k0[j], k1[j], kc[j], theirs[j], mine[j], answers[j].reshape(messages[j].shape), vectors[j], last
-            )
-            for j in range(count)
-        ], mine
+        answer, *packed = yield [message.reshape(-1), *flips]
+        share = self.kernels.xor_share(
+            k0, k1, transfers.receiver_pads(blocks), self._flips(packed, count).reshape(-1),
+            np.ascontiguousarray(mine).reshape(-1), answer.reshape(shape), flat, last,
+        )  # fmt: skip
+        return share.reshape(vectors.shape), mine
 
     def _flips(self, packed: Sequence[Bytes], slots: int) -> Bytes:
         return unpack(packed[0], slots, self.lanes) if packed else np.zeros((slots, self.lanes), np.uint8)
@@ -91,8 +86,8 @@ class Gates:
         middle = (len(bits) + 1) // 2
         left, right = yield from together(self.prefixes(bits[:middle]), self.prefixes(bits[middle:]))
         packed = np.packbits(right.T, axis=1, bitorder="little")
-        (product,), _ = yield from self.select([packed], len(right), left[-1][None])
-        both = np.unpackbits(product, axis=1, count=len(right), bitorder="little").T
+        product, _ = yield from self.select(packed[None], len(right), left[-1][None])
+        both = np.unpackbits(product[0], axis=1, count=len(right), bitorder="little").T
         return np.concatenate([left, both])
 
     def one_hot(self, bits: int) -> Steps[Bytes]:
@@ -106,21 +101,23 @@ class Gates:
         entries = 1 << bits % 2
         if entries == 2:
             first = self.rng.bits(self.lanes)  # anyone's own bits are shares of random ones
-            vector = (first ^ (1 - self.role) | first << 1)[:, None]
+            vector = _column(first ^ (1 - self.role) | first << 1)
         else:
             vector, entries = _four(quarters[0], self.role), 4
             quarters = quarters[1:]
         for chosen in quarters:
-            parts, _ = yield from self.select([vector] * 3, entries, chosen)
+            parts, _ = yield from self.select(np.stack([vector] * 3), entries, chosen)
             vector = _joined([vector ^ parts[0] ^ parts[1] ^ parts[2], *parts], entries)
             entries *= 4
         return vector
 
     def pairs_one_hot(self, pairs: int) -> Steps[Bytes]:
-        """For random bit pairs (a, b): shares of [index = 1], [index = 2], [index = 3], uint8[pairs, 3, lanes]; one exchange."""
+        """For random bit pairs (a, b): shares of [index = 1], [index = 2], [index = 3], uint8[pairs, 3, lanes]; one
+        exchange.
+        """
         a = self.rng.bits(pairs, self.lanes)
-        products, b = yield from self.select([bit[:, None] for bit in a], 1)
-        both = np.stack([product[:, 0] for product in products])
+        products, b = yield from self.select(a[:, :, None], 1)
+        both = products[:, :, 0]
         return np.stack([a ^ both, b ^ both, both], axis=1)
 
     # ------------------------------------------------------------ from bits to integers
@@ -129,80 +126,70 @@ class Gates:
         """Shared bits as shared integers 0 or 1 mod 2^ring_bits: uint64[k, lanes]; k even, half a transfer each."""
         half = len(bits) // 2
         transfers = self.take(half)
-        flips = bits[1 - self.role :: 2] ^ self.choices(transfers)
-        return (yield from self._to_ring(transfers, bits, ring_bits, 0, flips))
+        flips = bits.reshape(2, half, -1)[1 - self.role] ^ self.choices(transfers)
+        return (yield from self._one_way(transfers, transfers, bits, ring_bits, 0, flips))
 
     def random_to_ring(self, transfers: Transfers, ring_bits: int, block: int) -> Steps[Words]:
-        """As to_ring for the choices of transfers whose block `block` is unused: no flips. Uses one direction of each."""
+        """As to_ring for the choices of transfers whose block `block` is unused: no flips, one direction of each."""
+        middle = len(transfers.choices) // 2
+        halves = transfers.part(0, middle), transfers.part(middle, 2 * middle)
         bits = self.choices(transfers)
-        start = self.role  # bit j is sent by server j mod 2, on slot j
-        sender, receiver = self._slots(transfers, range(start, len(bits), 2)), range(1 - start, len(bits), 2)
-        return (yield from self._one_way(sender, self._slots(transfers, receiver), bits, ring_bits, block, None))
-
-    def _slots(self, transfers: Transfers, slots: range) -> list[Transfers]:
-        return [transfers.part(s * self.lanes, (s + 1) * self.lanes) for s in slots]
-
-    def _to_ring(self, transfers: Transfers, bits: Bytes, ring_bits: int, block: int, flips: Bytes) -> Steps[Words]:
-        slots = self._slots(transfers, range(len(bits) // 2))
-        return (yield from self._one_way(slots, slots, bits, ring_bits, block, flips))
+        return (yield from self._one_way(halves[self.role], halves[1 - self.role], bits, ring_bits, block, None))
 
     def _one_way(
-        self, senders: list[Transfers], receivers: list[Transfers], bits: Bytes, ring_bits: int, block: int, flips: Bytes | None
-    ) -> Steps[Words]:  # fmt: skip
-        """b = b_S + (1 - 2 b_S) b_R: the owner of bit share b_S sends, the other chooses. Bit j is sent by server j mod 2."""
-        width, half = width_of(ring_bits), len(senders)
-        sent, got = bits[self.role :: 2], bits[1 - self.role :: 2]
-        message = np.empty((half, self.lanes, width), np.uint8)
-        k0 = []
-        for j in range(half):
-            first, second = senders[j].sender_words(block)
-            self.kernels.ring_message(first, second, sent[j], ONE, 0, ring_bits, message[j])
-            k0.append(first)
-        answers = yield [message.reshape(-1), *([] if flips is None else [pack(flips)])]
-        mine = np.zeros((half, self.lanes), np.uint8) if flips is None else flips
-        theirs = self._flips(answers[1:], half)
-        shares = np.zeros((len(bits), self.lanes), np.uint64)
-        arrived = answers[0].reshape(message.shape)
-        for j in range(half):
-            self.kernels.ring_sender_share(k0[j], theirs[j], sent[j], ONE, 0, shares[2 * j + self.role])
-            choices = self.choices(receivers[j])[0] if flips is not None else got[j]
-            pads = receivers[j].receiver_words(block)
-            self.kernels.ring_receiver_share(pads, mine[j], choices, arrived[j], shares[2 * j + 1 - self.role])
-        return shares
+        self,
+        senders: Transfers,
+        receivers: Transfers,
+        bits: Bytes,
+        ring_bits: int,
+        block: int,
+        flips: Bytes | None,
+    ) -> Steps[Words]:
+        """b = b_S + (1 - 2 b_S) b_R: one server sends by its share b_S, the other chooses by b_R. Server 0 sends for
+        the first half of the bits, server 1 for the rest.
+        """
+        half = len(bits) // 2
+        sent = np.ascontiguousarray(bits.reshape(2, half, -1)[self.role]).reshape(-1)
+        k0, k1 = senders.sender_words(block)
+        message = self.kernels.ring_message(k0, k1, sent, ONE, ring_bits)
+        answer, *packed = yield [message.reshape(-1), *([] if flips is None else [pack(flips)])]
+        mine = np.zeros(len(sent), np.uint8) if flips is None else flips.reshape(-1)
+        theirs = self._flips(packed, half).reshape(-1)
+        shares = np.zeros((2, len(sent)), np.uint64)
+        self.kernels.ring_sender_share(k0, theirs, sent, ONE, shares[self.role])
+        pads, arrived = receivers.receiver_words(block), answer.reshape(message.shape)
+        self.kernels.ring_receiver_share(pads, mine, receivers.choices, arrived, shares[1 - self.role])
+        return shares.reshape(2 * half, self.lanes)
 
     # ------------------------------------------------------------ over Z_2^bits
 
-    def ring_products(
-        self, transfers: Transfers, terms: Sequence[tuple[int, Sequence[Words], Sequence[int], int]]
-    ) -> Steps[list[Words]]:
-        """For random bits b_j, the choices of `transfers`, and each term (block, <y_j>, shifts, ring_bits):
-        <sum_j b_j y_j 2^shift_j>, uint64[lanes]; one exchange, no flips."""
-        bits = self.choices(transfers)
-        slots = self._slots(transfers, range(len(bits)))
+    def ring_products(self, transfers: Transfers, terms: Sequence[tuple[int, Words, int]]) -> Steps[list[Words]]:
+        """For random bits b_j, the choices of `transfers`, and each term (block, <y_j> uint64[k, lanes], ring_bits):
+        <sum_j b_j y_j>, uint64[lanes]; one exchange, no flips.
+        """
+        bits = transfers.choices
+        none = np.zeros(len(bits), np.uint8)
         messages, kept = [], []
-        for block, values, shifts, ring_bits in terms:
-            message = np.empty((len(bits), self.lanes, width_of(ring_bits)), np.uint8)
-            k0, k1 = (words.reshape(len(bits), -1) for words in transfers.sender_words(block))
-            for j in range(len(bits)):
-                self.kernels.ring_message(k0[j], k1[j], bits[j], values[j], shifts[j], ring_bits, message[j])
-            messages.append(message)
-            kept.append(k0)
+        for block, values, ring_bits in terms:
+            k0, k1 = transfers.sender_words(block)
+            flat = np.ascontiguousarray(values).reshape(-1)
+            messages.append(self.kernels.ring_message(k0, k1, bits, flat, ring_bits))
+            kept.append((k0, flat))
         answers = yield [message.reshape(-1) for message in messages]
-        none = np.zeros(self.lanes, np.uint8)
         totals = []
-        for (block, values, shifts, _), message, k0, answer in zip(terms, messages, kept, answers, strict=True):
-            total = np.zeros(self.lanes, np.uint64)
-            arrived = answer.reshape(message.shape)
-            for j, slot in enumerate(slots):
-                self.kernels.ring_sender_share(k0[j], none, bits[j], values[j], shifts[j], total)
-                self.kernels.ring_receiver_share(slot.receiver_words(block), none, bits[j], arrived[j], total)
-            totals.append(total)
+        for (block, _, _), message, (k0, flat), answer in zip(terms, messages, kept, answers, strict=True):
+            share = np.zeros(len(bits), np.uint64)
+            self.kernels.ring_sender_share(k0, none, bits, flat, share)
+            pads = transfers.receiver_words(block)
+            self.kernels.ring_receiver_share(pads, none, bits, answer.reshape(message.shape), share)
+            totals.append(np.asarray(share.reshape(-1, self.lanes).sum(axis=0, dtype=np.uint64)))
         return totals
 
     # ------------------------------------------------------------ comparing digits
 
     def digit_tables(self, digits: Bytes | None, count: int) -> Steps[Bytes]:
-        """Server 0 holds 4-bit digits a, server 1 digits b: shares of [b < a] (bit 0) and [a = b] (bit 1), uint8[count, lanes].
+        """Server 0 holds 4-bit digits a, server 1 digits b: shares of [b < a] (bit 0) and [a = b] (bit 1),
+        uint8[count, lanes].
 
         One-of-sixteen transfer of a two-bit table out of four; server 0 sends for the first half of the lanes, server 1
         for the rest. `digits` None: random ones, the choices, one exchange; else two.
@@ -246,9 +233,10 @@ class Gates:
             pairs = len(parts) // 2
             low, high = parts[0 : 2 * pairs : 2], parts[1 : 2 * pairs : 2]
             equal = np.stack([h >> 1 for h in high])
-            products, _ = yield from self.select([part[:, None] for part in low], 2, equal)
+            products, _ = yield from self.select(np.stack(low)[:, :, None], 2, equal)
             parts = [h & 1 ^ p[:, 0] for h, p in zip(high, products, strict=True)] + parts[2 * pairs :]
-        return parts[0] & 1
+        less: Bytes = parts[0] & np.uint8(1)
+        return less
 
 
 def _digit_tables(server: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
@@ -269,7 +257,12 @@ _TABLES = [_digit_tables(0), _digit_tables(1)]
 def _four(chosen: Bytes, role: int) -> Bytes:
     """One-hot of one pair, uint8[lanes, 1]: entry 0 is one minus the others."""
     rest = chosen[0] ^ chosen[1] ^ chosen[2] ^ (1 - role)
-    return (rest | chosen[0] << 1 | chosen[1] << 2 | chosen[2] << 3)[:, None]
+    return _column(rest | chosen[0] << 1 | chosen[1] << 2 | chosen[2] << 3)
+
+
+def _column(values: NDArray[Any]) -> Bytes:
+    """Small integers as vectors of one byte."""
+    return values.astype(np.uint8)[:, None]
 
 
 def _joined(parts: list[Bytes], entries: int) -> Bytes:

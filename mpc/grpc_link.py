@@ -1,23 +1,26 @@
 """A link over one gRPC bidirectional stream: what the federation uses between its two aggregators.
 
-Server A dials B (`dial`), B serves (`NoiseServicer`). Frames are cut into pieces of 1 MiB, gRPC's default limit of 4 MiB
-stays. A stream that ends, for whatever reason, ends its session.
+Server A dials B (`dial`), B serves (`NoiseServicer`). Frames are cut into pieces of 1 MiB, gRPC's default limit of 4
+MiB stays. A stream that ends, for whatever reason, ends its session.
 """
 
 import contextlib
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc
-
-from mpc.errors import FrameError, PeerClosedError, PeerError, PeerTimeoutError
 from parley.v1 import noise_pb2, noise_pb2_grpc
 
+from mpc.errors import FrameError, PeerClosedError, PeerError, PeerTimeoutError
+
 PIECE_BYTES = 1 << 20
-MOST_FRAME_BYTES = 1 << 28
+MOST_FRAME_BYTES = 1 << 26
+MOST_WAITING_FRAMES = 2
+"""Read ahead of the protocol: more than one is a peer that does not wait for answers, and is made to wait."""
 KEEPALIVE: list[tuple[str, int]] = [
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
@@ -34,7 +37,9 @@ class GrpcLink:
     def __init__(self, piece: Callable[..., Any], incoming: Iterator[Any], cancel: Callable[[], Any]) -> None:
         self._piece, self._incoming, self._cancel = piece, incoming, cancel
         self._outbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._inbox: queue.SimpleQueue[bytes | PeerError] = queue.SimpleQueue()
+        self._inbox: deque[bytes] = deque()
+        self._changed = threading.Condition()
+        self._ended: PeerError | None = None
         self._closed = False
         threading.Thread(target=self._read, daemon=True, name="noise-link").start()
 
@@ -44,7 +49,7 @@ class GrpcLink:
             yield piece
 
     def send(self, frame: bytes | bytearray | memoryview) -> None:
-        if self._closed:
+        if self._closed or self._ended is not None:
             raise PeerClosedError("the connection to the other server is closed")
         view = memoryview(frame)
         for start in range(0, len(view), PIECE_BYTES):
@@ -52,38 +57,53 @@ class GrpcLink:
             self._outbox.put(self._piece(data=bytes(view[start:stop]), last=stop >= len(view)))
 
     def receive(self, deadline: float) -> bytes:
-        try:
-            frame = self._inbox.get(timeout=max(deadline - time.monotonic(), 0))
-        except queue.Empty:
-            raise PeerTimeoutError("the other server did not answer in time") from None
-        if isinstance(frame, PeerError):
-            raise frame
-        return frame
+        with self._changed:
+            left = max(deadline - time.monotonic(), 0)
+            if not self._changed.wait_for(lambda: self._inbox or self._ended or self._closed, left):
+                raise PeerTimeoutError("the other server did not answer in time")
+            if not self._inbox:
+                raise self._ended or PeerClosedError("the connection to the other server is closed")
+            self._changed.notify_all()
+            return self._inbox.popleft()
 
     def close(self) -> None:
-        if not self._closed:
+        with self._changed:
+            if self._closed:
+                return
             self._closed = True
-            self._outbox.put(None)
-            self._cancel()
+            self._changed.notify_all()
+        self._outbox.put(None)
+        self._cancel()
 
     def _read(self) -> None:
+        ended: PeerError = PeerClosedError("the other server has closed the connection")
+        try:
+            while (frame := self._next_frame()) is not None:
+                with self._changed:
+                    self._changed.wait_for(lambda: len(self._inbox) < MOST_WAITING_FRAMES or self._closed)
+                    self._inbox.append(frame)
+                    self._changed.notify_all()
+        except PeerError as error:
+            ended = error
+        except grpc.RpcError as error:
+            ended = PeerClosedError(f"the connection to the other server broke: {_describe(error)}")
+        with self._changed:
+            self._ended = ended
+            self._changed.notify_all()
+        self.close()
+
+    def _next_frame(self) -> bytes | None:
+        """Pieces put together; None when the stream has ended."""
         pieces: list[bytes] = []
         size = 0
-        try:
-            for piece in self._incoming:
-                pieces.append(piece.data)
-                size += len(piece.data)
-                if size > MOST_FRAME_BYTES:
-                    raise FrameError(f"frame of more than {MOST_FRAME_BYTES} bytes")
-                if piece.last:
-                    self._inbox.put(pieces[0] if len(pieces) == 1 else b"".join(pieces))
-                    pieces, size = [], 0
-            self._inbox.put(PeerClosedError("the other server has closed the connection"))
-        except PeerError as error:
-            self._inbox.put(error)
-            self.close()
-        except grpc.RpcError as error:
-            self._inbox.put(PeerClosedError(f"the connection to the other server broke: {_describe(error)}"))
+        for piece in self._incoming:
+            pieces.append(piece.data)
+            size += len(piece.data)
+            if size > MOST_FRAME_BYTES or not piece.data:
+                raise FrameError(f"frame of more than {MOST_FRAME_BYTES} bytes, or with an empty piece")
+            if piece.last:
+                return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return None
 
 
 def _describe(error: grpc.RpcError) -> str:
@@ -116,7 +136,7 @@ class NoiseServicer(noise_pb2_grpc.NoiseServiceServicer):
     ) -> None:
         self._on_link, self._authorize = on_link, authorize
 
-    def Converse(self, request_iterator: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:  # noqa: N802
+    def Converse(self, request_iterator: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
         if self._authorize is not None:
             self._authorize(context)
         done = threading.Event()

@@ -1,23 +1,25 @@
 """The exact law of the sampler, and what its finite precision adds to a privacy claim: a proof, not an estimate.
 
 A released coordinate is ceil((2^k G + X + R + c) / 2^k): G the data, X the sampler's integer (a standard normal times
-S = 2^scale_bits), R the honest server's dither, c things the other server knows and that depend on neither. It is a
-function of Y = X + R, whatever k and c are; so it is enough to compare the law of Y with that of Z + R, Z = round(S N) for
-N ~ N(0, 1), whose release is a post-processing of the Gaussian mechanism. docs/noise-law.md has the argument in full:
+S = 2^scale_bits), R the honest server's dither, c what the other server knows and what depends on neither. It is a
+function of Y = X + R, whatever k and c are; so it is enough to compare the law of Y with that of Z + R, where
+Z = round(S N) for N ~ N(0, 1), whose release is a post-processing of the Gaussian mechanism. In short
+(docs/noise-law.md has the proofs):
 
-1. Given row and m, |X| takes T values (2U + 1) W with equal weight. Summed against the hat-shaped law of R they differ from
-   a uniform density on [0, 2 T W) by at most a fraction (2W / L)^2 / 2, L the width of R's two uniforms    (ATOMS)
-2. so Y's law is, up to that, the staircase f(x) = sum_i a_i [|x| < e_i] smoothed by the hat; it is evaluated at the nodes
-   of a grid from all (row, m) pairs, none left out                                                        (NODES)
-3. between nodes, (f - phi) * hat deviates from a straight line by at most max|f - phi| / (2 STEPS^2), and |f - phi| is
-   largest at one of f's steps, where it is evaluated                                                      (BETWEEN)
-4. |eta| = |log(law / reference)| is then bounded cell by cell; a Chernoff bound on sums of N of them gives xi at delta',
-   and the region beyond the last good cell goes to delta.                                                  (TAIL)
+ATOMS    Given row and m, |X| takes T values (2U + 1) W with equal weight. Summed against the hat-shaped law of R they
+         differ from a uniform density on [0, 2 T W) by at most a fraction (2 W / L)^2 / 2, L the width of R's uniforms.
+NODES    Up to that, Y's law is the staircase f(x) = sum_i a_i [|x| < e_i] smoothed by the hat. It is evaluated at the
+         nodes of a grid from all (row, m), none left out.
+BETWEEN  Between nodes, (f - phi) * hat deviates from a straight line by at most max|f - phi| / (2 STEPS^2), and
+         |f - phi| is largest at one of f's steps, where it is evaluated.
+TAIL     So |eta| = |log(law / reference)| is bounded cell by cell. Chernoff's bound on the sum of N of them gives xi at
+         delta', and the region beyond the last good cell goes to delta.
 
 Enumerated: all rows, all m, every step of f, every node. Proved: the step between nodes, the atoms, the sums.
 Floating-point sums are of positive terms; ROUNDING covers their error.
 """
 
+import contextlib
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -26,7 +28,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc.errors import ConfigurationError
+from mpc.errors import ConfigurationError, MpcError
 from mpc.tables import GO_ON, Cover, Precision, Tables, load, rise
 
 DITHER_BITS = 6
@@ -37,6 +39,10 @@ ROUNDING = 1e-9
 """Relative: at most 2.1 million positive terms per sum, each within an ulp (2.2e-16), twice over."""
 
 Floats = NDArray[np.float64]
+
+
+class NotCertifiableError(MpcError):
+    """The sampler is not precise enough for so many samples."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,7 @@ def row_probability(tables: Tables, level: int) -> Fraction:
         return Fraction(1, len(tables.head))
     flagged = Fraction(int(tables.field(tables.head, "flag").sum()), len(tables.head))
     stay = Fraction(1) if level == tables.format.tail_levels else Fraction(GO_ON - 1, GO_ON)
-    return flagged * Fraction(1, GO_ON ** (level - 1)) * stay / rows
+    return flagged * stay / Fraction(GO_ON ** (level - 1) * rows)
 
 
 def pairs_of_level(tables: Tables, level: int) -> Pairs:
@@ -84,12 +90,14 @@ def largest(tables: Tables) -> Fraction:
     value = 0
     for level in range(tables.format.tail_levels + 1):
         pairs = pairs_of_level(tables, level)
-        value = max(value, int(((2 * pairs.threshold - 1) * pairs.ratio).max()))
+        value = max(value, int(((2 * pairs.threshold - 1) * pairs.ratio).max(initial=0)))
     return Fraction(value, 1 << tables.format.scale_bits)
 
 
 def cell_probability(tables: Tables, low: int, high: int) -> Fraction:
-    """Exact P(low <= |X| < high | accepted) for integers 0 <= low < high, in units of 2^-scale_bits: every (row, m) counted."""
+    """Exact P(low <= |X| < high | accepted) for integers 0 <= low < high, in units of 2^-scale_bits: every (row, m)
+    counted.
+    """
     form = tables.format
     total = Fraction(0)
     for level in range(form.tail_levels + 1):
@@ -107,7 +115,9 @@ def density(x: Floats) -> Floats:
 
 
 def smoothed_normal(x: Floats, width: float) -> Floats:
-    """phi convolved with a hat of half-width `width`: Taylor's series to the sixth derivative (rest: docs/noise-law.md)."""
+    """phi convolved with a hat of half-width `width`: Taylor's series to the sixth derivative (rest: docs/noise-
+    law.md).
+    """
     y = x * x
     second = y - 1
     fourth = (y - 6) * y + 3
@@ -161,7 +171,7 @@ def law_of(tables: Tables) -> Law:
     spacing = width / STEPS
     nodes = np.arange(math.ceil((edge[-1] + width) / spacing) + STEPS + 2) * spacing
     staircase = _suffix(step)  # f just left of each edge
-    atoms = _suffix(step * ratio**2) / staircase * (2.0 ** (1 + DITHER_BITS - form.threshold_bits - 1)) ** 2 / 2
+    atoms = _suffix(step * (ratio * 2.0 ** (DITHER_BITS - form.threshold_bits)) ** 2 / 2)
     smooth = _smoothed_staircase(edge, step, nodes, spacing)
     reference = smoothed_normal(nodes, width)
 
@@ -181,7 +191,7 @@ def law_of(tables: Tables) -> Law:
     nodal = np.maximum(np.abs(smooth - reference)[left], np.abs(smooth - reference)[right])
     between = reach[left] / (2 * STEPS**2)
     index = np.minimum(np.searchsorted(edge, np.maximum(nodes[left] - width, 0)), len(edge) - 1)
-    difference = nodal + between + smooth[left] * (atoms[index] + ROUNDING)
+    difference = nodal + between + atoms[index] + ROUNDING * smooth[left]
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio_bound = np.where(lower > 2 * difference, difference / (lower - difference), np.inf)
     eta = np.where(np.isfinite(ratio_bound), ratio_bound, np.inf)
@@ -192,25 +202,29 @@ def law_of(tables: Tables) -> Law:
 
 def _suffix(values: Floats) -> Floats:
     """Sums from the far end, where the terms are smallest."""
-    return np.asarray(np.cumsum(values[::-1])[::-1])
+    return np.asarray(np.cumsum(values[::-1])[::-1], np.float64)
 
 
 def _maximum_per_cell(edge: Floats, values: Floats, spacing: float, cells: int) -> Floats:
-    """Largest value among the edges of each cell and of the step that reaches into it from the right."""
-    cell = np.minimum((edge / spacing).astype(np.int64), cells - 1)
+    """Largest value among each cell's edges, the last one before it and the first one after it: between two edges the
+    staircase is level and phi monotone, so their distance is largest at one of the two.
+    """
+    starts = np.searchsorted(edge, np.arange(cells + 1) * spacing)
     out = np.zeros(cells)
-    np.maximum.at(out, cell, values)
-    following = np.searchsorted(edge, np.arange(cells) * spacing)
-    nearest = np.where(following < len(edge), values[np.minimum(following, len(edge) - 1)], 0.0)
-    return np.maximum(out, nearest)
+    np.maximum.at(out, np.minimum((edge / spacing).astype(np.int64), cells - 1), values)
+    before = np.where(starts[:-1] > 0, values[np.maximum(starts[:-1] - 1, 0)], 0.0)
+    after = np.where(starts[1:] < len(edge), values[np.minimum(starts[1:], len(edge) - 1)], 0.0)
+    return np.asarray(np.maximum.reduce([out, before, after]), np.float64)
 
 
 def _smoothed_staircase(edge: Floats, step: Floats, nodes: Floats, spacing: float) -> Floats:
-    """sum_i step_i * H((e_i - c) / width) at every node c, H the hat's integral: per cell, moments about the cell's left end."""
+    """sum_i step_i * H((e_i - c) / width) at every node c, H the hat's integral: per cell, moments about the cell's
+    left end.
+    """
     cells = len(nodes)
     cell = np.minimum((edge / spacing).astype(np.int64), cells - 1)
     local = edge / spacing - cell
-    moments = [np.bincount(cell, weights=step * local**p, minlength=cells) for p in range(3)]
+    moments = [np.bincount(cell, step * local**p, cells).astype(np.float64) for p in range(3)]
     beyond = np.append(_suffix(moments[0]), 0.0)
     total = np.zeros(cells)
     for shift in range(-STEPS, STEPS):
@@ -235,7 +249,9 @@ def _smoothed_staircase(edge: Floats, step: Floats, nodes: Floats, spacing: floa
 
 @dataclass(frozen=True)
 class Certificate:
-    """What finite precision adds to (epsilon, delta) for `samples` Gaussians, whatever was sampled, clipped or adapted."""
+    """What finite precision adds to (epsilon, delta) for `samples` Gaussians, whatever was sampled, clipped or
+    adapted.
+    """
 
     samples: int
     epsilon: float
@@ -251,16 +267,17 @@ class Certificate:
     @property
     def statement(self) -> str:
         return (
-            f"If exact Gaussian noise gives ({self.epsilon:g}, {self.delta:g})-differential privacy, the noise that the two "
-            f"servers sample ({self.precision} precision, {self.cover}) gives ({self.epsilon + self.epsilon_added:.6g}, "
-            f"{self.delta + self.delta_added:.6g}) over {self.samples:,} samples: finite precision adds "
-            f"{self.epsilon_added:.3g} to epsilon and {self.delta_added:.3g} to delta. This is a bound: every row, every "
-            f"position and every step of the density is enumerated, the rest is proved (docs/noise-law.md)."
+            f"If exact Gaussian noise gives ({self.epsilon:g}, {self.delta:g})-differential privacy, the noise that "
+            f"the two servers sample ({self.precision} precision, {self.cover}) gives "
+            f"({self.epsilon + self.epsilon_added:.6g}, {self.delta + self.delta_added:.6g}) over {self.samples:,} "
+            f"samples: finite precision adds {self.epsilon_added:.3g} to epsilon and {self.delta_added:.3g} to delta. "
+            f"This is a bound: every row, position and step of the density is enumerated, the rest is proved "
+            f"(docs/noise-law.md)."
         )
 
     def within(self, share: float = 0.01) -> bool:
         """Whether both additions stay under this share of epsilon and of delta."""
-        return self.epsilon_added <= share * self.epsilon and self.delta_added <= share * self.delta
+        return bool(self.epsilon_added <= share * self.epsilon and self.delta_added <= share * self.delta)
 
 
 def certify(
@@ -268,13 +285,15 @@ def certify(
 ) -> Certificate:
     """The certificate of one preset. Raises where nothing can be certified."""
     if samples < 1:
-        raise ConfigurationError(f"samples is {samples}: give the number of Gaussians of the run, dimension times releases")
-    if not (epsilon > 0 and math.isfinite(epsilon)):
-        raise ConfigurationError(f"epsilon is {epsilon}: give a positive number")
+        raise ConfigurationError(
+            f"samples is {samples}: give the number of Gaussians of the run, dimension times releases"
+        )
+    if not 0 < epsilon <= 50:
+        raise ConfigurationError(f"epsilon is {epsilon}: give a positive number, at most 50")
     if not 0 < delta < 1:
         raise ConfigurationError(f"delta is {delta}: give a number between 0 and 1")
     bounds = law(cover, precision)
-    growth = math.exp(min(epsilon, 50))
+    growth = math.exp(epsilon)
     best: tuple[float, float] | None = None
     for share in (0.001, 0.002, 0.004):  # of delta, for the two hops' delta' together
         slack = share * delta / (1 + growth)
@@ -290,7 +309,10 @@ def certify(
             if best is None or max(2 * xi / epsilon, added / delta) < max(2 * best[0] / epsilon, best[1] / delta):
                 best = (xi, added)
     if best is None:
-        raise ConfigurationError(f"{samples:,} samples are beyond what {precision} precision can certify: use `high`, or fewer")
+        raise NotCertifiableError(
+            f"{precision} precision cannot certify {samples:,} samples at epsilon = {epsilon:g}, delta = {delta:g}: "
+            "use `high` precision, fewer rounds, fewer parameters, or a larger epsilon"
+        )
     return Certificate(
         samples, epsilon, delta, cover, precision, 2 * best[0], best[1], bounds.largest, bounds.acceptance,
         bounds.second_moment,
@@ -320,9 +342,10 @@ def choose_precision(samples: int, epsilon: float, delta: float, cover: Cover = 
     """The cheapest preset whose additions stay within 1 % of epsilon and of delta."""
     presets: tuple[Precision, ...] = ("standard", "high")
     for precision in presets:
-        if certify(samples, epsilon, delta, cover, precision).within():
-            return precision
-    raise ConfigurationError(
+        with contextlib.suppress(NotCertifiableError):
+            if certify(samples, epsilon, delta, cover, precision).within():
+                return precision
+    raise NotCertifiableError(
         f"no preset keeps {samples:,} samples within 1 % of epsilon = {epsilon:g} and delta = {delta:g}: "
-        "fewer rounds, fewer parameters, or a larger epsilon"
+        "use fewer rounds, fewer parameters, or a larger epsilon"
     )

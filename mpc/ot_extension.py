@@ -4,13 +4,13 @@
 k = 1 is the protocol of Ishai, Kilian, Nissim and Petrank (127 bits) with Roy's consistency check.
 
 Set-up, per tree t of 128/k: the receiver of transfers owns a GGM tree of 2^k leaves; by k base transfers the sender
-learns all leaves but number delta_t. A hash over all leaves' second halves proves the tree consistent (Roy's figure 14).
-Extension: with PRG(leaf x) as columns, u_t = XOR of all, v_tb = XOR of those with bit b of x set; the sender, relabelling
-leaves by x ^ delta_t, gets v_tb ^ delta_tb u_t without the missing leaf. The receiver's choices are u_0, and it sends
-C_t = u_t ^ u_0. A wrong C_t would tie the sender's rows to guesses of delta: so the sender then names random challenges
-chi_i in GF(2^128), one for each block of 128 transfers, and the receiver answers with sum chi_i u_i and a digest of the 128
-columns' sums; columns, not rows, are hashed (Roy's section 5: the row form's proof had a gap). The last block, its
-challenge 1, is never used for anything else and hides the sums.
+learns all leaves but number delta_t. A hash over all leaves' second halves proves the tree consistent (Roy's figure
+14). Extension: with PRG(leaf x) as columns, u_t = XOR of all, v_tb = XOR of those with bit b of x set; the sender,
+relabelling leaves by x ^ delta_t, gets v_tb ^ delta_tb u_t without the missing leaf. The receiver's choices are u_0,
+and it sends C_t = u_t ^ u_0. A wrong C_t would tie the sender's rows to guesses of delta: so the sender then names
+random challenges chi_i in GF(2^128), one for each block of 128 transfers, and the receiver answers with sum chi_i u_i
+and a digest of the 128 columns' sums; columns, not rows, are hashed (Roy's section 5: the row form's proof had a
+gap). The last block, its challenge 1, is never used for anything else and hides the sums.
 """
 
 import hashlib
@@ -173,8 +173,7 @@ class ObliviousTransfers:
         expected_sum, expected_digest = answer[:16].tobytes(), answer[16:].tobytes()
         columns = self._column_sums(sender_rows, _challenges(seed, chunks))
         corrected = [
-            _xor(column, expected_sum) if bit else column
-            for column, bit in zip(columns, self._delta_bits, strict=True)
+            _xor(column, expected_sum) if bit else column for column, bit in zip(columns, self._delta_bits, strict=True)
         ]
         digest = hashlib.sha256(b"parley extension check v1" + self._session + b"".join(corrected)).digest()
         if digest != expected_digest:
@@ -186,7 +185,9 @@ class ObliviousTransfers:
 
 
 def _challenges(seed: bytes, chunks: int) -> Bytes:
-    """One element of GF(2^128) for each block of 128 transfers; 1 for the hiding block, 0 for what is dropped with it."""
+    """One element of GF(2^128) for each block of 128 transfers; 1 for the hiding block, 0 for what is dropped with
+    it.
+    """
     out = Csprng(hashlib.sha256(b"parley challenges v1" + seed).digest()).octets(chunks * CHALLENGES, 16)
     out[-CHALLENGES:] = 0
     out[-CHALLENGES] = ONE

@@ -1,10 +1,10 @@
 """Standard-normal shares made ahead in the background; each is used once, or lost.
 
-Both servers run the same batches over one session, so sample number i of a session (its `epoch`) is the same sample on
-both. Positions are reserved for a sum by agreement (mpc/aggregate.py), only ever forwards; what lies before a reservation
-and was not reserved is lost. When a session ends, for whatever reason, all its unused samples are lost with it and a new
-one is opened. Nothing is ever written to disk. Memory is bounded by `capacity`: when it is full, the servers pause, and say
-so to each other, so that a slower consumer on one side is no time-out on the other.
+Both servers run the same batches over one session, so sample number i of a session (its `epoch`) is the same sample
+on both. Positions are reserved for a sum by agreement (mpc/aggregate.py), only ever forwards; what lies before a
+reservation and was not reserved is lost. When a session ends, for whatever reason, all its unused samples are lost
+with it and a new one is opened. Nothing is ever written to disk. Memory is bounded by `capacity`: when it is full,
+the servers pause, and say so to each other, so that a slower consumer on one side is no time-out on the other.
 """
 
 import threading
@@ -93,7 +93,9 @@ class NoisePool:
         """The epoch, and the first sample in it that is not reserved here; waits for a session to be open."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._epoch or self._stopping, timeout_seconds) or not self._epoch:
-                raise PeerError(f"no noise: no session with the other server ({self._level.last_error or 'still connecting'})")
+                raise PeerError(
+                    f"no noise: no session with the other server ({self._level.last_error or 'still connecting'})"
+                )
             return self._epoch, self._next
 
     def reserve(self, epoch: bytes, start: int, count: int) -> Reservation:
@@ -102,7 +104,9 @@ class NoisePool:
             if epoch != self._epoch:
                 raise SessionClosedError("the noise this sum was to get is gone: its session has ended")
             if start < self._next:
-                raise SessionClosedError(f"noise at {start} is reserved already, {self._next} is next: nothing is used twice")
+                raise SessionClosedError(
+                    f"noise at {start} is reserved already, {self._next} is next: nothing is used twice"
+                )
             self._forget(self._next, start)
             self._level.lost += max(min(start, self._produced) - self._next, 0)
             self._next = start + count
@@ -160,10 +164,12 @@ class NoisePool:
                 with self._changed:
                     self._channel = channel
                 self._one_session(Session(channel, self._role, self._tables))
-            except MpcError as error:
+            except (MpcError, OSError) as error:
                 self._end_session(str(error))
                 with self._changed:
                     self._changed.wait_for(lambda: self._stopping, RETRY_SECONDS)
+            finally:
+                self._end_session(self._level.last_error or "the pool's thread has ended")
 
     def _one_session(self, session: Session) -> None:
         with self._changed:

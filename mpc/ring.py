@@ -4,10 +4,11 @@ One lattice for data and noise: with sigma the noise's standard deviation, every
 sigma / 2^fraction_bits. A release is then G + X rounded on the data's own lattice, which is a post-processing of the
 Gaussian mechanism; noise on a coarser lattice than the data's would publish the remainder (noise-protocol.md).
 
-A sample of the pool is an integer of scale 2^scale_bits, finer by k = scale_bits - fraction_bits bits. Each server drops
-the k low bits of its share, server 0 rounding down and server 1 up: the sum is ceil((X - r) / 2^k), r = server 0's dropped
-bits, plus a multiple of 2^(64 - k) where the shares wrapped around. So shares are reduced modulo 2^(64 - k) before they leave a
-server, and the sum is lifted to the centre of that range: no wrap is left, whatever the shares were.
+A sample of the pool is an integer of scale 2^scale_bits, finer by k = scale_bits - fraction_bits bits. Each server
+drops the k low bits of its share, server 0 rounding down and server 1 up: the sum is ceil((X - r) / 2^k), r = server
+0's dropped bits, plus a multiple of 2^(64 - k) where the shares wrapped around. So shares are reduced modulo 2^(64 -
+k) before they leave a server, and the sum is lifted to the centre of that range: no wrap is left, whatever the shares
+were.
 """
 
 import math
@@ -58,7 +59,9 @@ class Lattice:
         return 64 - self.dropped_bits
 
     def check_range(self, contributions: int, clip: float) -> None:
-        """Refuse at start-up what could ever leave the range: at most `contributions` records of norm `clip` in one sum."""
+        """Refuse at start-up what could ever leave the range: at most `contributions` records of norm `clip` in one
+        sum.
+        """
         if contributions < 1 or not (clip >= 0 and math.isfinite(clip)):
             raise ConfigurationError("a range check needs at least one contribution and a finite clip norm")
         largest = contributions * math.ceil(clip / self.step) + (LARGEST_NOISE << self.fraction_bits)
@@ -75,11 +78,14 @@ class Lattice:
             raise RangeError("a vector to encode has entries that are not finite")
         scaled = np.trunc(np.asarray(vector, np.float64) / self.step)
         if scaled.size and np.abs(scaled).max() >= 2.0**53:
-            raise RangeError("a vector to encode is beyond 2^53 lattice steps: its clip norm or fraction_bits is too large")
+            raise RangeError(
+                "a vector to encode is beyond 2^53 lattice steps: its clip norm or fraction_bits is too large"
+            )
         return scaled.astype(np.int64)
 
     def encode_records(self, records: Floats, clip: float) -> Integers:
-        """Each row encoded so that its integer norm never exceeds clip / step, exactly; rows that are not finite become zero.
+        """Each row encoded so that its integer norm never exceeds clip / step, exactly; rows that are not finite
+        become zero.
 
         Clip, round towards zero, then check in integers; what rounding in floating point left too long is shortened.
         """
@@ -88,16 +94,14 @@ class Lattice:
             raise RangeError(f"clip norm {clip:g} is {limit:,} lattice steps: at most 2^26, use fewer fraction_bits")
         rows = np.where(np.isfinite(records).all(axis=1, keepdims=True), records, 0.0)
         largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
-        with np.errstate(under="ignore"):
-            unit = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0)
-            norm = largest * np.sqrt((unit**2).sum(axis=1, keepdims=True))
-        factor = np.minimum(1.0, np.divide(clip, norm, out=np.ones_like(norm), where=norm > 0))
-        with np.errstate(over="ignore", under="ignore"):
-            encoded = np.trunc(np.clip(rows * factor / self.step, -limit, limit)).astype(np.int64)
+        unit = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0)
+        length = np.sqrt((unit**2).sum(axis=1, keepdims=True))  # of the row over its largest entry: 1 or more
+        scale = np.minimum(largest, np.divide(clip, length, out=np.zeros_like(length), where=length > 0))
+        encoded = np.trunc(np.clip(unit * (scale / self.step), -limit, limit)).astype(np.int64)
         while (long := _squares(encoded) > float(limit * limit)).any():
             shrink = limit / np.sqrt(_squares(encoded[long]))[:, None] * (1 - 2.0**-30)
             encoded[long] = np.trunc(encoded[long] * shrink).astype(np.int64)
-        return encoded
+        return np.asarray(encoded, np.int64)
 
     def decode(self, integers: Integers) -> Floats:
         """Lattice steps back to the data's unit."""

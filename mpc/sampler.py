@@ -1,7 +1,7 @@
 """Gaussian samples by ratio of uniforms, shared between two servers of which neither knows them.
 
-One batch: a secret row of the public tables, a secret position m in its box, a secret height U; the accept bits
-[U < T(m)] are opened, and nothing else; accepted lanes keep <x> = <+-(2U + 1) W(m)>, a standard normal times 2^scale_bits,
+One batch: a secret row of the public tables, a secret position m in its box, a secret height U; the accept bits [U <
+T(m)] are opened, and nothing else; accepted lanes keep <x> = <+-(2U + 1) W(m)>, a standard normal times 2^scale_bits,
 shared additively over Z_2^64. mpc/tables.py defines T and W, mpc/reference.py computes the same in the clear.
 
 Everything is exact integer arithmetic on shares: no share is ever truncated here, so no wrap-around can happen and what
@@ -59,11 +59,13 @@ class Sampler:
     def batch(self, lanes: int) -> Steps[Words]:
         """Shares of the accepted samples of one batch of about `lanes` lanes, dithered: uint64[accepted]."""
         view = yield from self.view(lanes)
-        kept = view.product[view.accepted.astype(bool)]
+        kept: Words = view.product[view.accepted.astype(bool)]
         return kept + self._dither(len(kept))
 
     def _dither(self, count: int) -> Words:
-        """Two uniforms of width 2^-DITHER_BITS standard deviations, this server's own secret: what smooths the law (mpc/law.py)."""
+        """Two uniforms of width 2^-DITHER_BITS standard deviations, this server's own secret: what smooths the law
+        (mpc/law.py).
+        """
         shift = np.uint64(64 - (self._tables.format.scale_bits - DITHER_BITS))
         words = self._rng.words(2, count) >> shift
         return np.asarray(words[0] + words[1] - (np.uint64(1) << np.uint64(64 - int(shift))))
@@ -85,7 +87,9 @@ class Sampler:
 
         head = one_hot(INDEX_BITS - MULTIPLEXED_BITS) + 1 + 3 + 1
         tail = one_hot(form.tail_bits) + 2 * (form.tail_levels - 1) + form.tail_levels - 2 + form.tail_levels
-        rings = (form.threshold_bits + form.threshold_slope_bits + form.ratio_bits) // 2 + (form.ratio_slope_bits + 1) // 2
+        rings = (form.threshold_bits + form.threshold_slope_bits + form.ratio_bits) // 2 + (
+            form.ratio_slope_bits + 1
+        ) // 2
         digits = form.threshold_bits // 4
         return head + tail + rings + form.position_bits + form.threshold_bits + 1 + 2 * digits + digits - 1
 
@@ -97,9 +101,9 @@ class Sampler:
         flag, _ = self._tables.format.fields()["flag"]
         flagged = gates.kernels.row_bits(head, flag, 1)
         width, bits = self._tables.format.row_bytes, self._tables.format.row_bits
-        (moved,), _ = yield from gates.select([np.ascontiguousarray(tail[:, :width])], bits, flagged)
+        moved, _ = yield from gates.select(tail[None, :, :width], bits, flagged)
         row = head.copy()
-        row[:, :width] ^= moved
+        row[:, :width] ^= moved[0]
         return row, index, chosen, tail_index, level
 
     def _head(self, gates: Gates) -> Steps[tuple[Bytes, Bytes, Bytes]]:
@@ -109,8 +113,7 @@ class Sampler:
         )
         rows = gates.kernels.lookup(index, self._rows[0], self._matrices[0])
         width, bits = self._tables.format.row_bytes, self._tables.format.row_bits
-        differences = [np.ascontiguousarray((rows[0] ^ rows[j])[:, :width]) for j in (1, 2, 3)]
-        parts, _ = yield from gates.select(differences, bits, chosen[0])
+        parts, _ = yield from gates.select((rows[1:] ^ rows[0])[:, :, :width], bits, chosen[0])
         row = rows[0]
         row[:, :width] ^= parts[0] ^ parts[1] ^ parts[2]
         return row, index, chosen[0]
@@ -120,7 +123,7 @@ class Sampler:
         index, level = yield from together(gates.one_hot(self._tables.format.tail_bits), self._level(gates))
         rows = gates.kernels.lookup(index, self._rows[1], self._matrices[1])
         width, bits = self._tables.format.row_bytes, self._tables.format.row_bits
-        parts, _ = yield from gates.select([np.ascontiguousarray(row[:, :width]) for row in rows], bits, level)
+        parts, _ = yield from gates.select(rows[:, :, :width], bits, level)
         return np.bitwise_xor.reduce(parts), index, level
 
     def _level(self, gates: Gates) -> Steps[Bytes]:
@@ -153,12 +156,11 @@ class Sampler:
         threshold_slope[-1] = -threshold_slope[-1]  # two's complement
 
         positions, position_bits = gates.random_bits(form.position_bits)
-        still = [0] * form.position_bits
         rises = yield from gates.ring_products(
             positions,
             [
-                (0, _slopes(ratio_slope, form.position_bits), still, 64),
-                (1, _slopes(threshold_slope, form.position_bits), still, ring),
+                (0, _slopes(ratio_slope, form.position_bits), 64),
+                (1, _slopes(threshold_slope, form.position_bits), ring),
             ],
         )
         w = _weighted(ratio) + rises[0]
@@ -183,11 +185,11 @@ class Sampler:
 
     def _product(self, gates: Gates, heights: Transfers, w: Words) -> Steps[tuple[Bytes, Words]]:
         """<+-(2U + 1) W> = <W + sum of the height's bits times 2W, 4W, ...>, then a random sign."""
-        bits = self._tables.format.threshold_bits
-        (total,) = yield from gates.ring_products(heights, [(0, [w] * bits, list(range(1, bits + 1)), 64)])
+        shifts = np.arange(1, self._tables.format.threshold_bits + 1, dtype=np.uint64)
+        (total,) = yield from gates.ring_products(heights, [(0, w << shifts[:, None], 64)])
         x = total + w
         slot, sign = gates.random_bits(1)
-        (turned,) = yield from gates.ring_products(slot, [(0, [-x], [1], 64)])
+        (turned,) = yield from gates.ring_products(slot, [(0, -(x + x)[None], 64)])
         return sign[0], x + turned
 
 
@@ -199,11 +201,11 @@ def _weighted(bits: Words) -> Words:
     return total
 
 
-def _slopes(bits: Words, position_bits: int) -> list[Words]:
+def _slopes(bits: Words, position_bits: int) -> Words:
     """Shares of floor(slope / 2^(position_bits - k)) for k = 0 .. position_bits - 1: sums of the slope's upper bits."""
     value = _weighted(bits[position_bits:])
     values = [value]
     for k in range(1, position_bits):
         value = value + value + bits[position_bits - k]
         values.append(value)
-    return values
+    return np.stack(values)

@@ -1,7 +1,7 @@
 """Opening a session between the two servers: agree on tables and on fresh randomness, then make base transfers.
 
-Hello (one exchange): protocol version, role, digest of the public tables, 32 random bytes. The session id and the key of
-the pads' hash come from both servers' random bytes. A session lives in memory only; after any error, a crash or a
+Hello (one exchange): protocol version, role, digest of the public tables, 32 random bytes. The session id and the key
+of the pads' hash come from both servers' random bytes. A session lives in memory only; after any error, a crash or a
 restart, a new one is opened (about 60 ms), so that no transfer, seed or delta is ever used twice.
 """
 
@@ -38,7 +38,9 @@ def greet(role: int, tables: Tables, rng: Csprng) -> Steps[tuple[bytes, bytes]]:
     if their_role != 1 - role:
         raise FrameError(f"both servers claim role {role}: one must be 0 (A), the other 1 (B)")
     if digest != tables.digest:
-        raise TablesDifferError("the other server has other sampler tables: install the same release on both, same preset")
+        raise TablesDifferError(
+            "the other server has other sampler tables: install the same release on both, same preset"
+        )
     hellos = (mine + theirs) if role == 0 else (theirs + mine)
     key = hashlib.sha512(b"parley session v1" + hellos).digest()
     return key[:SESSION_BYTES], key[32:48]
@@ -49,13 +51,13 @@ class Session:
 
     def __init__(self, channel: Channel, role: int, tables: Tables, rng: Csprng | None = None, k: int = 4,
                  native: Kernels | None = None) -> None:  # fmt: skip
-        """Greets, makes base transfers and trees; in production `rng` stays None: system entropy, drawn in this call."""
+        """Greets, makes base transfers and trees. In production `rng` is None: system entropy, drawn in this call."""
         rng = rng or Csprng.from_system()
         native = native or kernels()
         started = time.perf_counter()
         self.channel, self.tables = channel, tables
         session, hash_key = channel.run(greet(role, tables, rng))
-        channel.open_session(session)
+        channel.open_session(session, role)
         self.id = session
         base = channel.run(transfer(role, session, rng))
         source = ObliviousTransfers(native, role, session, np.frombuffer(hash_key, np.uint8), base, rng, k)

@@ -11,7 +11,7 @@ from collections import deque
 from mpc.errors import FrameError, PeerClosedError, PeerError, PeerTimeoutError
 
 LENGTH = struct.Struct("<I")
-MOST_FRAME_BYTES = 1 << 28
+MOST_FRAME_BYTES = 1 << 26
 READ_BYTES = 1 << 20
 
 
@@ -40,6 +40,8 @@ class SocketLink:
     def receive(self, deadline: float) -> bytearray:
         while True:
             if (frame := self._read()) is not None:
+                # The other side waits for the rest of ours, and nothing else may come along to push it out.
+                self.flush(deadline)
                 return frame
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._outgoing else 0)
             self._selector.modify(self._sock, events)
@@ -51,8 +53,8 @@ class SocketLink:
     def flush(self, deadline: float) -> None:
         """Wait until what was sent has left."""
         while self._outgoing:
-            self._selector.modify(self._sock, selectors.EVENT_READ | selectors.EVENT_WRITE)
-            if time.monotonic() > deadline or not self._selector.select(max(deadline - time.monotonic(), 0)):
+            self._selector.modify(self._sock, selectors.EVENT_WRITE)
+            if not self._selector.select(max(deadline - time.monotonic(), 0)):
                 raise PeerTimeoutError("the other server does not read")
             self._write()
 

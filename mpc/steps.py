@@ -1,4 +1,5 @@
-"""Protocols as generators: each `yield` hands out what this server says in one exchange and takes in what the other said.
+"""Protocols as generators: each `yield` hands out what this server says in one exchange and takes in what the other
+said.
 
 A protocol is symmetric: in every exchange both servers send the same number of bytes, in the same pieces. So a protocol
 knows no transport, parts of one can run side by side (`together`: their messages share an exchange), and a channel can

@@ -2,15 +2,17 @@
 
     python -m mpc.table_builder            # rewrites mpc/data/*.bin; the suite checks that nothing changes
 
-Boxes are laid along u with equal areas per level. Inside a box, W interpolates H/u at the two Gauss-Legendre
-nodes, so that mean(1/W) is mean(u)/H to fourth order in the width of the box, and T has the slope of h(u)/H there and its
-exact mean: these are the two moments that the density depends on once it is smoothed over a few boxes (docs/noise-law.md). What rounding to
-integers takes from one box is given to the next (`carry`), so that errors do not add up along x.
+Boxes are laid along u with equal areas per level. Inside a box, W interpolates H/u at the two Gauss-Legendre nodes,
+so that mean(1/W) is mean(u)/H to fourth order in the width of the box, and T has the slope of h(u)/H there and its
+exact mean: these are the two moments that the density depends on once it is smoothed over a few boxes
+(docs/noise-law.md). What rounding to integers takes from one box is given to the next (`carry`), so that errors do
+not add up along x.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import mpmath as mp
 import numpy as np
@@ -20,7 +22,8 @@ from mpc.tables import FORMATS, GO_ON, INDEX_BITS, Cover, Format, Precision, fil
 
 mp.mp.prec = 160
 
-Number = mp.mpf
+Number: TypeAlias = Any
+"""An mpmath number: that library has no types."""
 HEAD = 1 << INDEX_BITS
 HANDED_OVER = 150
 """Rows of level 0 that hand over to level 1, in `strips`."""
@@ -61,25 +64,34 @@ class Box:
     top: Number
 
 
+def _solve(low: Number, area: Number, guess: Number) -> Number:
+    """The u with (u - low) h(u) = area, on the rising side."""
+    return mp.findroot(lambda u: (u - low) * height(min(u, PEAK)) - area, guess)
+
+
 def march_up(area: Number, start: Number, count: int) -> Iterator[Box]:
     """Boxes of equal area from `start` towards u = 1, each as high as h on it."""
-    low = start
+    low, wanted = start, area / SLACK
     for _ in range(count):
-        wanted = area / SLACK
         high = low + wanted / height(low)
         if low < PEAK:  # h rises: the right edge is the highest, solve (high - low) h(high) = wanted
-            high = mp.findroot(lambda u, low=low: (u - low) * height(min(u, PEAK)) - wanted, high)  # type: ignore[misc]
+            high = _solve(low, wanted, high)
         yield Box(low, high, area / (high - low))
         low = high
 
 
 def tip(area: Number, start: Number) -> Iterator[Box]:
-    """Boxes from `start` to u = 1, where h falls like a square root: none spans more than about 0.004 of x = 2 sqrt(1 - u)."""
+    """Boxes from `start` to u = 1, where h falls like a square root: none spans more than about 0.004 of x = 2 sqrt(1
+    - u).
+    """
     low = start
     while low < 1:
         left = 1 - low
         # The line through a falling square root overshoots at the box's left end: leave room for that too.
-        width = max(min(area / TIP_SLACK / height(low), max(mp.mpf("0.12") * left, mp.mpf("0.004") * mp.sqrt(left))), area / TALLEST)
+        width = max(
+            min(area / TIP_SLACK / height(low), max(mp.mpf("0.12") * left, mp.mpf("0.004") * mp.sqrt(left))),
+            area / TALLEST,
+        )
         if 1 - low - width < area / TALLEST:
             width = 1 - low
         yield Box(low, low + width, area / width)

@@ -8,9 +8,10 @@ uniform secret index and uniform positions inside give a point uniform in the un
     W(m) = slope-and-intercept form of H / u,      |x| = (2U + 1) W(m) / 2^scale_bits
     T(m) = slope-and-intercept form of h(u) / H,   accepted iff U < T(m), that is |v| <= h(u), that is x^2 <= -4 ln u
 
-where both forms are f(m) = base + sum over the bits k of m of floor(slope / 2^(slope_shift - k)): exact integer functions
-that the protocol computes without any rounding of its own. Level 0 is found by an 11-bit index; its flagged rows hand over
-to level 1, which with probability 1/16 hands over to level 2, and so on into the tail (and into the tip at u = 1).
+where both forms are f(m) = base + sum over the bits k of m of floor(slope / 2^(slope_shift - k)): exact integer
+functions that the protocol computes without any rounding of its own. Level 0 is found by an 11-bit index; its flagged
+rows hand over to level 1, which with probability 1/16 hands over to level 2, and so on into the tail (and into the
+tip at u = 1).
 
 Covers: `strips`, boxes that hug C (acceptance 0.994); `rectangle`, the textbook's bounding rectangle cut into strips
 (acceptance 0.7306). The rows are data, built by table_builder.py in arbitrary precision; both servers compare digests.
@@ -160,7 +161,9 @@ def file_name(cover: Cover, precision: Precision) -> str:
 
 @cache
 def load(cover: Cover, precision: Precision) -> Tables:
-    """The shipped tables. Their digest is checked against tests/vectors by the suite and against the peer by each session."""
+    """The shipped tables. Their digest is checked against tests/vectors by the suite and against the peer by each
+    session.
+    """
     form = FORMATS[precision]
     raw = resources.files("mpc").joinpath("data", file_name(cover, precision)).read_bytes()
     rows = np.frombuffer(raw, np.uint8).reshape(-1, 16)

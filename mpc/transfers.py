@@ -1,8 +1,9 @@
 """Correlated randomness as an interface: rows q_j = t_j ^ c_j delta, and the one-time pads hashed from them.
 
-As sender of a transfer a server holds q_j and its secret delta; as receiver of another it holds t_j and a random bit c_j.
-H(q_j, j) and H(q_j ^ delta, j) are then two random pads of which the receiver knows the one its bit chooses, H(t_j, j).
-H is the tweakable pi(pi(x) ^ (j, block)) ^ pi(x), pi AES under a key drawn for the session (Guo, Katz, Wang and Yu 2020).
+As sender of a transfer a server holds q_j and its secret delta; as receiver of another it holds t_j and a random bit
+c_j. H(q_j, j) and H(q_j ^ delta, j) are then two random pads of which the receiver knows the one its bit chooses,
+H(t_j, j). H is the tweakable pi(pi(x) ^ (j, block)) ^ pi(x), pi AES under a key drawn for the session (Guo, Katz,
+Wang and Yu 2020).
 
 `ot_extension.ObliviousTransfers` is the real source. `dealer.Dealer` is for tests.
 """
@@ -10,12 +11,15 @@ H is the tweakable pi(pi(x) ^ (j, block)) ^ pi(x), pi AES under a key drawn for 
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from mpc.errors import SessionClosedError
 from mpc.kernels import Bytes, Kernels, Words
 from mpc.steps import Steps
 
 MOST_TRANSFERS = 1 << 34
 """Under one delta; then the session ends and another one is opened."""
+NO_OFFSET: Bytes = np.zeros(16, np.uint8)
 OTHER_DIRECTION = 1 << 63
 """Set in the tweak of transfers sent by server 1."""
 
@@ -49,29 +53,29 @@ class Transfers:
 
     def sender_words(self, block: int = 0) -> tuple[Words, Words]:
         """Both pads of each transfer this server sends, 64 bits each."""
-        index, zero = self._index(self.role), self.delta & 0
+        index = self._index(self.role)
         return (
-            self.kernels.hash_words(self.hash_key, self.sender_rows, zero, index, block),
+            self.kernels.hash_words(self.hash_key, self.sender_rows, NO_OFFSET, index, block),
             self.kernels.hash_words(self.hash_key, self.sender_rows, self.delta, index, block),
         )
 
     def receiver_words(self, block: int = 0) -> Words:
         """The chosen pad of each transfer this server receives, 64 bits each."""
         index = self._index(1 - self.role)
-        return self.kernels.hash_words(self.hash_key, self.receiver_rows, self.delta & 0, index, block)
+        return self.kernels.hash_words(self.hash_key, self.receiver_rows, NO_OFFSET, index, block)
 
     def sender_pads(self, blocks: int) -> tuple[Bytes, Bytes]:
         """As sender_words, 16 * blocks bytes each."""
-        index, zero = self._index(self.role), self.delta & 0
+        index = self._index(self.role)
         return (
-            self.kernels.hash_blocks(self.hash_key, self.sender_rows, zero, index, blocks),
+            self.kernels.hash_blocks(self.hash_key, self.sender_rows, NO_OFFSET, index, blocks),
             self.kernels.hash_blocks(self.hash_key, self.sender_rows, self.delta, index, blocks),
         )
 
     def receiver_pads(self, blocks: int) -> Bytes:
         """As receiver_words, 16 * blocks bytes each."""
         index = self._index(1 - self.role)
-        return self.kernels.hash_blocks(self.hash_key, self.receiver_rows, self.delta & 0, index, blocks)
+        return self.kernels.hash_blocks(self.hash_key, self.receiver_rows, NO_OFFSET, index, blocks)
 
 
 class TransferSource(Protocol):

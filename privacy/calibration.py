@@ -9,11 +9,12 @@ from collections.abc import Callable
 
 from privacy.accountants import Accountant, Reading, require_delta, require_epsilon
 from privacy.errors import ConditionsUnmet, InvalidParameter
-from privacy.event import LARGEST_COUNT, Event, SampledGaussian
+from privacy.event import LARGEST_COUNT, LARGEST_NOISE, SMALLEST_NOISE, Event, SampledGaussian
 from privacy.paper_accountant import PaperAccountant
 
-SMALLEST_NOISE, LARGEST_NOISE = 0.02, 1e7
 TOLERANCE = 5e-4
+STEEPEST = 3.0
+"""Of log(ε / target), for the chord to be of use."""
 
 
 def require_target(epsilon: float) -> float:
@@ -36,7 +37,7 @@ def smallest_noise(chosen: Accountant, event: Event, epsilon: float, delta: floa
             last_refusal.append(refusal)
             return None
 
-    low, high, reading = _bracket(read, epsilon)
+    low, below, high, reading = _bracket(read, epsilon)
     if high is None or reading is None:
         if last_refusal and isinstance(chosen, PaperAccountant):
             least = chosen.smallest_certifiable(event, delta)
@@ -49,32 +50,46 @@ def smallest_noise(chosen: Accountant, event: Event, epsilon: float, delta: floa
             f"no noise reaches epsilon {epsilon} at delta {delta}: raise either, sample less, "
             "or give poisson a larger cap"
         )
-    # False position on logarithms, the stale end halved (Illinois): ε is close to a power of the noise.
-    low_value: float | None = None
+    low_value = _distance(below, epsilon)
     high_value = math.log(max(reading.epsilon, 1e-300) / epsilon)
-    stale = 0
     while high / low > 1 + TOLERANCE:
-        middle = math.sqrt(low * high)
-        if low_value is not None and low_value > 0 > high_value and stale < 3:
-            weight = low_value / (low_value - high_value)
-            guess = low * (high / low) ** weight
-            # Aim a little high, so that the upper end moves too and the bracket closes from both sides.
-            middle = min(max(guess * (1 + TOLERANCE / 3), low * (1 + TOLERANCE / 4)), high / (1 + TOLERANCE / 4))
-        found = read(middle)
-        if found is not None and found.epsilon <= epsilon:
-            stale = stale + 1 if stale >= 0 else 0
-            high, reading, high_value = middle, found, math.log(max(found.epsilon, 1e-300) / epsilon)
-            low_value = low_value / 2 if low_value is not None and stale > 1 else low_value
-        else:
-            low = middle
-            known = found is not None and math.isfinite(found.epsilon)
-            low_value = math.log(found.epsilon / epsilon) if known and found is not None else None
-            stale = 0
+        width = high / low
+        # ε is close to a power of the noise: aim where the chord of the logarithms says, a little to the safe side.
+        if low_value is not None and 0 < low_value < STEEPEST and -STEEPEST < high_value < 0:
+            guess = low * width ** (low_value / (low_value - high_value)) * (1 + TOLERANCE / 3)
+            low, low_value, high, high_value, reading = _narrowed(
+                read, epsilon, guess, (low, low_value, high, high_value, reading)
+            )
+        # The chord may creep from one side; halving keeps the number of readings logarithmic.
+        if high / low > math.sqrt(width):
+            low, low_value, high, high_value, reading = _narrowed(
+                read, epsilon, math.sqrt(low * high), (low, low_value, high, high_value, reading)
+            )
     return high, reading
 
 
-def _bracket(read: Callable[[float], Reading | None], epsilon: float) -> tuple[float, float | None, Reading | None]:
-    """Doubling or halving from 1; the reading belongs to the upper end."""
+Bracket = tuple[float, float | None, float, float, Reading]
+"""The two noises, log(ε / target) at each (None where there is no reading), and the reading at the upper one."""
+
+
+def _narrowed(read: Callable[[float], Reading | None], epsilon: float, guess: float, bracket: Bracket) -> Bracket:
+    """The bracket after a reading at `guess`, which is kept off its ends."""
+    low, low_value, high, high_value, reading = bracket
+    guess = min(max(guess, low * (1 + TOLERANCE / 4)), high / (1 + TOLERANCE / 4))
+    found = read(guess)
+    if found is not None and found.epsilon <= epsilon:
+        return low, low_value, guess, math.log(max(found.epsilon, 1e-300) / epsilon), found
+    return guess, _distance(found, epsilon), high, high_value, reading
+
+
+def _distance(found: Reading | None, epsilon: float) -> float | None:
+    return math.log(found.epsilon / epsilon) if found is not None and math.isfinite(found.epsilon) else None
+
+
+def _bracket(
+    read: Callable[[float], Reading | None], epsilon: float
+) -> tuple[float, Reading | None, float | None, Reading | None]:
+    """Doubling or halving from 1: two noises and their readings, of which the upper one, if any, fits."""
     noise = 1.0
     reading = read(noise)
     if reading is not None and reading.epsilon <= epsilon:
@@ -82,29 +97,30 @@ def _bracket(read: Callable[[float], Reading | None], epsilon: float) -> tuple[f
             smaller = max(noise / 2, SMALLEST_NOISE)
             below = read(smaller)
             if below is None or below.epsilon > epsilon:
-                return smaller, noise, reading
+                return smaller, below, noise, reading
             noise, reading = smaller, below
-        return noise, noise, reading
+        return noise, None, noise, reading
     while noise < LARGEST_NOISE:
-        larger = noise * 2
+        larger = min(noise * 2, LARGEST_NOISE)
         above = read(larger)
         if above is not None and above.epsilon <= epsilon:
-            return noise, larger, above
-        noise = larger
-    return noise, None, None
+            return noise, reading, larger, above
+        noise, reading = larger, above
+    return noise, reading, None, None
 
 
-def largest_count(
-    chosen: Accountant, release: SampledGaussian, epsilon: float, delta: float, before: tuple[SampledGaussian, ...] = ()
-) -> tuple[int, Reading]:
-    """The most releases like `release` (after those of `before`) that stay within ε at δ, and the reading there."""
+def largest_count(chosen: Accountant, event: Event, epsilon: float, delta: float) -> tuple[int, Reading]:
+    """How often the last kind of release may be made, in all, to stay within ε at δ; and the reading there."""
     require_target(epsilon)
     require_delta(delta)
+    if not event.releases:
+        raise InvalidParameter("the event has no release to repeat")
+    *before, last = event.releases
 
     def read(count: int) -> Reading | None:
-        repeated = (SampledGaussian(release.sampler, release.noise_multiplier, count),) if count else ()
+        repeated = SampledGaussian(last.sampler, last.noise_multiplier, count)
         try:
-            found = chosen.epsilon(Event((*before, *repeated)), delta)
+            found = chosen.epsilon(Event((*before, repeated), event.relation), delta)
         except ConditionsUnmet:
             return None
         return found if found.epsilon <= epsilon else None
@@ -112,13 +128,14 @@ def largest_count(
     reading = read(1)
     if reading is None:
         raise InvalidParameter(f"not even one round fits epsilon {epsilon} at delta {delta}: raise either or the noise")
-    low, high = 1, 2
-    while high <= LARGEST_COUNT:
-        found = read(high)
+    low, high = 1, LARGEST_COUNT + 1
+    step = 1
+    while low + step < high:
+        found = read(low + step)
         if found is None:
+            high = low + step
             break
-        low, high, reading = high, high * 2, found
-    high = min(high, LARGEST_COUNT + 1)
+        low, reading, step = low + step, found, 2 * step
     while high - low > 1:
         middle = (low + high) // 2
         found = read(middle)

@@ -85,10 +85,10 @@ class Chain:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._head_path = path.with_name(path.name + ".head")
-        self._lock_path = path.with_name(path.name + ".lock")
         self._connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
         try:
-            self._connection.execute("PRAGMA journal_mode=WAL")
+            if self._connection.execute("PRAGMA journal_mode=WAL").fetchone()[0] != "wal":
+                raise LedgerRefused(f"{path.name} lies where SQLite has no write-ahead log: move it to a local disk")
             self._connection.execute("PRAGMA synchronous=FULL")
         except sqlite3.DatabaseError as error:
             self._connection.close()
@@ -98,16 +98,19 @@ class Chain:
     def create(cls, path: Path, kind: str, body: dict[str, Any]) -> "Chain":
         """A new chain with its first entry. A creation that a crash cut short may be repeated, nothing else may."""
         head_path = path.with_name(path.name + ".head")
-        fresh = not path.exists() and not head_path.exists()
-        if not fresh and not (head_path.exists() and head_path.read_text() == f"{START}\n"):
-            raise LedgerRefused(f"{path.name} exists already: open it, or choose another path")
-        # The mark of an unfinished creation is durable before the ledger is there at all.
-        _replace_durably(head_path, f"{START}\n")
-        chain = cls(path)
-        with chain.writing():
+        with _locked(path):
+            fresh = not path.exists() and not head_path.exists()
+            if not fresh and not (head_path.exists() and head_path.read_text() == f"{START}\n"):
+                raise LedgerRefused(f"{path.name} exists already: open it, or choose another path")
+            # The mark of an unfinished creation is durable before the ledger is there at all.
+            _replace_durably(head_path, f"{START}\n")
+            chain = cls(path)
+            chain._connection.execute("BEGIN IMMEDIATE")
             if not chain._connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]:
                 for statement in SCHEMA:
                     chain._connection.execute(statement)
+            chain._connection.execute("COMMIT")
+        with chain.writing():
             if chain._last() == START:
                 chain._insert(kind, body)
         return chain
@@ -126,15 +129,17 @@ class Chain:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """One writer at a time, over all processes, from reading the state to the durable entry and its head."""
-        with open(self._lock_path, "a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            self._connection.execute("BEGIN IMMEDIATE")
+        with _locked(self.path):
             try:
+                self._connection.execute("BEGIN IMMEDIATE")
+                self._settle_head()
                 yield
-            except BaseException:
-                self._connection.execute("ROLLBACK")
-                raise
-            self._connection.execute("COMMIT")
+                self._connection.execute("COMMIT")
+            except sqlite3.Error as error:
+                raise LedgerRefused(f"the ledger cannot be written ({error}): free the disk or the lock") from None
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
             self._write_head(self._last())
 
     def append(self, kind: str, body: dict[str, Any]) -> Entry:
@@ -152,7 +157,7 @@ class Chain:
                     raise LedgerCorrupt(f"entry {expected} is missing: restore the ledger from a backup")
                 if claimed != previous or digest != entry_digest(previous, sequence, kind, body):
                     raise LedgerCorrupt(f"entry {sequence} is not what was written: restore the ledger from a backup")
-                yield Entry(sequence, kind, json.loads(body), digest)
+                yield Entry(sequence, kind, _parsed(sequence, body), digest)
                 previous, expected = digest, sequence + 1
         except sqlite3.DatabaseError as error:
             raise LedgerCorrupt(f"the ledger cannot be read ({error}): restore it from a backup") from None
@@ -160,8 +165,7 @@ class Chain:
     def verify(self, anchor: Head | None = None) -> Head:
         """Check every entry, the schema, the head beside the ledger and an anchor kept elsewhere; the newest head."""
         # Under the writers' lock, so that an append between commit and head is never taken for a crash.
-        with open(self._lock_path, "a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with _locked(self.path):
             return self._verify(anchor)
 
     def _verify(self, anchor: Head | None) -> Head:
@@ -172,10 +176,7 @@ class Chain:
             raise LedgerCorrupt(f"the ledger cannot be read ({error}): restore it from a backup") from None
         if statements != set(SCHEMA) or damage != "ok":
             raise LedgerCorrupt("the ledger's tables or triggers were altered: restore it from a backup")
-        try:
-            kept = Head.parse(self._head_path.read_text())
-        except (OSError, UnicodeDecodeError) as error:
-            raise LedgerCorrupt(f"the ledger's head cannot be read ({error}): restore both files") from None
+        kept = self._kept_head()
         seen = {START.sequence: START.digest}
         last = START
         for entry in self.entries():
@@ -196,6 +197,22 @@ class Chain:
             self._write_head(last)
         return last
 
+    def _kept_head(self) -> Head:
+        try:
+            return Head.parse(self._head_path.read_text())
+        except (OSError, UnicodeDecodeError) as error:
+            raise LedgerCorrupt(f"the ledger's head cannot be read ({error}): restore both files") from None
+
+    def _settle_head(self) -> None:
+        """Bring the head up to the entry before the next one, so that it never lags by more than that one."""
+        last, kept = self._last(), self._kept_head()
+        if kept == last:
+            return
+        row = self._connection.execute("SELECT previous FROM entries WHERE sequence = ?", (last.sequence,)).fetchone()
+        if row is None or kept != Head(last.sequence - 1, row[0]):
+            raise LedgerCorrupt("the head beside the ledger is not of its last entry: verify the ledger")
+        self._write_head(last)
+
     def _last(self) -> Head:
         row = self._connection.execute("SELECT sequence, digest FROM entries ORDER BY sequence DESC LIMIT 1").fetchone()
         return Head(*row) if row else START
@@ -211,7 +228,32 @@ class Chain:
         return Entry(sequence, kind, body, digest)
 
     def _write_head(self, head: Head) -> None:
-        _replace_durably(self._head_path, f"{head}\n")
+        try:
+            _replace_durably(self._head_path, f"{head}\n")
+        except OSError as error:
+            raise LedgerRefused(f"the ledger's head cannot be written ({error}): free the disk, then repeat") from None
+
+
+def _parsed(sequence: int, body: str) -> dict[str, Any]:
+    try:
+        parsed = json.loads(body)
+    except ValueError:
+        parsed = None
+    if not isinstance(parsed, dict):
+        raise LedgerCorrupt(f"entry {sequence} makes no sense: restore the ledger from a backup")
+    return parsed
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """The one lock of a ledger's files."""
+    try:
+        lock = open(path.with_name(path.name + ".lock"), "a")  # noqa: SIM115
+    except OSError as error:
+        raise LedgerRefused(f"the ledger's lock cannot be taken ({error}): make its folder writable") from None
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _replace_durably(path: Path, text: str) -> None:

@@ -21,7 +21,11 @@ from privacy.pairs import Floats, LatticeLoss, points
 
 WINDOW_TAIL = 1e-10
 """Mass of the tilted distribution that may lie outside of the window on each side."""
-LARGEST_TRANSFORM = 1 << 23
+LARGEST_TRANSFORM = 1 << 22
+
+
+class LatticeTooFine(InvalidParameter):
+    """The composed loss spans more points of this lattice than a transform may have; a coarser one may do."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,7 @@ class Composition:
         self._step = parts[0].loss.step
         self._count = sum(part.count for part in parts)
         self._owed = sum(part.count * part.loss.shift for part in parts)
+        self._spread = max(self._step, math.sqrt(sum(part.count * part.mean_square() for part in parts)))
         self._infinite = -math.expm1(sum(part.count * math.log1p(-part.loss.infinite) for part in parts))
 
     def delta(self, epsilon: float) -> float:
@@ -138,9 +143,8 @@ class Composition:
 
     def _order(self, objective: Callable[[float], float]) -> float:
         """The θ of Chernoff's bound. Any θ > 0 is sound; a poor one only makes the charge larger."""
-        spread = math.sqrt(sum(part.count * part.mean_square() for part in self._parts))
         # A loss of bounded range would send θ to infinity and leave a window of a few points; 50 deviations are ample.
-        centre = -math.log(max(spread, self._step))
+        centre = -math.log(self._spread)
         found = minimize_scalar(objective, bounds=(centre - 10, centre + 4), method="bounded", options={"xatol": 0.02})
         return math.exp(float(found.x))
 
@@ -148,12 +152,14 @@ class Composition:
         """All losses that matter at the tilt `order`, composed."""
         cumulant = self._cumulant(order)
         margin = -math.log(WINDOW_TAIL)
-        highest = min((self._cumulant(order + extra) - cumulant + margin) / extra for extra in order * _STEPS)
-        lowest = max((cumulant - self._cumulant(order - extra) - margin) / extra for extra in order * _STEPS)
+        # Chernoff's bound on either tail of the tilted loss, at a few distances from the tilt on its natural scale.
+        distances = max(order, 1 / self._spread) * _STEPS
+        highest = min((self._cumulant(order + extra) - cumulant + margin) / extra for extra in distances)
+        lowest = max((cumulant - self._cumulant(order - extra) - margin) / extra for extra in distances)
         low, high = math.floor(lowest / self._step) - 2, math.ceil(highest / self._step) + 2
         size = next_fast_len(max(64, high - low + 1), real=True)
         if size > LARGEST_TRANSFORM:
-            raise InvalidParameter("the composition spans too many lattice points: use a coarser lattice")
+            raise LatticeTooFine("epsilon is out of reach of this computation: raise the noise or delta")
         spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
         for part in self._parts:
             spectrum *= rfft(part.tilted(order, size)) ** part.count

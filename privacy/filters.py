@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from privacy.accountants import Accountant, conversion, require_delta
+from privacy.accountants import Accountant, accountant, conversion, require_delta
 from privacy.claim import FinitePrecision, gaussian_reading, require_coverage
 from privacy.errors import InvalidParameter
 from privacy.event import Event
@@ -35,6 +35,11 @@ class Policy:
             raise InvalidParameter("the basic filter has no order: leave it out")
         if self.rule == "rdp" and require_positive("the filter's order", self.order) <= 1.0:
             raise InvalidParameter(f"the filter's order is {self.order}: give a number above 1, such as 16")
+
+    @property
+    def accountant(self) -> str:
+        """What a charge under the rdp filter is computed by."""
+        return f"rdp at order {self.order:g}"
 
     def as_json(self) -> dict[str, Any]:
         """As the first entry keeps it."""
@@ -112,6 +117,19 @@ class Charge:
         kept = vars(self.cost) | {"rdp": total, "overflow": self.event.first(releases).overflow_probability}
         return Cost(**kept)
 
+    @property
+    def consistent(self) -> bool:
+        """What a ledger can check without an accountant: that something is charged, and for every release."""
+        if not self.rdp_per_release:
+            return 0 < self.cost.delta < 1 and self.cost.rdp == 0
+        counts = [count for count, _ in self.rdp_per_release]
+        total = math.fsum(count * one for count, one in self.rdp_per_release)
+        return (
+            counts == [release.count for release in self.event.releases]
+            and all(one > 0 for _, one in self.rdp_per_release)
+            and math.isclose(total, self.cost.rdp, rel_tol=1e-9)
+        )
+
     def as_json(self) -> dict[str, Any]:
         """As the ledger keeps it."""
         return {
@@ -160,13 +178,26 @@ def charge_of(
     if policy.rule == "basic":
         cost = Cost(epsilon=reading.epsilon + precision.epsilon_added, delta=delta)
         return Charge(mechanism.digest, event, mechanism.unit, precision, chosen.name, cost)
+    cost, parts = _renyi_cost(event, precision, policy)
+    return Charge(mechanism.digest, event, mechanism.unit, precision, policy.accountant, cost, parts)
+
+
+def recounted(charge: Charge, policy: Policy) -> Cost:
+    """The cost that the accountant states today for what was charged, to hold a ledger's figures against."""
+    if policy.rule == "rdp":
+        return _renyi_cost(charge.event, charge.precision, policy)[0]
+    reading = gaussian_reading(charge.precision, accountant(charge.accountant), charge.event, charge.cost.delta)
+    return Cost(epsilon=reading.epsilon + charge.precision.epsilon_added, delta=charge.cost.delta)
+
+
+def _renyi_cost(event: Event, precision: FinitePrecision, policy: Policy) -> tuple[Cost, tuple[tuple[int, float], ...]]:
     from privacy.rdp_accountant import RdpAccountant
 
     if policy.order is None:
         raise InvalidParameter("the rdp filter needs an order: fix one in the policy, such as 16")
-    accountant, order = RdpAccountant(), policy.order
+    renyi = RdpAccountant().renyi
     parts = tuple(
-        (release.count, accountant.renyi(Event((release,), event.relation), order) / release.count)
+        (release.count, renyi(Event((release,), event.relation), policy.order) / release.count)
         for release in event.releases
     )
     cost = Cost(
@@ -176,7 +207,7 @@ def charge_of(
         tail_delta=precision.tail_delta,
         overflow=event.overflow_probability,
     )
-    return Charge(mechanism.digest, event, mechanism.unit, precision, f"rdp at order {order:g}", cost, parts)
+    return cost, parts
 
 
 @dataclass(frozen=True)

@@ -287,10 +287,10 @@ class Ledger:
         return admitted
 
     def _require_rule(self, charge: Charge) -> None:
+        if not charge.consistent:
+            raise LedgerRefused("the charge does not follow from its own event: compute it with filters.charge_of")
         by_rdp = bool(charge.rdp_per_release)
-        if by_rdp != (self.policy.rule == "rdp") or (
-            by_rdp and charge.accountant != f"rdp at order {self.policy.order:g}"
-        ):
+        if by_rdp != (self.policy.rule == "rdp") or (by_rdp and charge.accountant != self.policy.accountant):
             raise LedgerRefused(
                 f"the charge was computed by {charge.accountant} and this ledger adds up by {self.policy.rule}: "
                 "compute it with the ledger's policy"

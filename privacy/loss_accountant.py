@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from privacy.accountants import Reading, require_delta, require_epsilon, with_overflow
-from privacy.composition import Composition, Part
+from privacy.composition import Composition, LatticeTooFine, Part
 from privacy.event import Event, NeighbouringRelation, SampledGaussian
 from privacy.pairs import (
     LatticeLoss,
@@ -27,8 +27,8 @@ from privacy.sampling import Sampler
 COARSEST = 16
 """Lattice points per root mean square of one release's loss, at first."""
 FINEST = {1: 4096, -1: 512}
-LARGEST_LATTICE = 1 << 21
-"""Lattice points of one release; a finer lattice is not tried."""
+STARTING_LATTICE, LARGEST_LATTICE = 1 << 17, 1 << 21
+"""Lattice points of one release or of the window of all; a finer lattice is not tried."""
 
 
 @lru_cache(maxsize=64)
@@ -115,18 +115,35 @@ class LossAccountant:
         return max(self._settled(event, scale, direction, read) for direction in range(directions))
 
     def _settled(self, event: Event, scale: float, direction: int, read: Callable[[Composition], float]) -> float:
-        points = COARSEST
-        answer = read(self._composition(event, scale, direction, points))
+        points = min(float(COARSEST), STARTING_LATTICE / self._lattice_size(event, scale, direction, 1.0))
+        answer, points = self._first(event, scale, direction, points, read)
         while points < FINEST[self.sign] and math.isfinite(answer):
             points *= 2
-            if self._lattice_size(event, scale, direction, points) > LARGEST_LATTICE:
+            # The composed loss spans some 25 deviations, and one release has its own tails to hold.
+            span = max(self._lattice_size(event, scale, direction, points), 25 * math.sqrt(event.count) * points)
+            if span > LARGEST_LATTICE:
                 break
-            finer = read(self._composition(event, scale, direction, points))
+            try:
+                finer = read(self._composition(event, scale, direction, points))
+            except LatticeTooFine:
+                break
             # Every lattice gives a bound, so the better one stands whatever rounding did to the finer.
             change, answer = abs(finer - answer), min(finer, answer) if self.sign > 0 else max(finer, answer)
             if change <= self.refinement * abs(answer):
                 break
         return answer
+
+    def _first(
+        self, event: Event, scale: float, direction: int, points: float, read: Callable[[Composition], float]
+    ) -> tuple[float, float]:
+        """The answer on the finest lattice, from `points` down, that a transform can hold."""
+        while True:
+            try:
+                return read(self._composition(event, scale, direction, points)), points
+            except LatticeTooFine:
+                if points < COARSEST / 1024:
+                    raise
+                points /= 4
 
     def _scale(self, event: Event, direction: int) -> float:
         squares = (
@@ -139,7 +156,7 @@ class LossAccountant:
         """What each release may charge as infinite loss: a millionth of δ in all, as a power of ten to be cached."""
         return math.pow(10.0, max(-290, math.floor(math.log10(1e-6 * scale / event.count))))
 
-    def _lattice_size(self, event: Event, scale: float, direction: int, points: int) -> float:
+    def _lattice_size(self, event: Event, scale: float, direction: int, points: float) -> float:
         step = self._scale(event, direction) / points
         widths = []
         for part in event.releases:
@@ -148,7 +165,7 @@ class LossAccountant:
             widths.append((high - low) / step)
         return max(widths)
 
-    def _composition(self, event: Event, scale: float, direction: int, points: int) -> Composition:
+    def _composition(self, event: Event, scale: float, direction: int, points: float) -> Composition:
         step, tail = self._scale(event, direction) / points, self._tail(event, scale)
         parts = tuple(
             Part(

@@ -13,7 +13,7 @@ from privacy.clipping import Clip, Gradients, clip_from_json
 from privacy.errors import InvalidParameter
 from privacy.event import LARGEST_COUNT, Event, NeighbouringRelation, SampledGaussian, digest_of
 from privacy.randomness import Randomness
-from privacy.sampling import Batch, Sampler, require_positive, require_whole, sampler_from_json
+from privacy.sampling import Batch, Sampler, require_whole, sampler_from_json, store_float
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Mechanism:
             raise InvalidParameter("parties sample in different ways: choose wor or poisson for all of them")
         if not self.clip.extra_releases and any(cohort.initial_sampler for cohort in self.cohorts):
             raise InvalidParameter("only the recursive estimator has a first batch of its own: leave it out")
-        require_positive("noise multiplier", self.noise_multiplier)
+        store_float(self, "noise_multiplier", "noise multiplier")
         require_whole("rounds", self.steps, 1, LARGEST_COUNT - 1)
         # Builds every event once, so that a mechanism that cannot be accounted cannot be held either.
         for cohort in self.cohorts:

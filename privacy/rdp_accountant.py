@@ -21,11 +21,11 @@ from privacy.pairs import Floats, Mixture, poisson_replace_pair
 from privacy.sampling import Sampler
 
 ORDERS: tuple[float, ...] = (
-    *(1 + tenth / 10 for tenth in range(1, 100)),
-    *range(11, 33),
+    *(1 + quarter / 4 for quarter in range(1, 21)),
+    *range(7, 33),
     *range(36, 65, 4),
-    *(round(64 * 2 ** (i / 8)) for i in range(1, 17)),
-    *(320, 384, 512, 768, 1024, 1536, 2048),
+    *range(72, 257, 8),
+    *(384, 512, 1024, 2048),
 )
 
 
@@ -107,8 +107,10 @@ class RdpAccountant:
         orders, values = self.curve(event)
 
         def best(room: float) -> tuple[float, float]:
+            # A Kullback-Leibler divergence d allows no more than δ = √(1 − e^−d) at ε = 0 (Bretagnolle and Huber 1979).
             return min(
-                (max(0.0, value + conversion(order, room)), order) for order, value in zip(orders, values, strict=True)
+                (0.0 if -math.expm1(-value) <= room * room else max(0.0, value + conversion(order, room)), order)
+                for order, value in zip(orders, values, strict=True)
             )
 
         epsilon = with_overflow(event, delta, lambda room: best(room)[0])

@@ -33,6 +33,11 @@ def require_positive(name: str, value: object) -> float:
     return float(value)
 
 
+def store_float(holder: object, name: str, what: str) -> None:
+    """Make a field of a frozen object a positive float: 4 and 4.0 must not have two digests."""
+    object.__setattr__(holder, name, require_positive(what, getattr(holder, name)))
+
+
 @dataclass(frozen=True)
 class Batch:
     """A draw of public length: `indices: int64[length]`, and `present: bool[length]`, which is secret.

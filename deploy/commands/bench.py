@@ -40,12 +40,12 @@ def _group() -> None:
 
 @app.command()
 def noise(
-    dimension: Annotated[int, typer.Option(min=1, help="Gaussians per repetition: a model's number of parameters.")] = 26_000,
-    cover: Annotated[Cover, typer.Option(help="Of the ratio of uniforms: hugging boxes, or the textbook's rectangle.")] = Cover.strips,
+    dimension: Annotated[int, typer.Option(min=1, help="Gaussians at a time: a model's parameters.")] = 26_000,
+    cover: Annotated[Cover, typer.Option(help="Boxes hugging the region, or the textbook's rectangle.")] = Cover.strips,
     precision: Annotated[Precision, typer.Option(help="Tables: see `parley noise certificate`.")] = Precision.standard,
     channel: Annotated[Wire, typer.Option(help="Between the two servers, TLS in both cases.")] = Wire.grpc,
     seconds: Annotated[float, typer.Option(min=0, help="Repeat for this long and report the sustained rate.")] = 0.0,
-    dump: Annotated[Path | None, typer.Option(help="Write both servers' shares to FILE.npz (breaks secrecy: tests only).")] = None,
+    dump: Annotated[Path | None, typer.Option(help="Write BOTH servers' shares to FILE.npz: tests only.")] = None,
     baseline: Annotated[bool, typer.Option(help="Measure the baseline too.")] = True,
     json_output: JsonFlag = False,
 ) -> None:  # fmt: skip
@@ -77,7 +77,8 @@ def noise(
     }
     if other := result.get("baseline"):
         rows["baseline, same run"] = (
-            f"{other['gaussians_per_second']:,.0f} Gaussians/s, {other['bytes_per_gaussian_per_server']:,.0f} bytes ({other['what']})"
+            f"{other['gaussians_per_second']:,.0f} Gaussians/s, "
+            f"{other['bytes_per_gaussian_per_server']:,.0f} bytes ({other['what']})"
         )
     for name, value in rows.items():
         table.add_row(name, value)

@@ -21,13 +21,14 @@ def certificate(
     samples: Annotated[float, typer.Option(help="Gaussians in all: parameters times releases. 1e9 is accepted.")],
     epsilon: Annotated[float, typer.Option(help="Of the claim under exact Gaussian noise.")],
     delta: Annotated[float, typer.Option(help="Of the claim under exact Gaussian noise.")],
-    precision: Annotated[Precision | None, typer.Option(help="A preset; without it the cheapest that stays within 1 %.")] = None,
+    precision: Annotated[Precision | None, typer.Option(help="Without it: the cheapest within 1 %.")] = None,
     cover: Annotated[Cover, typer.Option(help="Of the ratio of uniforms.")] = Cover.strips,
     json_output: JsonFlag = False,
 ) -> None:  # fmt: skip
     """Bound what the sampler's finite precision adds to (epsilon, delta): enumerated and proved, not estimated.
 
-    Exit code 1 if it adds more than 1 % to either. Example: parley noise certificate --samples 1e9 --epsilon 1 --delta 1e-5
+    Exit code 1 if it adds more than 1 % to either. Example: parley noise certificate --samples 1e9 --epsilon 1
+    --delta 1e-5
     """
     from mpc.law import certify, choose_precision
     from mpc.tables import check_precision

@@ -36,7 +36,7 @@ def compile_kernels() -> None:
             subprocess.run(command, check=True, env={**os.environ, **environment})
 
 
-class KernelBuildHook(BuildHookInterface):  # type: ignore[misc, valid-type]
+class KernelBuildHook(BuildHookInterface):  # type: ignore[misc]
     """Hatchling's entry: compile, and mark the wheel as one for this platform (any Python: the kernels use ctypes)."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

@@ -193,7 +193,7 @@ EXPORT void extend_sender(const uint8_t *keys, int k, uint64_t first_block, size
 /* ---------------------------------------------------------------- consistency check: a universal hash of the columns */
 
 /* sum[32] ^= sum of x_i * y_i as polynomials over F_2, not reduced; blocks of 16 bytes. */
-INLINE void add_products(const uint8_t *x, const uint8_t *y, size_t blocks, uint8_t *sum) {
+EXPORT void inner_product(const uint8_t *x, const uint8_t *y, size_t blocks, uint8_t *sum) {
     __m128i low = _mm_setzero_si128(), middle = low, high = low;
     for (size_t i = 0; i < blocks; i++) {
         __m128i a = _mm_loadu_si128((const __m128i *)(x + 16 * i)), b = _mm_loadu_si128((const __m128i *)(y + 16 * i));
@@ -208,13 +208,41 @@ INLINE void add_products(const uint8_t *x, const uint8_t *y, size_t blocks, uint
     _mm_storeu_si128(out + 1, _mm_xor_si128(_mm_loadu_si128(out + 1), high));
 }
 
-EXPORT void inner_product(const uint8_t *x, const uint8_t *y, size_t blocks, uint8_t *sum) {
-    add_products(x, y, blocks, sum);
+#ifdef __VPCLMULQDQ__
+/* Four products at once, for hash_columns: sums of the low, middle and high parts, four lanes each, kept apart. */
+typedef struct { __m512i low, middle, high; } partial;
+
+INLINE void add_four(const uint64_t *x, const uint8_t *y, partial *sum) {
+    __m512i a = _mm512_loadu_si512(x), b = _mm512_loadu_si512(y);
+    sum->low = _mm512_xor_si512(sum->low, _mm512_clmulepi64_epi128(a, b, 0x00));
+    sum->high = _mm512_xor_si512(sum->high, _mm512_clmulepi64_epi128(a, b, 0x11));
+    sum->middle = _mm512_xor_si512(sum->middle, _mm512_xor_si512(_mm512_clmulepi64_epi128(a, b, 0x01),
+                                                                 _mm512_clmulepi64_epi128(a, b, 0x10)));
 }
+
+INLINE void add_partial(const partial *part, uint8_t *sum) {
+    uint64_t low[8], middle[8], high[8], total[4];
+    _mm512_storeu_si512(low, part->low);
+    _mm512_storeu_si512(middle, part->middle);
+    _mm512_storeu_si512(high, part->high);
+    memcpy(total, sum, 32);
+    for (int i = 0; i < 8; i += 2) {
+        total[0] ^= low[i];
+        total[1] ^= low[i + 1] ^ middle[i];
+        total[2] ^= high[i] ^ middle[i + 1];
+        total[3] ^= high[i + 1];
+    }
+    memcpy(sum, total, 32);
+}
+#endif
 
 /* The same for each of the 128 columns of rows[2048 * chunks][16], cut into blocks of 128 rows: sums[128][32]. */
 EXPORT void hash_columns(const uint8_t *rows, const uint8_t *challenges, size_t chunks, uint8_t *sums) {
     uint64_t half[2][64][8];
+#ifdef __VPCLMULQDQ__
+    partial parts[128];
+    memset(parts, 0, sizeof parts);
+#endif
     for (size_t blocks = 0; blocks < 16 * chunks; blocks += 4) { /* 512 rows: four blocks of every column */
         const uint8_t *in = rows + 16 * 128 * blocks;
         for (int b = 0; b < 8; b++)
@@ -224,9 +252,18 @@ EXPORT void hash_columns(const uint8_t *rows, const uint8_t *challenges, size_t 
             }
         transpose_64(half[0]);
         transpose_64(half[1]);
-        for (int column = 0; column < 128; column++)
-            add_products((const uint8_t *)half[column / 64][column % 64], challenges + 16 * blocks, 4, sums + 32 * column);
+        for (int column = 0; column < 128; column++) {
+            const uint64_t *words = half[column / 64][column % 64];
+#ifdef __VPCLMULQDQ__
+            add_four(words, challenges + 16 * blocks, &parts[column]);
+#else
+            inner_product((const uint8_t *)words, challenges + 16 * blocks, 4, sums + 32 * column);
+#endif
+        }
     }
+#ifdef __VPCLMULQDQ__
+    for (int column = 0; column < 128; column++) add_partial(&parts[column], sums + 32 * column);
+#endif
 }
 
 /* ---------------------------------------------------------------- tweakable hash: H(x, i, j) = pi(pi(x) ^ (i, j)) ^ pi(x) */
@@ -297,12 +334,12 @@ EXPORT void xor_share(const uint8_t *k0, const uint8_t *k1, const uint8_t *kc, s
 
 /* ---------------------------------------------------------------- products with an XOR-shared bit, over Z_2^bits */
 
-/* As sender: z = (1 - 2b) * value << shift, message = k0 - k1 + z mod 2^bits in `width` bytes; the receiver then holds
- * k_c + c * message = k0 + c * z for its random choice c. `step` 0 uses one value for all lanes. */
+/* As sender: z = (1 - 2b) * value, message = k0 - k1 + z mod 2^bits in `width` bytes; the receiver then holds
+ * k_c + c * message = k0 + c * z for its random choice c. `step` 0 uses one value for all. */
 EXPORT void ring_message(const uint64_t *k0, const uint64_t *k1, const uint8_t *bits, const uint64_t *values, size_t step,
-                         int shift, uint64_t mask, size_t width, size_t count, uint8_t *message) {
+                         uint64_t mask, size_t width, size_t count, uint8_t *message) {
     for (size_t i = 0; i < count; i++) {
-        uint64_t bit = -(uint64_t)bits[i], z = ((values[i * step] << shift) ^ bit) - bit, d = (k0[i] - k1[i] + z) & mask;
+        uint64_t bit = -(uint64_t)bits[i], z = (values[i * step] ^ bit) - bit, d = (k0[i] - k1[i] + z) & mask;
         memcpy(message + width * i, &d, width);
     }
 }
@@ -310,9 +347,9 @@ EXPORT void ring_message(const uint64_t *k0, const uint64_t *k1, const uint8_t *
 /* The sender's part: its own bit's product, b * value, and its share of (receiver's bit) * z: -k0 if the receiver's bit is
  * its choice, z + k0 if it is the opposite (flip). */
 EXPORT void ring_sender_share(const uint64_t *k0, const uint8_t *flips, const uint8_t *bits, const uint64_t *values,
-                              size_t step, int shift, size_t count, uint64_t *share) {
+                              size_t step, size_t count, uint64_t *share) {
     for (size_t i = 0; i < count; i++) {
-        uint64_t value = values[i * step] << shift, bit = -(uint64_t)bits[i], flip = -(uint64_t)flips[i];
+        uint64_t value = values[i * step], bit = -(uint64_t)bits[i], flip = -(uint64_t)flips[i];
         share[i] += (value & bit) + (((value ^ bit) - bit) & flip) + ((-k0[i] ^ flip) - flip);
     }
 }

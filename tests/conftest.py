@@ -1,0 +1,12 @@
+"""Shared by all tests."""
+
+import warnings
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _no_production_and_no_dealer_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests may use the dealer; its warning is tested on its own."""
+    monkeypatch.delenv("PARLEY_ENV", raising=False)
+    warnings.filterwarnings("ignore", message="INSECURE dealer")

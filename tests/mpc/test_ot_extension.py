@@ -1,0 +1,165 @@
+"""OT extension: the correlation, the pads, and every way of cheating as receiver that the checks must catch."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from mpc.base_ot import transfer
+from mpc.errors import ConfigurationError, PeerCheatedError, SessionClosedError
+from mpc.kernels import kernels
+from mpc.ot_extension import ObliviousTransfers
+from mpc.randomness import Csprng
+from mpc.steps import Bytes, Message, Steps
+from mpc.transfers import MOST_TRANSFERS, Transfers, check_budget
+from tests.mpc.two import outcomes, run_steps
+
+SESSION, KEY = b"extension test..", b"hash key of test"
+
+
+def source(role: int, k: int) -> Steps[ObliviousTransfers]:
+    rng = Csprng(bytes([role + 10]) * 32)
+    base = yield from transfer(role, SESSION, rng)
+    made = ObliviousTransfers(kernels(), role, SESSION, np.frombuffer(KEY, np.uint8), base, rng, k)
+    yield from made.set_up()
+    return made
+
+
+def extended(role: int, k: int, counts: list[int]) -> Steps[list[Transfers]]:
+    made = yield from source(role, k)
+    parts = []
+    for count in counts:
+        parts.append((yield from made.extend(count)))
+    return parts
+
+
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_rows_differ_by_delta_where_the_choice_is_one(k: int) -> None:
+    both = run_steps(lambda role: extended(role, k, [5000, 100]))
+    for mine, theirs in ((both[0], both[1]), (both[1], both[0])):
+        for sent, got in zip(mine, theirs, strict=True):
+            assert len(got.choices) >= 100
+            assert ((sent.sender_rows ^ got.receiver_rows) == got.choices[:, None] * sent.delta).all()
+            assert sent.first_index == got.first_index
+        assert mine[0].delta.tobytes() == mine[1].delta.tobytes() != theirs[0].delta.tobytes()
+        assert mine[0].first_index + len(mine[0].choices) <= mine[1].first_index
+
+
+def test_the_receiver_knows_the_pad_of_its_choice_and_no_other() -> None:
+    a, b = (parts[0] for parts in run_steps(lambda role: extended(role, 4, [3000])))
+    for sender, receiver in ((a, b), (b, a)):
+        for block in (0, 1):
+            zero, one = sender.sender_words(block)
+            got = receiver.receiver_words(block)
+            chosen = receiver.choices.astype(bool)
+            assert (np.where(chosen, one, zero) == got).all()
+            assert (np.where(chosen, zero, one) != got).all()
+        assert (sender.sender_words(0)[0] != sender.sender_words(1)[0]).all()
+        pads = sender.sender_pads(2)[0]
+        assert (pads[:, :8].copy().view(np.uint64)[:, 0] == sender.sender_words(0)[0]).all()
+    # the two directions' tweaks differ even where an index is the same
+    assert not (a.sender_words()[0] == b.sender_words()[0]).any()
+
+
+def test_a_part_has_the_pads_of_the_whole() -> None:
+    whole, _ = (parts[0] for parts in run_steps(lambda role: extended(role, 4, [3000])))
+    part = whole.part(700, 900)
+    assert (part.receiver_words(3) == whole.receiver_words(3)[700:900]).all()
+    assert (part.sender_pads(1)[1] == whole.sender_pads(1)[1][700:900]).all()
+
+
+def tampered(protocol: Steps[object], exchange: int, change: Callable[[Bytes], None]) -> Steps[object]:
+    """The protocol with its own message of one exchange changed: a peer that lies there and is honest otherwise."""
+    message = next(protocol)
+    count = 0
+    while True:
+        if count == exchange:
+            message = [piece.copy() for piece in message]
+            change(message[0])
+        answer: Message = yield message
+        count += 1
+        try:
+            message = protocol.send(answer)
+        except StopIteration as stop:
+            return stop.value
+
+
+TREES, CORRECTIONS, ANSWER = 2, 3, 5
+
+
+def cheat(exchange: int, change: Callable[[Bytes], None]) -> object:
+    """What the honest server 0 ends with when server 1 cheats."""
+
+    def end(role: int) -> Steps[object]:
+        honest: Steps[object] = extended(role, 4, [3000])
+        return honest if role == 0 else tampered(honest, exchange, change)
+
+    return outcomes(lambda role, channel: channel.run(end(role)), deadline_seconds=5)[0]
+
+
+def flip(position: int, bit: int = 0) -> Callable[[Bytes], None]:
+    def change(message: Bytes) -> None:
+        message[position] ^= 1 << bit
+
+    return change
+
+
+TREE_BYTES = 2 * 16 * 4 + 64
+
+
+@pytest.mark.parametrize("position", [TREE_BYTES - 1, TREE_BYTES - 33, 5 * TREE_BYTES + 128, 32 * TREE_BYTES - 40])
+def test_a_false_tree_proof_is_caught(position: int) -> None:
+    assert isinstance(cheat(TREES, flip(position)), PeerCheatedError)
+
+
+def test_false_sums_in_every_level_of_a_tree_are_caught_or_harmless() -> None:
+    """Both sums of a level are false: whichever the other server uses, its leaves do not match the proof."""
+
+    def change(message: Bytes) -> None:
+        message[0 : 2 * 16 * 4] ^= 0x55
+
+    assert isinstance(cheat(TREES, change), PeerCheatedError)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_correction_with_one_flipped_bit_is_caught(seed: int) -> None:
+    """Caught unless delta has none of the tree's four bits set (1 in 16) or the hash collides (2^-128): so a wrong
+    bit in
+    a third of all trees is caught but for 16^-10 at most."""
+    places = Csprng(bytes([seed]) * 32).words(10)
+
+    def change(message: Bytes) -> None:
+        chunk = 31 * 256
+        for tree, place in enumerate(places):
+            message[chunk + 3 * tree * 256 + int(place) % 256] ^= 1 << int(place >> np.uint64(20)) % 8
+
+    assert isinstance(cheat(CORRECTIONS, change), PeerCheatedError)
+
+
+def test_different_choice_bits_in_different_trees_are_caught() -> None:
+    """The attack of the literature: half the trees speak of other choice bits."""
+
+    def change(message: Bytes) -> None:
+        message.reshape(-1, 31, 256)[:, 16:] ^= 0xFF
+
+    assert isinstance(cheat(CORRECTIONS, change), PeerCheatedError)
+
+
+@pytest.mark.parametrize("position", [0, 15, 16, 47])
+def test_a_false_answer_to_the_challenge_is_caught(position: int) -> None:
+    assert isinstance(cheat(ANSWER, flip(position, 3)), PeerCheatedError)
+
+
+def test_an_honest_run_passes_the_same_harness() -> None:
+    assert isinstance(cheat(99, flip(0)), list)
+
+
+def test_too_many_transfers_end_the_session() -> None:
+    check_budget(MOST_TRANSFERS - 10, 10)
+    with pytest.raises(SessionClosedError, match="new session"):
+        check_budget(MOST_TRANSFERS - 10, 11)
+
+
+def test_an_unknown_k_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="use 1, 2 or 4"):
+        run_steps(lambda role: source(role, 3))
