@@ -36,7 +36,8 @@ Inner = tuple[Integers, Integers, Integers]
 HIDDEN_BITS = 9
 """Fraction bits of hidden activations."""
 LARGEST_HIDDEN = 2.0**15
-LARGEST_DELTA = np.float32(2.0**30)
+LARGEST_DELTA = np.float32(2.0**23)
+"""So that deltas, and their differences, are exact in float32."""
 LARGEST_PART = 2.0**28
 """Lattice steps of either part of a record's term before they cancel: four layers' squares fit 63 bits."""
 FLOAT_MARGIN = 1 - 2.0**-14
@@ -120,17 +121,11 @@ class Perceptron:
             deltas = _fitted(passes, weights, inner, bits, present, scale)
         total = []
         for layer, (width, outputs) in enumerate(self.shapes):
-            if layer == 0:
-                # Both points see the same input, so that their deltas meet before the product.
-                together = deltas[0][0] if len(passes) == 1 else deltas[0][0] - deltas[1][0]
-                product = sources[0][0].T @ together
-                bias = together.sum(axis=0)
-            else:
-                product = sources[0][layer].T @ deltas[0][layer]
-                bias = deltas[0][layer].sum(axis=0)
-                if len(passes) == 2:
-                    product -= sources[1][layer].T @ deltas[1][layer]
-                    bias -= deltas[1][layer].sum(axis=0)
+            product = sources[0][layer].T @ deltas[0][layer]
+            bias = deltas[0][layer].sum(axis=0)
+            if layer and len(passes) == 2:
+                product -= sources[1][layer].T @ deltas[1][layer]
+                bias -= deltas[1][layer].sum(axis=0)
             total += [product.reshape(width * outputs), bias * 2.0 ** bits[layer]]
         return to_integers(np.concatenate(total))
 
@@ -232,7 +227,7 @@ class Perceptron:
 def _fitted(
     passes: list[Pass], weights: list[Floats], inner: list[Inner], bits: list[int], present: Flags, scale: Scale
 ) -> list[list[Floats]]:
-    """Integer deltas, [point][layer]; zero for absent records, those that fail, and any beyond the limit."""
+    """Integer deltas, [point][layer], the first layer's all at the first point; zero for absent and failing records."""
     kept = present.copy()
     for each, w in zip(passes, weights, strict=True):
         kept &= np.isfinite(each.norm) & np.isfinite(w)
@@ -243,14 +238,18 @@ def _fitted(
             whole = delta * (w * (2.0**-b / scale.step)).astype(delta.dtype)[:, None]
             # As for activations: a nan becomes a number, for its row to be multiplied by zero.
             np.fmin(np.fmax(whole, -LARGEST_DELTA, out=whole), LARGEST_DELTA, out=whole)
-            rows.append(np.rint(whole, out=whole).astype(np.float64))
+            rows.append(np.rint(whole, out=whole))
         deltas.append(rows)
-    lengths = _lengths(deltas, inner)
+    if len(deltas) == 2:
+        # The first layer's input is common to both points: their deltas, exact in float32, meet before the product.
+        deltas[0][0] -= deltas[1][0]
+        deltas[1][0] = np.zeros_like(deltas[1][0][:, :0])
+    exact = [[whole.astype(np.float64) for whole in rows] for rows in deltas]
+    lengths = _lengths(exact, inner)
     kept &= (lengths >= 0) & (lengths <= scale.limit * scale.limit)
-    for rows in deltas:
-        for whole in rows:
-            whole *= kept[:, None]
-    return deltas
+    for whole in itertools.chain(*exact):
+        whole *= kept[:, None]
+    return exact
 
 
 def _quantised(activations: Array) -> Floats:
@@ -258,7 +257,8 @@ def _quantised(activations: Array) -> Floats:
     scaled = activations * activations.dtype.type(2.0**HIDDEN_BITS)
     # fmin and fmax turn a nan, whose record contributes zero, into a number that can be multiplied by zero.
     limit = scaled.dtype.type(LARGEST_HIDDEN)
-    return np.asarray(np.rint(np.fmin(np.fmax(scaled, -limit), limit)), np.float64)
+    np.fmin(np.fmax(scaled, -limit, out=scaled), limit, out=scaled)
+    return np.asarray(np.rint(scaled, out=scaled), np.float64)
 
 
 def _distance(new: Pass, old: Pass) -> Floats:
@@ -298,9 +298,7 @@ def _lengths(deltas: list[list[Floats]], inner: list[Inner]) -> Integers:
     inexact = np.zeros(len(total), np.bool_)
     for layer, (own, other, cross) in enumerate(inner):
         d = deltas[0][layer]
-        e = deltas[1][layer] if len(deltas) == 2 else None
-        if e is not None and layer == 0:
-            d, e = d - e, None
+        e = deltas[1][layer] if len(deltas) == 2 and layer else None
         products = [(_dots(d, d), own, 1)]
         if e is not None:
             products += [(_dots(e, e), other, 1), (_dots(d, e), cross, -2)]
