@@ -60,8 +60,9 @@ class Request:
         self.lattice.check_range(self.most_records, self.clip)
         if self.dimension < 1 or self.round < 0 or self.minimum_parties < 1:
             raise ConfigurationError("an opening needs a dimension, a round and a minimum number of parties")
-        fields = (self.run, self.round, self.dimension, repr(self.lattice), self.minimum_parties)
-        fields += (self.most_records, self.clip)
+        fields = (
+            self.run, self.round, self.dimension, repr(self.lattice), self.minimum_parties, self.most_records, self.clip,
+        )  # fmt: skip
         return hashlib.sha256(b"parley opening v1" + repr(fields).encode()).digest()
 
 
@@ -174,8 +175,8 @@ class Aggregator:
         key = (request.run, request.round)
         if request.lattice.scale_bits != self._pool.tables.format.scale_bits:
             raise RefusedError(
-                f"the request's lattice counts on samples of scale 2^{request.lattice.scale_bits}, this server's are of "
-                f"2^{self._pool.tables.format.scale_bits}: the noise would have another size, use the same preset"
+                f"the request's lattice counts on samples of scale 2^{request.lattice.scale_bits}, this server's are "
+                f"of 2^{self._pool.tables.format.scale_bits}: the noise would have another size, use the same preset"
             )
         with self._guard:
             if key in self._opening:
