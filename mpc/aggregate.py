@@ -61,7 +61,8 @@ class Request:
         if self.dimension < 1 or self.round < 0 or self.minimum_parties < 1:
             raise ConfigurationError("an opening needs a dimension, a round and a minimum number of parties")
         fields = (
-            self.run, self.round, self.dimension, repr(self.lattice), self.minimum_parties, self.most_records, self.clip,
+            self.run, self.round, self.dimension, repr(self.lattice), self.minimum_parties, self.most_records,
+            self.clip,
         )  # fmt: skip
         return hashlib.sha256(b"parley opening v1" + repr(fields).encode()).digest()
 
