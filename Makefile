@@ -29,7 +29,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: $(SOURCES) | $(VENV)/bin/python
-	$(BIN)/pip install -q -e .
+	$(BIN)/pip install -q -e ".[accounting]"
 	touch $@
 
 $(VENV)/.test-installed: $(SOURCES) | $(VENV)/bin/python

@@ -99,3 +99,17 @@ def test_a_dump_into_a_missing_folder_is_refused_before_anything_runs() -> None:
     done = parley("bench", "noise", "--dump", "/does/not/exist/shares.npz")
     assert done.returncode == 2
     assert "does not exist" in done.stderr
+
+
+def test_the_command_starts_without_the_accounting_extra() -> None:
+    """A bare installation has no scipy: help and what needs none must work, and the rest say what to install."""
+    block = "import sys; sys.modules.update(scipy=None, dp_accounting=None)"
+    start = f"{block}; sys.argv = ['parley', *sys.argv[1:]]; from deploy.cli import main; main()"
+    for words in (["--help"], ["noise", "--help"], ["bench", "--help"], ["ledger", "--help"]):
+        done = subprocess.run([sys.executable, "-c", start, *words], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", start, "audit", "privacy"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr

@@ -71,24 +71,33 @@ def socket_links(folder: Path) -> Iterator[tuple[Link, Link]]:
 
 
 @contextlib.contextmanager
-def grpc_links(a: Identity, b: Identity) -> Iterator[tuple[Link, Link]]:
+def serving(b: Identity) -> Iterator[tuple[str, "queue.SimpleQueue[GrpcLink]"]]:
+    """Server B: its address, and the links it accepts from server A."""
     accepted: queue.SimpleQueue[GrpcLink] = queue.SimpleQueue()
     server = grpc.server(futures.ThreadPoolExecutor(2), options=KEEPALIVE)
     noise_pb2_grpc.add_NoiseServiceServicer_to_server(NoiseServicer(accepted.put, {identity_uri("a")}), server)
-    port = server.add_secure_port(
-        "127.0.0.1:0", grpc.ssl_server_credentials([(b.key, b.certificate)], b.authority, require_client_auth=True)
-    )
+    credentials = grpc.ssl_server_credentials([(b.key, b.certificate)], b.authority, require_client_auth=True)
+    port = server.add_secure_port("127.0.0.1:0", credentials)
     server.start()
-    channel = grpc.secure_channel(
-        f"127.0.0.1:{port}", grpc.ssl_channel_credentials(a.authority, a.key, a.certificate), options=KEEPALIVE
-    )
-    link = dial(channel)
     try:
-        yield link, accepted.get(timeout=10)
+        yield f"127.0.0.1:{port}", accepted
     finally:
-        link.close()
-        channel.close()
         server.stop(None).wait(5)
+
+
+def dialling(address: str, identity: Identity) -> grpc.Channel:
+    credentials = grpc.ssl_channel_credentials(identity.authority, identity.key, identity.certificate)
+    return grpc.secure_channel(address, credentials, options=KEEPALIVE)
+
+
+@contextlib.contextmanager
+def grpc_links(a: Identity, b: Identity) -> Iterator[tuple[Link, Link]]:
+    with serving(b) as (address, accepted), dialling(address, a) as channel:
+        link = dial(channel)
+        try:
+            yield link, accepted.get(timeout=10)
+        finally:
+            link.close()
 
 
 @contextlib.contextmanager
@@ -197,38 +206,21 @@ def test_a_server_lets_in_nobody_from_another_authority(identities: Any) -> None
     _, _, b = identities
     stranger = ThrowAwayAuthority().issue("a")
     mixed = Identity(stranger.key, stranger.certificate, b.authority)
-    accepted: queue.SimpleQueue[GrpcLink] = queue.SimpleQueue()
-    server = grpc.server(futures.ThreadPoolExecutor(2), options=KEEPALIVE)
-    noise_pb2_grpc.add_NoiseServiceServicer_to_server(NoiseServicer(accepted.put, {identity_uri("a")}), server)
-    credentials = grpc.ssl_server_credentials([(b.key, b.certificate)], b.authority, require_client_auth=True)
-    port = server.add_secure_port("127.0.0.1:0", credentials)
-    server.start()
-    stranger_credentials = grpc.ssl_channel_credentials(mixed.authority, mixed.key, mixed.certificate)
-    with (
-        grpc.secure_channel(f"127.0.0.1:{port}", stranger_credentials) as channel,
-        pytest.raises(grpc.FutureTimeoutError),
-    ):
-        grpc.channel_ready_future(channel).result(timeout=1)
-    server.stop(None).wait(5)
-    assert accepted.empty()
+    with serving(b) as (address, accepted):
+        with dialling(address, mixed) as channel, pytest.raises(grpc.FutureTimeoutError):
+            grpc.channel_ready_future(channel).result(timeout=1)
+        assert accepted.empty()
 
 
 def test_a_node_of_the_same_federation_that_is_not_server_a_is_refused(identities: Any) -> None:
     """B's own certificate, from the right authority, is not A's."""
     _, _, b = identities
-    accepted: queue.SimpleQueue[GrpcLink] = queue.SimpleQueue()
-    server = grpc.server(futures.ThreadPoolExecutor(2), options=KEEPALIVE)
-    noise_pb2_grpc.add_NoiseServiceServicer_to_server(NoiseServicer(accepted.put, {identity_uri("a")}), server)
-    credentials = grpc.ssl_server_credentials([(b.key, b.certificate)], b.authority, require_client_auth=True)
-    port = server.add_secure_port("127.0.0.1:0", credentials)
-    server.start()
-    as_b = grpc.ssl_channel_credentials(b.authority, b.key, b.certificate)
-    with grpc.secure_channel(f"127.0.0.1:{port}", as_b) as channel:
-        link = dial(channel)
-        with pytest.raises(PeerClosedError, match="not the other aggregation server"):
-            link.receive(time.monotonic() + 10)
-    server.stop(None).wait(5)
-    assert accepted.empty()
+    with serving(b) as (address, accepted):
+        with dialling(address, b) as channel:
+            link = dial(channel)
+            with pytest.raises(PeerClosedError, match="not the other aggregation server"):
+                link.receive(time.monotonic() + 10)
+        assert accepted.empty()
 
 
 def test_what_was_sent_arrives_although_the_dialler_closes_at_once(identities: Any) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from deploy.commands import audit as command
+from deploy import privacy_audit as command
 from deploy.release_path import LogisticTraining
 from mpc.ring import Integers, Lattice
 from privacy.accountants import accountant

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from deploy.commands import audit
+from deploy import privacy_audit as audit
 from privacy.accountants import accountant
 from privacy.claim import EXACT
 from privacy.event import Event, SampledGaussian
