@@ -11,9 +11,10 @@ import sys
 
 import typer
 
-from deploy.commands import bench, noise
+from deploy.commands import audit, bench, ledger, noise, privacy
 from deploy.console import EXIT_PEER, EXIT_USAGE
 from mpc.errors import MpcError, PeerError
+from privacy.errors import PrivacyError
 
 app = typer.Typer(
     name="parley",
@@ -23,6 +24,9 @@ app = typer.Typer(
 )
 app.add_typer(noise.app, name="noise")
 app.add_typer(bench.app, name="bench")
+app.add_typer(privacy.app, name="privacy")
+app.add_typer(ledger.app, name="ledger")
+app.add_typer(audit.app, name="audit")
 
 
 def main() -> None:
@@ -32,7 +36,7 @@ def main() -> None:
     except PeerError as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(EXIT_PEER) from None
-    except MpcError as error:
+    except (MpcError, PrivacyError) as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(EXIT_USAGE) from None
 

@@ -1,0 +1,116 @@
+"""`parley ledger`: what was spent, and whether the book is the one that was written.
+
+    parley ledger show party.ledger
+    parley ledger verify party.ledger --anchor 128:9f86…0a08 --json
+
+Exit code 1 where `verify` finds an edit, a gap, a reordering or a cut. The anchor is a head that an earlier `show` or
+`verify` printed and that somebody else kept: without one, a ledger put back whole to an old state looks sound.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from deploy.console import EXIT_BAD_NEWS, emit_json, fail
+from privacy.chain import Head
+from privacy.errors import LedgerCorrupt
+from privacy.filters import rdp_capacity, recounted
+from privacy.ledger import Ledger, Population
+
+app = typer.Typer(help="Read and verify a privacy ledger.", no_args_is_help=True)
+
+LedgerPath = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger's file.")]
+Json = Annotated[bool, typer.Option("--json", help="End with one line of JSON.")]
+
+
+@app.command()
+def show(path: LedgerPath, json: Json = False) -> None:
+    """Budgets, runs and the head of a ledger, after verifying it."""
+    ledger = Ledger.open(path)
+    head = ledger.verify()
+    populations = [_population(ledger, item) for item in ledger.populations.values()]
+    runs = [
+        {
+            "run": run.name,
+            "population": run.population,
+            "releases_charged": run.charge.event.count,
+            "releases_recorded": len(run.recorded),
+            "ended": run.ended,
+            "epsilon": run.cost.epsilon,
+            "delta": run.cost.delta,
+            "rdp": run.cost.rdp,
+        }
+        for run in ledger.runs.values()
+    ]
+    if json:
+        emit_json({"head": str(head), "policy": ledger.policy.as_json(), "populations": populations, "runs": runs})
+        return
+    for item in populations:
+        print(f"{item['population']} (unit {item['unit']}): {item['summary']}")
+    for entry in runs:
+        state = "ended" if entry["ended"] else "open"
+        print(f"  run {entry['run']} on {entry['population']}: {entry['releases_charged']} releases, {state}")
+    print(f"head {head}")
+
+
+@app.command()
+def verify(
+    path: LedgerPath,
+    anchor: Annotated[str | None, typer.Option(help="A head that somebody else kept, as sequence:digest.")] = None,
+    recount: Annotated[bool, typer.Option(help="Also compute every run's charge again.")] = False,
+    json: Json = False,
+) -> None:
+    """Find any edit, gap, reordering or cut."""
+    try:
+        kept = Head.parse(anchor) if anchor is not None else None
+        ledger = Ledger.open(path, kept)
+        head = ledger.verify(kept)
+        if recount:
+            _recount(ledger)
+    except LedgerCorrupt as problem:
+        if json:
+            emit_json({"intact": False, "problem": str(problem)})
+        fail(str(problem), EXIT_BAD_NEWS)
+    if json:
+        emit_json({"intact": True, "entries": head.sequence, "head": str(head), "anchored": kept is not None})
+    else:
+        print(f"{head.sequence} entries, intact{'' if kept else ' as far as a ledger alone can tell'}; head {head}")
+
+
+def _recount(ledger: Ledger) -> None:
+    for run in ledger.runs.values():
+        charged, due = run.charge.cost, recounted(run.charge, ledger.policy)
+        # An accountant that became tighter is no fault; lattices and library versions differ by less than this.
+        if due.epsilon > charged.epsilon * 1.002 or due.rdp > charged.rdp * 1.002:
+            raise LedgerCorrupt(
+                f"run {run.name} was charged epsilon {charged.epsilon:.4g}, Renyi {charged.rdp:.4g}, and its event "
+                f"costs {due.epsilon:.4g}, {due.rdp:.4g}: find out who computed it"
+            )
+
+
+def _population(ledger: Ledger, item: Population) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "population": item.name,
+        "unit": item.unit.name,
+        "epsilon_cap": item.cap.epsilon,
+        "delta_cap": item.cap.delta,
+        "runs": sum(run.population == item.name for run in ledger.runs.values()),
+    }
+    if ledger.policy.rule == "basic":
+        left = max(0.0, item.cap.epsilon - item.spent.epsilon)
+        return body | {
+            "epsilon_spent": item.spent.epsilon,
+            "delta_spent": item.spent.delta,
+            "epsilon_left": left,
+            "delta_left": max(0.0, item.cap.delta - item.spent.delta),
+            "summary": f"epsilon {item.spent.epsilon:.4g} of {item.cap.epsilon:g} spent, {left:.4g} left",
+        }
+    capacity = max(0.0, rdp_capacity(ledger.policy, item.cap, item.spent))
+    left = max(0.0, capacity - item.spent.rdp)
+    return body | {
+        "order": ledger.policy.order,
+        "rdp_spent": item.spent.rdp,
+        "rdp_left": left,
+        "summary": f"Renyi divergence {item.spent.rdp:.4g} of {capacity:.4g} spent, {left:.4g} left",
+    }

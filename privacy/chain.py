@@ -1,0 +1,260 @@
+"""A durable append-only list of entries, each holding the digest of the one before. Standard library only.
+
+SQLite in WAL mode with synchronous=FULL: `append` returns when the entry is on disk. Triggers forbid every statement
+but an insert at the end; they stop mistakes, and against a hand on the file there is the chain: an edit, a gap or a
+reordering breaks a digest. A cut tail breaks none, so the newest digest is also kept beside the ledger, in
+`<ledger>.head`, and may lag by the one entry of a crash. Restoring both files together to an old state shows only
+against an anchor that somebody else kept (`verify`), which is why every report prints the head.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from privacy.errors import LedgerCorrupt, LedgerRefused
+from privacy.event import canonical_json
+
+GENESIS = "0" * 64
+BUSY_SECONDS = 60.0
+
+SCHEMA = (
+    """CREATE TABLE entries (
+    sequence INTEGER PRIMARY KEY, kind TEXT NOT NULL, body TEXT NOT NULL,
+    previous TEXT NOT NULL, digest TEXT NOT NULL UNIQUE
+) STRICT""",
+    """CREATE TRIGGER entries_never_change BEFORE UPDATE ON entries
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END""",
+    """CREATE TRIGGER entries_never_go BEFORE DELETE ON entries
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END""",
+    # INSERT OR REPLACE deletes without firing the trigger above, so an insert must not meet an existing row at all.
+    f"""CREATE TRIGGER entries_append BEFORE INSERT ON entries
+WHEN NEW.sequence IS NOT (SELECT COALESCE(MAX(sequence), 0) + 1 FROM entries)
+  OR NEW.previous IS NOT COALESCE((SELECT digest FROM entries ORDER BY sequence DESC LIMIT 1), '{GENESIS}')
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END""",
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the ledger."""
+
+    sequence: int
+    kind: str
+    body: dict[str, Any]
+    digest: str
+
+
+@dataclass(frozen=True)
+class Head:
+    """A position in the chain, as kept beside the ledger or by somebody else: `sequence:digest` in print."""
+
+    sequence: int
+    digest: str
+
+    @classmethod
+    def parse(cls, text: str) -> "Head":
+        """From its printed form."""
+        sequence, _, digest = text.strip().partition(":")
+        if re.fullmatch("[0-9]{1,18}:[0-9a-f]{64}", text.strip()) is None:
+            raise LedgerCorrupt(f"{text.strip()[:80]!r} is no head of a ledger: it should read sequence:digest")
+        return cls(int(sequence), digest)
+
+    def __str__(self) -> str:
+        return f"{self.sequence}:{self.digest}"
+
+
+START = Head(0, GENESIS)
+
+
+def entry_digest(previous: str, sequence: int, kind: str, body: str) -> str:
+    """SHA-256 over everything that the entry says and where it says it."""
+    return hashlib.sha256(canonical_json(["parley-ledger-1", previous, sequence, kind, body]).encode()).hexdigest()
+
+
+class Chain:
+    """The list of entries. One instance per process and thread; several processes may share a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._head_path = path.with_name(path.name + ".head")
+        self._lock_path = path.with_name(path.name + ".lock")
+        self._connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+        try:
+            if self._connection.execute("PRAGMA journal_mode=WAL").fetchone()[0] != "wal":
+                raise LedgerRefused(f"{path.name} lies where SQLite has no write-ahead log: move it to a local disk")
+            self._connection.execute("PRAGMA synchronous=FULL")
+        except sqlite3.DatabaseError as error:
+            self._connection.close()
+            raise LedgerCorrupt(f"{path.name} cannot be read as a ledger ({error}): restore it from a backup") from None
+
+    @classmethod
+    def create(cls, path: Path, kind: str, body: dict[str, Any]) -> "Chain":
+        """A new chain with its first entry. A creation that a crash cut short may be repeated, nothing else may."""
+        head_path = path.with_name(path.name + ".head")
+        fresh = not path.exists() and not head_path.exists()
+        if not fresh and not (head_path.exists() and head_path.read_text() == f"{START}\n"):
+            raise LedgerRefused(f"{path.name} exists already: open it, or choose another path")
+        # The mark of an unfinished creation is durable before the ledger is there at all.
+        _replace_durably(head_path, f"{START}\n")
+        chain = cls(path)
+        with chain._locked():
+            chain._connection.execute("BEGIN IMMEDIATE")
+            if not chain._connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]:
+                for statement in SCHEMA:
+                    chain._connection.execute(statement)
+            chain._connection.execute("COMMIT")
+        with chain.writing():
+            if chain._last() == START:
+                chain._insert(kind, body)
+        return chain
+
+    @classmethod
+    def open(cls, path: Path) -> "Chain":
+        """An existing chain."""
+        if not path.is_file():
+            raise LedgerRefused(f"no ledger at {path.name}: create one first, or correct the path")
+        return cls(path)
+
+    def close(self) -> None:
+        """Release the file."""
+        self._connection.close()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """One writer at a time, over all processes, from reading the state to the durable entry and its head."""
+        with self._locked():
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+                self._settle_head()
+                yield
+                self._connection.execute("COMMIT")
+            except sqlite3.Error as error:
+                raise LedgerRefused(f"the ledger cannot be written ({error}): free the disk or the lock") from None
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+            self._write_head(self._last())
+
+    def append(self, kind: str, body: dict[str, Any]) -> Entry:
+        """Add one entry; only inside of `writing`, at whose end it is durable."""
+        return self._insert(kind, body)
+
+    def entries(self, after: Head = START) -> Iterator[Entry]:
+        """Everything after a position, each link checked on the way."""
+        previous, expected = after.digest, after.sequence + 1
+        query = "SELECT sequence, kind, body, previous, digest FROM entries WHERE sequence > ? ORDER BY sequence"
+        try:
+            rows = self._connection.execute(query, (after.sequence,))
+            for sequence, kind, body, claimed, digest in rows:
+                if sequence != expected:
+                    raise LedgerCorrupt(f"entry {expected} is missing: restore the ledger from a backup")
+                if claimed != previous or digest != entry_digest(previous, sequence, kind, body):
+                    raise LedgerCorrupt(f"entry {sequence} is not what was written: restore the ledger from a backup")
+                yield Entry(sequence, kind, json.loads(body), digest)
+                previous, expected = digest, sequence + 1
+        except sqlite3.DatabaseError as error:
+            raise LedgerCorrupt(f"the ledger cannot be read ({error}): restore it from a backup") from None
+
+    def verify(self, anchor: Head | None = None) -> Head:
+        """Check every entry, the schema, the head beside the ledger and an anchor kept elsewhere; the newest head."""
+        # Under the writers' lock, so that an append between commit and head is never taken for a crash.
+        with self._locked():
+            return self._verify(anchor)
+
+    def _verify(self, anchor: Head | None) -> Head:
+        try:
+            statements = {row[0] for row in self._connection.execute("SELECT sql FROM sqlite_master WHERE sql NOTNULL")}
+            damage = self._connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        except sqlite3.DatabaseError as error:
+            raise LedgerCorrupt(f"the ledger cannot be read ({error}): restore it from a backup") from None
+        if statements != set(SCHEMA) or damage != "ok":
+            raise LedgerCorrupt("the ledger's tables or triggers were altered: restore it from a backup")
+        kept = self._kept_head()
+        seen = {START.sequence: START.digest}
+        last = START
+        for entry in self.entries():
+            last = Head(entry.sequence, entry.digest)
+            seen[entry.sequence] = entry.digest
+        if last == START:
+            raise LedgerCorrupt("the ledger is empty: restore it from a backup, or create one if it never was in use")
+        for name, mark in (("head beside the ledger", kept), ("anchor", anchor)):
+            if mark is not None and seen.get(mark.sequence) != mark.digest:
+                why = "the ledger was cut" if mark.sequence > last.sequence else "the ledger was rewritten"
+                raise LedgerCorrupt(f"{why}: entry {mark.sequence} is not the one of the {name}; restore it")
+        if last.sequence > kept.sequence + 1:
+            raise LedgerCorrupt(
+                f"the head beside the ledger is {last.sequence - kept.sequence} entries behind and a crash leaves one: "
+                "entries were added by another hand, restore both files"
+            )
+        if last != kept:
+            self._write_head(last)
+        return last
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        try:
+            lock = open(self._lock_path, "a")  # noqa: SIM115
+        except OSError as error:
+            raise LedgerRefused(f"the ledger's lock cannot be taken ({error}): make its folder writable") from None
+        with lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _kept_head(self) -> Head:
+        try:
+            return Head.parse(self._head_path.read_text())
+        except (OSError, UnicodeDecodeError) as error:
+            raise LedgerCorrupt(f"the ledger's head cannot be read ({error}): restore both files") from None
+
+    def _settle_head(self) -> None:
+        """Bring the head up to the entry before the next one, so that it never lags by more than that one."""
+        last, kept = self._last(), self._kept_head()
+        if kept == last:
+            return
+        row = self._connection.execute("SELECT previous FROM entries WHERE sequence = ?", (last.sequence,)).fetchone()
+        if row is None or kept != Head(last.sequence - 1, row[0]):
+            raise LedgerCorrupt("the head beside the ledger is not of its last entry: verify the ledger")
+        self._write_head(last)
+
+    def _last(self) -> Head:
+        row = self._connection.execute("SELECT sequence, digest FROM entries ORDER BY sequence DESC LIMIT 1").fetchone()
+        return Head(*row) if row else START
+
+    def _insert(self, kind: str, body: dict[str, Any]) -> Entry:
+        last = self._last()
+        sequence, text = last.sequence + 1, canonical_json(body)
+        digest = entry_digest(last.digest, sequence, kind, text)
+        self._connection.execute(
+            "INSERT INTO entries (sequence, kind, body, previous, digest) VALUES (?, ?, ?, ?, ?)",
+            (sequence, kind, text, last.digest, digest),
+        )
+        return Entry(sequence, kind, body, digest)
+
+    def _write_head(self, head: Head) -> None:
+        try:
+            _replace_durably(self._head_path, f"{head}\n")
+        except OSError as error:
+            raise LedgerRefused(f"the ledger's head cannot be written ({error}): free the disk, then repeat") from None
+
+
+def _replace_durably(path: Path, text: str) -> None:
+    """Replace a small file so that after a crash either the old or the new content is there."""
+    temporary = path.with_name(path.name + ".new")
+    with open(temporary, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

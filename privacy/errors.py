@@ -1,0 +1,29 @@
+"""What can go wrong in `privacy`, for callers to tell apart; each message is one line and says what to change."""
+
+
+class PrivacyError(Exception):
+    """Base of every error that this folder raises on purpose."""
+
+
+class InvalidParameter(PrivacyError):
+    """A number or a combination of settings under which no guarantee exists."""
+
+
+class ConditionsUnmet(PrivacyError):
+    """A theorem was asked for a figure outside the conditions under which it was proved."""
+
+    def __init__(self, message: str, conditions: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.conditions = conditions
+
+
+class BudgetExceeded(PrivacyError):
+    """A run does not fit what is left of a population's budget."""
+
+
+class LedgerCorrupt(PrivacyError):
+    """The ledger on disk is not the one that was written: an edit, a gap, a reordering or a cut."""
+
+
+class LedgerRefused(PrivacyError):
+    """The ledger is sound and does not admit the request."""

@@ -1,0 +1,317 @@
+"""The privacy ledger: every run on a population is charged here before anything of it is released.
+
+A whole run is charged durably at admission (`reserve`); each release is recorded before it leaves (`record`); what was
+not released comes back only when the run's end is proved (`settle`). So a crash at any point leaves at least what was
+spent. One ledger per party over all its runs, and one at the coordinator. Imports `privacy` only, and stays light:
+charges are computed by `filters.charge_of` in a short-lived process.
+"""
+
+import hashlib
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from privacy.chain import START, Chain, Entry, Head
+from privacy.errors import BudgetExceeded, InvalidParameter, LedgerCorrupt, LedgerRefused
+from privacy.event import NeighbouringRelation
+from privacy.filters import Cap, Charge, Cost, Policy, room_for
+from privacy.mechanism import Unit
+from privacy.population import LARGEST_OVERLAP, Identity
+
+
+@dataclass(frozen=True)
+class EndProof:
+    """Evidence that a run has ended after `releases` opened sums, such as both aggregators' signed counters."""
+
+    run: str
+    releases: int
+    kind: str
+    evidence: bytes
+
+
+ProofCheck = Callable[[EndProof], None]
+"""Raises unless the evidence proves what the proof says. Who can sign an end is not this folder's business."""
+
+
+@dataclass
+class Population:
+    """One population's budget."""
+
+    name: str
+    unit: Unit
+    cap: Cap
+    identities: list[Identity]
+    spent: Cost = field(default_factory=Cost)
+
+
+@dataclass
+class Run:
+    """One admitted run."""
+
+    name: str
+    population: str
+    charge: Charge
+    cost: Cost
+    recorded: dict[int, str] = field(default_factory=dict)
+    ended: bool = False
+
+
+@dataclass
+class _State:
+    """What the entries so far amount to."""
+
+    policy: Policy = field(default_factory=Policy)
+    salt: str = ""
+    populations: dict[str, Population] = field(default_factory=dict)
+    runs: dict[str, Run] = field(default_factory=dict)
+
+    def apply(self, entry: Entry) -> None:
+        body = entry.body
+        match entry.kind:
+            case "ledger":
+                self.policy, self.salt = Policy(**body["policy"]), body["salt"]
+            case "population":
+                identities = [Identity.from_json(body["identity"])] if body["identity"] else []
+                unit, cap = Unit(body["unit"]), Cap(**body["cap"])
+                self.populations[body["name"]] = Population(body["name"], unit, cap, identities)
+            case "content":
+                self.populations[body["name"]].identities.append(Identity.from_json(body["identity"]))
+            case "reserve":
+                charge = Charge.from_json(body["charge"])
+                self.runs[body["run"]] = Run(body["run"], body["population"], charge, charge.cost)
+                self._recount(body["population"])
+            case "release":
+                self.runs[body["run"]].recorded[body["round"]] = body["digest"]
+            case "settle":
+                run = self.runs[body["run"]]
+                run.ended, run.cost = True, run.charge.after(body["releases"])
+                self._recount(run.population)
+            case _:
+                raise LedgerCorrupt(f"entry {entry.sequence} has the unknown kind {entry.kind!r}: upgrade parley")
+
+    def _recount(self, population: str) -> None:
+        total = Cost()
+        for run in self.runs.values():
+            if run.population == population:
+                total = total.plus(run.cost)
+        self.populations[population].spent = total
+
+
+class Ledger:
+    """A ledger on disk. One instance per process and thread; several processes may share a file."""
+
+    def __init__(self, chain: Chain, anchor: Head | None = None) -> None:
+        self._chain = chain
+        self._state = _State()
+        self._seen = START
+        self.verify(anchor)
+
+    @classmethod
+    def create(cls, path: Path, policy: Policy) -> "Ledger":
+        """A new ledger, whose filter is fixed for its life."""
+        ledger = cls(Chain.create(path, "ledger", {"policy": policy.as_json(), "salt": secrets.token_hex(16)}))
+        if ledger.policy != policy:
+            raise LedgerRefused(f"{path.name} was created with another filter: open it, or choose another path")
+        return ledger
+
+    @classmethod
+    def open(cls, path: Path, anchor: Head | None = None) -> "Ledger":
+        """An existing ledger, verified whole; `anchor` is a head that somebody else kept."""
+        return cls(Chain.open(path), anchor)
+
+    def close(self) -> None:
+        """Release the file."""
+        self._chain.close()
+
+    @property
+    def policy(self) -> Policy:
+        """How runs add up here."""
+        return self._state.policy
+
+    @property
+    def populations(self) -> dict[str, Population]:
+        """Every population by name, as of the last operation; `verify` reads the newest."""
+        return self._state.populations
+
+    @property
+    def runs(self) -> dict[str, Run]:
+        """Every run by name, as of the last operation; `verify` reads the newest."""
+        return self._state.runs
+
+    def identity(self, rows: Iterable[bytes]) -> Identity:
+        """The content of a data set, under this ledger's salt: one canonical byte string per row."""
+        return Identity.of(self._state.salt, rows)
+
+    def find(self, identity: Identity) -> str | None:
+        """The population that has this content, or too much of it, under whatever file name."""
+        for population in self._state.populations.values():
+            for known in population.identities:
+                if known.digest == identity.digest or known.overlap(identity) > LARGEST_OVERLAP:
+                    return population.name
+        return None
+
+    def register(self, name: str, unit: Unit, cap: Cap, identity: Identity | None = None) -> None:
+        """Admit a population with its cap, for good. A coordinator holds no rows and gives no identity."""
+        if not name.strip():
+            raise InvalidParameter("the population's name is empty: give it one")
+        body = {
+            "name": name,
+            "unit": unit.column,
+            "cap": {"epsilon": cap.epsilon, "delta": cap.delta},
+            "identity": identity.as_json() if identity else None,
+        }
+        with self._writing():
+            known = self._state.populations.get(name)
+            if known:
+                if (known.unit, known.cap) == (unit, cap) and (identity is None or self.find(identity) == name):
+                    return
+                raise LedgerRefused(f"population {name} has another unit, cap or content: caps are final")
+            same = self.find(identity) if identity else None
+            if same:
+                raise LedgerRefused(f"these rows are those of population {same}: charge runs to {same}")
+            self._append("population", body)
+
+    def extend(self, name: str, identity: Identity) -> None:
+        """Let a changed data set (rows added or corrected) go on under its population's budget."""
+        with self._writing():
+            self._population(name)
+            if self.find(identity) not in (None, name):
+                raise LedgerRefused(f"these rows are those of population {self.find(identity)}, not of {name}")
+            if not any(known.digest == identity.digest for known in self._state.populations[name].identities):
+                self._append("content", {"name": name, "identity": identity.as_json()})
+
+    def reserve(self, run: str, population: str, charge: Charge) -> None:
+        """Charge a whole run, durably, or refuse it. Call it again after a crash: one run is charged once."""
+        if not run.strip():
+            raise InvalidParameter("the run's name is empty: use the run's identifier")
+        with self._writing():
+            budget = self._population(population)
+            existing = self._state.runs.get(run)
+            if existing:
+                if existing.ended:
+                    raise LedgerRefused(f"run {run} has ended: start a new run")
+                if (existing.population, existing.charge) != (population, charge):
+                    raise LedgerRefused(f"run {run} was admitted with another mechanism: start a new run")
+                return
+            if budget.unit.column is not None and charge.unit != budget.unit:
+                given = f"column {charge.unit.column}" if charge.unit.column else "single rows"
+                raise LedgerRefused(
+                    f"population {population} is kept by {budget.unit.column} and the run protects {given}: "
+                    f"run it with {budget.unit.column} as the unit of privacy"
+                )
+            if charge.event.relation is not NeighbouringRelation.REPLACE_ONE:
+                raise LedgerRefused("budgets are kept under replace-one: add-or-remove is for comparisons")
+            self._require_rule(charge)
+            room = room_for(self.policy, budget.cap, budget.spent, charge.cost)
+            if not room.fits:
+                raise BudgetExceeded(f"run {run} does not fit population {population}: {room.left}")
+            self._append("reserve", {"run": run, "population": population, "charge": charge.as_json()})
+
+    def record(self, run: str, round_index: int, digest: str) -> None:
+        """Note one release, durably, before it leaves. Repeating it is free; another content for it is refused."""
+        with self._writing():
+            admitted = self._open_run(run)
+            count = admitted.charge.event.count
+            if isinstance(round_index, bool) or not 0 <= round_index < count:
+                raise LedgerRefused(f"run {run} has rounds 0 to {count - 1}, and {round_index} is none of them")
+            known = admitted.recorded.get(round_index)
+            if known is not None and known != digest:
+                raise LedgerRefused(f"round {round_index} of run {run} was released with another content: resend that")
+            if known is None:
+                self._append("release", {"run": run, "round": round_index, "digest": digest})
+
+    def settle(self, proof: EndProof, check: ProofCheck) -> None:
+        """End a run and give back what was not released (see `Charge.after`), on proof."""
+        with self._writing():
+            admitted = self._open_run(proof.run)
+            count = admitted.charge.event.count
+            if isinstance(proof.releases, bool) or not 0 <= proof.releases <= count:
+                raise LedgerRefused(f"run {proof.run} has {count} releases: it cannot end after {proof.releases}")
+            if proof.releases < max(admitted.recorded, default=-1) + 1:
+                raise LedgerRefused(
+                    f"the proof says {proof.releases} releases and round {max(admitted.recorded)} of run {proof.run} "
+                    "is on record: ask for a proof that counts it"
+                )
+            check(proof)
+            self._append(
+                "settle",
+                {
+                    "run": proof.run,
+                    "releases": proof.releases,
+                    "proof": proof.kind,
+                    "evidence": hashlib.sha256(proof.evidence).hexdigest(),
+                },
+            )
+
+    def verify(self, anchor: Head | None = None) -> Head:
+        """Check the chain from its first entry, and that no entry breaks the ledger's own rules; the newest head."""
+        head = self._chain.verify(anchor)
+        state = _State()
+        for entry in self._chain.entries():
+            _replay(state, entry)
+            self._seen = Head(entry.sequence, entry.digest)
+        self._state = state
+        return head
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Decide on the newest state, with every other writer kept out; and know the result once it is durable."""
+        with self._chain.writing():
+            self._catch_up()
+            yield
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        for entry in self._chain.entries(self._seen):
+            _replay(self._state, entry)
+            self._seen = Head(entry.sequence, entry.digest)
+
+    def _append(self, kind: str, body: dict[str, Any]) -> None:
+        # The state follows from what is on disk, in `_catch_up`: a failed commit leaves no trace here.
+        self._chain.append(kind, body)
+
+    def _population(self, name: str) -> Population:
+        if name not in self._state.populations:
+            raise LedgerRefused(f"no population {name!r} in this ledger: register it with a cap first")
+        return self._state.populations[name]
+
+    def _open_run(self, run: str) -> Run:
+        admitted = self._state.runs.get(run)
+        if admitted is None:
+            raise LedgerRefused(f"run {run} was not admitted here: reserve it first")
+        if admitted.ended:
+            raise LedgerRefused(f"run {run} has ended: start a new run")
+        return admitted
+
+    def _require_rule(self, charge: Charge) -> None:
+        if not charge.consistent:
+            raise LedgerRefused("the charge does not follow from its own event: compute it with filters.charge_of")
+        by_rdp = bool(charge.rdp_per_release)
+        if by_rdp != (self.policy.rule == "rdp") or (by_rdp and charge.accountant != self.policy.accountant):
+            raise LedgerRefused(
+                f"the charge was computed by {charge.accountant} and this ledger adds up by {self.policy.rule}: "
+                "compute it with the ledger's policy"
+            )
+
+
+def _replay(state: _State, entry: Entry) -> None:
+    """Apply one entry; one that this program would never have written is an edit with a mended chain."""
+    if (entry.kind == "ledger") != (entry.sequence == 1):
+        raise LedgerCorrupt(f"entry {entry.sequence} is of kind {entry.kind} where it cannot be: restore the ledger")
+    try:
+        if entry.kind == "reserve":
+            budget = state.populations[entry.body["population"]]
+            charge = Charge.from_json(entry.body["charge"])
+            room = room_for(state.policy, budget.cap, budget.spent, charge.cost)
+            if entry.body["run"] in state.runs or not room.fits:
+                raise LedgerCorrupt(f"entry {entry.sequence} admits a run that does not fit: restore the ledger")
+        if entry.kind in ("release", "settle") and state.runs[entry.body["run"]].ended:
+            raise LedgerCorrupt(f"entry {entry.sequence} goes on with a run that has ended: restore the ledger")
+        if entry.kind == "population" and entry.body["name"] in state.populations:
+            raise LedgerCorrupt(f"entry {entry.sequence} registers a population again: restore the ledger")
+        state.apply(entry)
+    except (KeyError, TypeError, ValueError, InvalidParameter) as error:
+        raise LedgerCorrupt(f"entry {entry.sequence} makes no sense ({error}): restore the ledger") from None

@@ -1,0 +1,177 @@
+"""The commands as scripts see them: fields, exit codes, and one line for every mistake."""
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.commands import audit
+from privacy.claim import EXACT
+from privacy.event import Event, SampledGaussian
+from privacy.filters import Cap, Charge, Cost, Policy
+from privacy.ledger import Ledger
+from privacy.mechanism import ROW
+from privacy.sampling import FixedSize
+
+Parley = Callable[..., Any]
+RUN = ("--records", 32561, "--batch", 100, "--rounds", 651, "--delta", 1e-5)
+NOISE = ("--noise-multiplier", 1.69)
+
+
+def test_epsilon_of_the_designs_setting(parley: Parley) -> None:
+    answer = parley("privacy", "epsilon", *RUN, *NOISE, "--sampling", "wor", "--accountant", "pld", "--json")
+    assert answer.code == 0
+    assert answer.json["epsilon"] == pytest.approx(0.2, rel=2e-3)
+    expected = {"delta": 1e-5, "accountant": "pld", "sampling": "wor", "conditions_met": True}
+    assert expected.items() <= answer.json.items()
+
+
+def test_rdp_names_its_order_and_a_trajectory_carries_both_accounts(parley: Parley) -> None:
+    answer = parley(
+        "privacy", "epsilon", *RUN, "--noise-multiplier", 2.97, "--accountant", "rdp", "--every", 300, "--json"
+    )
+    assert answer.json["epsilon"] == pytest.approx(0.2, rel=1e-2)
+    assert answer.json["rdp_order"] > 2
+    assert [row["rounds"] for row in answer.json["trajectory"]] == [300, 600, 651]
+    assert all(row["pld"] < row["rdp"] for row in answer.json["trajectory"])
+    assert answer.json["trajectory"][-1]["rdp_curve"]
+
+
+def test_calibrate_and_rounds_answer_each_other(parley: Parley) -> None:
+    noise = parley("privacy", "calibrate", *RUN, "--epsilon", 0.2, "--json").json
+    assert {"noise_multiplier", "epsilon", "delta", "accountant", "seconds"} <= noise.keys()
+    assert noise["noise_multiplier"] <= 1.69 * 1.02
+    back = parley(
+        "privacy", "rounds", "--records", 32561, "--batch", 100, "--delta", 1e-5, "--epsilon", 0.2,
+        "--noise-multiplier", noise["noise_multiplier"], "--json",
+    ).json  # fmt: skip
+    assert 651 <= back["rounds"] <= 653
+
+
+def test_the_papers_figure_comes_with_its_conditions_unmet_and_is_no_success(parley: Parley) -> None:
+    answer = parley("privacy", "epsilon", *RUN, "--noise-multiplier", 5.0, "--accountant", "paper", "--json")
+    assert answer.code == 1
+    assert answer.json["epsilon"] == pytest.approx(0.2, rel=1e-2)
+    assert answer.json["conditions_met"] is False
+    assert answer.json["epsilon_within_conditions"] > 1
+    assert "no guarantee" in answer.error
+    calibrated = parley("privacy", "calibrate", *RUN, "--epsilon", 0.2, "--accountant", "paper", "--json")
+    assert (calibrated.code, calibrated.json["conditions_met"]) == (1, False)
+    assert calibrated.json["noise_multiplier"] == pytest.approx(5.0, rel=1e-2)
+
+
+def test_poisson_reports_its_public_length_and_what_overflow_costs(parley: Parley) -> None:
+    answer = parley("privacy", "epsilon", *RUN, *NOISE, "--sampling", "poisson", "--json").json
+    assert answer["batch_length"] > 100
+    assert 0 < answer["overflow_probability"] <= 1e-8
+    assert answer["epsilon"] < 0.2
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"--delta": 1}, "delta"),
+        ({"--delta": "nan"}, "delta"),
+        ({"--batch": 40000}, "exceeds"),
+        ({"--batch": 0}, "batch"),
+        ({"--rounds": -3}, "rounds"),
+        ({"--records": -1}, "units"),
+        ({"--noise-multiplier": "nan"}, "noise"),
+        ({"--noise-multiplier": 0}, "noise"),
+        ({"--noise-multiplier": "inf"}, "noise"),
+        ({"--accountant": "moments"}, "pld, rdp, paper, lower"),
+        ({"--sampling": "shuffle"}, "wor or poisson"),
+        ({"--relation": "remove"}, "replace-one or add-or-remove"),
+        ({"--relation": "add-or-remove"}, "poisson"),
+        ({"--cap": 200}, "cap"),
+        ({"--every": 10_000}, "every"),
+    ],
+)
+def test_bad_input_is_one_line_that_says_what_to_change(
+    parley: Parley, changed: dict[str, object], message: str
+) -> None:
+    options = dict(zip(RUN[::2], RUN[1::2], strict=True)) | {"--noise-multiplier": 1.69} | changed
+    arguments = [argument for pair in options.items() for argument in pair]
+    answer = parley("privacy", "epsilon", *arguments, "--json")
+    assert answer.code == 2
+    assert answer.output == ""
+    assert answer.error.startswith("error: ")
+    assert answer.error.count("\n") == 1
+    assert message in answer.error
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, "nan", "inf"])
+def test_an_epsilon_that_nothing_reaches_is_refused(parley: Parley, epsilon: object) -> None:
+    answer = parley("privacy", "calibrate", *RUN, "--epsilon", epsilon)
+    assert (answer.code, answer.error.count("\n")) == (2, 1)
+    assert "epsilon" in answer.error
+
+
+def test_a_cap_that_overflows_too_often_has_no_epsilon(parley: Parley) -> None:
+    answer = parley("privacy", "epsilon", *RUN, *NOISE, "--sampling", "poisson", "--cap", 120, "--json")
+    assert answer.code == 1
+    assert "cap" in answer.error
+
+
+def ledger_at(path: Path) -> Ledger:
+    ledger = Ledger.create(path, Policy())
+    ledger.register("ward", ROW, Cap(1.0, 1e-5))
+    event = Event((SampledGaussian(FixedSize(1000, 50), 4.0, 21),))
+    ledger.reserve("run", "ward", Charge("m", event, ROW, EXACT, "pld", Cost(epsilon=0.3, delta=1e-6)))
+    ledger.record("run", 0, "digest")
+    return ledger
+
+
+def test_show_and_verify_of_a_sound_ledger(parley: Parley, tmp_path: Path) -> None:
+    head = ledger_at(tmp_path / "l").verify()
+    shown = parley("ledger", "show", tmp_path / "l", "--json")
+    assert shown.code == 0
+    (population,), (run,) = shown.json["populations"], shown.json["runs"]
+    assert (population["epsilon_spent"], population["epsilon_left"]) == (0.3, 0.7)
+    assert (run["releases_charged"], run["releases_recorded"], run["ended"]) == (21, 1, False)
+    assert shown.json["head"] == str(head)
+    verified = parley("ledger", "verify", tmp_path / "l", "--anchor", head, "--json")
+    assert verified.code == 0
+    assert verified.json == {"intact": True, "entries": 4, "head": str(head), "anchored": True}
+    assert "0.7 left" in parley("ledger", "show", tmp_path / "l").output
+
+
+def test_verify_says_no_to_an_edit_and_to_another_anchor(parley: Parley, tmp_path: Path) -> None:
+    head = ledger_at(tmp_path / "l").verify()
+    wrong = parley("ledger", "verify", tmp_path / "l", "--anchor", f"{head.sequence}:{'0' * 64}", "--json")
+    assert (wrong.code, wrong.json["intact"]) == (1, False)
+    assert parley("ledger", "verify", tmp_path / "l", "--anchor", "yesterday").code == 1
+    connection = sqlite3.connect(tmp_path / "l")
+    connection.execute("DROP TRIGGER entries_never_go")
+    connection.execute("DELETE FROM entries WHERE sequence = 4")
+    connection.commit()
+    connection.close()
+    answer = parley("ledger", "verify", tmp_path / "l", "--json")
+    assert (answer.code, answer.json["intact"]) == (1, False)
+    assert parley("ledger", "show", tmp_path / "l").code == 2
+    assert parley("ledger", "verify", tmp_path / "absent").code == 2
+
+
+def test_the_audit_reports_the_documented_fields_and_fails_where_it_misses_a_fault(
+    parley: Parley, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "FAULTS", {"none at all": audit.HONEST})
+    monkeypatch.setattr(audit, "CANARIES", 200)
+    answer = parley("audit", "privacy", "--runs", 1500, "--json")
+    assert answer.code == 1
+    assert "misses none at all" in answer.error
+    assert {"epsilon_claimed", "epsilon_lower_bound", "confidence", "faults", "delta"} <= answer.json.keys()
+    assert answer.json["faults"][0]["caught"] is False
+    assert answer.json["epsilon_lower_bound"] <= answer.json["epsilon_claimed"]
+    for wrong in (("--confidence", 1.0), ("--units", 3), ("--delta", 0), ("--runs", 5)):
+        assert parley("audit", "privacy", *wrong).code == 2
+
+
+def test_the_whole_command_line_mounts_these_groups() -> None:
+    bench = pytest.importorskip("deploy.commands.bench", reason="the command line's other groups come from mpc")
+    assert bench
+    from deploy.cli import app
+
+    assert {"privacy", "ledger", "audit"} <= {group.name for group in app.registered_groups}

@@ -1,0 +1,502 @@
+"""The ledger: what it admits, what it refuses, and that no edit of its file goes unseen."""
+
+import json
+import shutil
+import sqlite3
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from privacy.accountants import accountant
+from privacy.chain import Head, entry_digest
+from privacy.claim import EXACT
+from privacy.errors import BudgetExceeded, LedgerCorrupt, LedgerRefused, PrivacyError
+from privacy.event import Event, NeighbouringRelation, SampledGaussian, canonical_json
+from privacy.filters import Cap, Charge, Cost, Policy, charge_of
+from privacy.ledger import EndProof, Ledger
+from privacy.mechanism import ROW, Mechanism, Unit
+from privacy.sampling import FixedSize, Poisson
+
+CAP = Cap(1.0, 1e-5)
+EVENT = Event((SampledGaussian(FixedSize(1000, 50), 4.0, 21),))
+BASIC = Charge("m" * 64, EVENT, ROW, EXACT, "pld", Cost(epsilon=0.3, delta=1e-6))
+BY_RDP = Charge("m" * 64, EVENT, ROW, EXACT, "rdp at order 16", Cost(rdp=0.105), ((21, 0.005),))
+
+
+def accepted(proof: EndProof) -> None:
+    """A check for tests: every proof is good."""
+
+
+def rows(count: int, start: int = 0) -> list[bytes]:
+    return [f"row {index}".encode() for index in range(start, start + count)]
+
+
+def new(path: Path, policy: Policy | None = None, unit: Unit = ROW) -> Ledger:
+    ledger = Ledger.create(path, policy or Policy())
+    ledger.register("ward", unit, CAP, ledger.identity(rows(1000)))
+    return ledger
+
+
+def test_runs_are_charged_until_the_cap_and_the_refusal_says_what_is_left_and_what_fits(tmp_path: Path) -> None:
+    ledger = new(tmp_path / "l")
+    for index in range(3):
+        ledger.reserve(f"run {index}", "ward", BASIC)
+    with pytest.raises(
+        BudgetExceeded, match=r"epsilon 0\.1 of 1 .* are left, the run needs 0\.3 .*calibrate --epsilon 0\.1"
+    ):
+        ledger.reserve("run 3", "ward", BASIC)
+    spent = ledger.populations["ward"].spent
+    assert spent.epsilon == pytest.approx(0.9)
+    assert spent.delta == pytest.approx(3e-6)
+
+
+def test_delta_has_a_cap_of_its_own(tmp_path: Path) -> None:
+    ledger = new(tmp_path / "l")
+    with pytest.raises(BudgetExceeded, match="delta 1e-05 of 1e-05"):
+        ledger.reserve("run", "ward", Charge("m", EVENT, ROW, EXACT, "pld", Cost(epsilon=0.1, delta=2e-5)))
+
+
+def test_ten_tenths_fit_one(tmp_path: Path) -> None:
+    ledger = new(tmp_path / "l")
+    for index in range(10):
+        ledger.reserve(f"{index}", "ward", Charge("m", EVENT, ROW, EXACT, "pld", Cost(epsilon=0.1, delta=1e-6)))
+    assert ledger.verify().sequence == 12
+
+
+def test_a_run_that_comes_again_after_a_crash_is_charged_once_and_only_as_it_was(tmp_path: Path) -> None:
+    ledger = new(tmp_path / "l")
+    ledger.reserve("run", "ward", BASIC)
+    ledger.reserve("run", "ward", BASIC)
+    assert Ledger.open(tmp_path / "l").populations["ward"].spent.epsilon == 0.3
+    with pytest.raises(LedgerRefused, match="another mechanism"):
+        ledger.reserve("run", "ward", Charge("other", EVENT, ROW, EXACT, "pld", Cost(epsilon=0.1, delta=1e-6)))
+
+
+def test_a_release_is_recorded_once_within_the_run_and_never_with_another_content(tmp_path: Path) -> None:
+    ledger = new(tmp_path / "l")
+    with pytest.raises(LedgerRefused, match="not admitted"):
+        ledger.record("run", 0, "a")
+    ledger.reserve("run", "ward", BASIC)
+    ledger.record("run", 0, "a")
+    ledger.record("run", 0, "a")
+    with pytest.raises(LedgerRefused, match="another content"):
+        ledger.record("run", 0, "b")
+    for wrong in (21, -1, True):
+        with pytest.raises(LedgerRefused, match="rounds 0 to 20"):
+            ledger.record("run", wrong, "a")
+    assert ledger.verify().sequence == 4
+
+
+def test_only_a_proved_end_gives_back_and_the_basic_filter_gives_back_whole_runs_only(tmp_path: Path) -> None:
+    def refused(proof: EndProof) -> None:
+        raise LedgerRefused("the signature is not the aggregator's: ask it again")
+
+    ledger = new(tmp_path / "l")
+    ledger.reserve("unused", "ward", BASIC)
+    ledger.reserve("used", "ward", BASIC)
+    with pytest.raises(LedgerRefused, match="signature"):
+        ledger.settle(EndProof("unused", 0, "counters", b"x"), refused)
+    assert ledger.populations["ward"].spent.epsilon == 0.6
+    ledger.settle(EndProof("unused", 0, "counters", b"x"), accepted)
+    assert ledger.populations["ward"].spent.epsilon == 0.3
+    ledger.record("used", 4, "a")
+    with pytest.raises(LedgerRefused, match=r"round 4 .* on record"):
+        ledger.settle(EndProof("used", 4, "counters", b"x"), accepted)
+    ledger.settle(EndProof("used", 5, "counters", b"x"), accepted)
+    assert ledger.populations["ward"].spent.epsilon == 0.3
+    with pytest.raises(LedgerRefused, match="ended"):
+        ledger.record("used", 5, "a")
+    with pytest.raises(LedgerRefused, match="ended"):
+        ledger.settle(EndProof("used", 5, "counters", b"x"), accepted)
+    with pytest.raises(LedgerRefused, match="ended"):
+        ledger.reserve("used", "ward", BASIC)
+
+
+def test_the_rdp_filter_gives_back_the_rounds_that_were_not_released(tmp_path: Path) -> None:
+    ledger = new(tmp_path / "l", Policy("rdp", 16))
+    ledger.reserve("run", "ward", BY_RDP)
+    ledger.settle(EndProof("run", 5, "counters", b"x"), accepted)
+    assert ledger.populations["ward"].spent.rdp == pytest.approx(0.025)
+    # 16-RDP of R gives ε = R + log(15/16) − log(16·δ)/15 (Canonne, Kamath and Steinke 2020), here at δ = 1e-5.
+    fitting = int((1.0 - 0.5180 - 0.025) / 0.105)
+    for index in range(fitting):
+        ledger.reserve(f"{index}", "ward", BY_RDP)
+    with pytest.raises(BudgetExceeded, match=r"Renyi divergence .* would fit"):
+        ledger.reserve("one more", "ward", BY_RDP)
+
+
+def test_charges_computed_from_a_mechanism_fit_the_filter_they_were_made_for(
+    tmp_path: Path, mechanism: Mechanism
+) -> None:
+    pld = accountant("pld")
+    basic = charge_of(mechanism, "north", 10, 1e-6, pld, EXACT, Policy())
+    assert basic.cost.epsilon == pld.epsilon(mechanism.event("north"), 1e-6).epsilon
+    renyi = charge_of(mechanism, "north", 10, 1e-6, pld, EXACT, Policy("rdp", 16))
+    assert renyi.after(7).rdp == pytest.approx(renyi.cost.rdp / 3)
+    assert renyi.after(0) == Cost()
+    with pytest.raises(LedgerRefused, match="adds up by basic"):
+        new(tmp_path / "a").reserve("run", "ward", renyi)
+    with pytest.raises(LedgerRefused, match="adds up by rdp"):
+        new(tmp_path / "b", Policy("rdp", 16)).reserve("run", "ward", basic)
+    with pytest.raises(LedgerRefused, match="adds up by rdp"):
+        new(tmp_path / "c", Policy("rdp", 8)).reserve("run", "ward", renyi)
+
+
+def test_rows_are_refused_where_patients_are_kept_and_patients_are_fine_where_rows_are(tmp_path: Path) -> None:
+    by_patient = Charge("m", EVENT, Unit("patient"), EXACT, "pld", BASIC.cost)
+    patients = new(tmp_path / "patients", unit=Unit("patient"))
+    with pytest.raises(LedgerRefused, match="kept by patient and the run protects single rows"):
+        patients.reserve("run", "ward", BASIC)
+    with pytest.raises(LedgerRefused, match="column doctor"):
+        patients.reserve("run", "ward", Charge("m", EVENT, Unit("doctor"), EXACT, "pld", BASIC.cost))
+    patients.reserve("run", "ward", by_patient)
+    new(tmp_path / "rows").reserve("run", "ward", by_patient)
+
+
+def test_budgets_are_kept_under_replace_one_only(tmp_path: Path) -> None:
+    event = Event((SampledGaussian(Poisson(9, 3, 9), 4.0, 1),), NeighbouringRelation.ADD_OR_REMOVE)
+    with pytest.raises(LedgerRefused, match="replace-one"):
+        new(tmp_path / "l").reserve("run", "ward", Charge("m", event, ROW, EXACT, "pld", BASIC.cost))
+
+
+def test_a_population_is_found_again_by_its_content_renamed_reordered_or_slightly_changed(tmp_path: Path) -> None:
+    ledger = new(tmp_path / "l")
+    assert ledger.find(ledger.identity(reversed(rows(1000)))) == "ward"
+    assert ledger.find(ledger.identity(rows(1000) + rows(3))) == "ward"
+    assert ledger.find(ledger.identity(rows(1000, start=10))) == "ward"
+    assert ledger.find(ledger.identity(rows(400))) == "ward"
+    assert ledger.find(ledger.identity(rows(5000))) == "ward"
+    assert ledger.find(ledger.identity(rows(1000, start=5000))) is None
+    with pytest.raises(LedgerRefused, match="those of population ward"):
+        ledger.register("renamed", ROW, CAP, ledger.identity(rows(1000, start=10)))
+    ledger.register("others", ROW, CAP, ledger.identity(rows(1000, start=5000)))
+    with pytest.raises(LedgerRefused, match="not of ward"):
+        ledger.extend("ward", ledger.identity(rows(1000, start=5001)))
+    ledger.extend("ward", ledger.identity(rows(100, start=20_000)))
+    assert Ledger.open(tmp_path / "l").find(ledger.identity(rows(90, start=20_000))) == "ward"
+
+
+def test_content_digests_are_salted_so_that_they_cannot_be_tried_elsewhere(tmp_path: Path) -> None:
+    one, other = new(tmp_path / "a"), new(tmp_path / "b")
+    assert one.identity(rows(5)).digest != other.identity(rows(5)).digest
+
+
+def test_caps_are_final_and_registering_again_is_harmless(tmp_path: Path) -> None:
+    ledger = new(tmp_path / "l")
+    ledger.register("ward", ROW, CAP, ledger.identity(rows(1000)))
+    with pytest.raises(LedgerRefused, match="final"):
+        ledger.register("ward", ROW, Cap(2.0, 1e-5))
+    with pytest.raises(LedgerRefused, match="register it"):
+        ledger.reserve("run", "elsewhere", BASIC)
+    assert ledger.verify().sequence == 2
+
+
+def test_the_filter_is_fixed_for_life(tmp_path: Path) -> None:
+    new(tmp_path / "l").close()
+    with pytest.raises(LedgerRefused, match="exists already"):
+        Ledger.create(tmp_path / "l", Policy("rdp", 16))
+    assert Ledger.open(tmp_path / "l").policy == Policy()
+
+
+def test_two_writers_never_admit_more_than_one_budget(tmp_path: Path) -> None:
+    new(tmp_path / "l").close()
+    admitted: list[str] = []
+
+    def writer(name: str) -> None:
+        ledger = Ledger.open(tmp_path / "l")
+        for index in range(8):
+            try:
+                ledger.reserve(f"{name} {index}", "ward", BASIC)
+            except BudgetExceeded:
+                return
+            admitted.append(name)
+
+    threads = [threading.Thread(target=writer, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(admitted) == 3
+    assert Ledger.open(tmp_path / "l").populations["ward"].spent.epsilon == pytest.approx(0.9)
+
+
+# --- Hands on the file -------------------------------------------------------------------------------------------
+
+
+def filled(path: Path) -> tuple[Path, Head]:
+    ledger = new(path)
+    ledger.reserve("one", "ward", BASIC)
+    ledger.record("one", 0, "a")
+    ledger.reserve("two", "ward", BASIC)
+    head = ledger.verify()
+    ledger.close()
+    return path, head
+
+
+def by_hand(path: Path, *statements: str, keep_triggers: bool = False) -> None:
+    connection = sqlite3.connect(path)
+    dropped = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+    for name, _ in dropped:
+        connection.execute(f"DROP TRIGGER {name}")
+    for statement in statements:
+        connection.execute(statement)
+    for _, sql in () if keep_triggers else dropped:
+        connection.execute(sql)
+    connection.commit()
+    connection.close()
+
+
+def mended(path: Path) -> None:
+    """Recompute every digest, as somebody who knows the format would."""
+    connection = sqlite3.connect(path)
+    previous = "0" * 64
+    for sequence, kind, body in connection.execute("SELECT sequence, kind, body FROM entries ORDER BY 1").fetchall():
+        digest = entry_digest(previous, sequence, kind, body)
+        connection.execute("UPDATE entries SET previous=?, digest=? WHERE sequence=?", (previous, digest, sequence))
+        previous = digest
+    connection.commit()
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("statements", "found"),
+    [
+        (
+            ["UPDATE entries SET body = replace(body, '0.3', '0.1') WHERE sequence = 3"],
+            "entry 3 is not what was written",
+        ),
+        (["UPDATE entries SET kind = 'settle' WHERE sequence = 3"], "entry 3 is not what was written"),
+        (["DELETE FROM entries WHERE sequence = 4"], "entry 4 is missing"),
+        (
+            [
+                "UPDATE entries SET sequence = 99 WHERE sequence = 3",
+                "UPDATE entries SET sequence = 3 WHERE sequence = 4",
+                "UPDATE entries SET sequence = 4 WHERE sequence = 99",
+            ],
+            "entry 3 is not what was written",
+        ),
+        (["DELETE FROM entries WHERE sequence = 5"], "cut"),
+        (["DELETE FROM entries WHERE sequence > 2"], "cut"),
+        (["DELETE FROM entries"], "empty"),
+        (["CREATE TABLE spare (x)"], "altered"),
+    ],
+)
+def test_every_edit_gap_reordering_and_cut_is_found(tmp_path: Path, statements: list[str], found: str) -> None:
+    path, _ = filled(tmp_path / "l")
+    by_hand(path, *statements)
+    with pytest.raises(LedgerCorrupt, match=found):
+        Ledger.open(path)
+
+
+def test_an_edit_with_a_mended_chain_is_found_by_the_head_beside_the_ledger(tmp_path: Path) -> None:
+    path, _ = filled(tmp_path / "l")
+    by_hand(path, "UPDATE entries SET body = replace(body, '0.3', '0.1') WHERE sequence = 3")
+    dropped = sqlite3.connect(path).execute("SELECT sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+    by_hand(path, keep_triggers=True)
+    mended(path)
+    by_hand(path, *[sql for (sql,) in dropped], keep_triggers=True)
+    with pytest.raises(LedgerCorrupt, match="rewritten"):
+        Ledger.open(path)
+
+
+def test_restoring_both_files_to_an_old_state_is_found_by_an_anchor_that_somebody_else_kept(tmp_path: Path) -> None:
+    ledger = new(tmp_path / "l")
+    ledger.close()
+    for suffix in ("", ".head"):
+        shutil.copy(tmp_path / f"l{suffix}", tmp_path / f"old{suffix}")
+    ledger = Ledger.open(tmp_path / "l")
+    ledger.reserve("run", "ward", BASIC)
+    anchor = ledger.verify()
+    ledger.close()
+    assert Ledger.open(tmp_path / "l", anchor).verify(anchor) == anchor
+    assert Ledger.open(tmp_path / "old").verify() != anchor
+    with pytest.raises(LedgerCorrupt, match="cut"):
+        Ledger.open(tmp_path / "old", anchor)
+
+
+def test_a_missing_or_broken_head_and_altered_triggers_are_found(tmp_path: Path) -> None:
+    path, _ = filled(tmp_path / "l")
+    head = Path(f"{path}.head")
+    kept = head.read_text()
+    for text in ("", "x", "5:12", f"7:{'0' * 64}", "-1:" + "0" * 64):
+        head.write_text(text)
+        with pytest.raises(LedgerCorrupt):
+            Ledger.open(path)
+    head.unlink()
+    with pytest.raises(LedgerCorrupt, match="head"):
+        Ledger.open(path)
+    head.write_text(kept)
+    Ledger.open(path).close()
+    by_hand(path, keep_triggers=True)
+    with pytest.raises(LedgerCorrupt, match="triggers"):
+        Ledger.open(path)
+
+
+def test_the_head_may_lag_one_entry_behind_and_not_two(tmp_path: Path) -> None:
+    path, _ = filled(tmp_path / "l")
+    digests = dict(sqlite3.connect(path).execute("SELECT sequence, digest FROM entries").fetchall())
+    head = Path(f"{path}.head")
+    head.write_text(f"4:{digests[4]}\n")
+    assert Ledger.open(path).verify() == Head(5, digests[5])
+    assert head.read_text() == f"5:{digests[5]}\n"
+    head.write_text(f"3:{digests[3]}\n")
+    with pytest.raises(LedgerCorrupt, match="2 entries behind"):
+        Ledger.open(path)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE entries SET kind = 'x'",
+        "DELETE FROM entries",
+        "INSERT OR REPLACE INTO entries SELECT sequence, kind, '{}', previous, 'y' FROM entries WHERE sequence = 3",
+        "INSERT INTO entries VALUES (9, 'x', '{}', 'p', 'd')",
+        "INSERT INTO entries VALUES (6, 'x', '{}', 'p', 'd')",
+        "REPLACE INTO entries VALUES (5, 'x', '{}', 'p', 'd')",
+    ],
+)
+def test_the_database_itself_forbids_everything_but_the_next_entry(tmp_path: Path, statement: str) -> None:
+    path, head = filled(tmp_path / "l")
+    connection = sqlite3.connect(path)
+    with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+        connection.execute(statement)
+    connection.close()
+    assert Ledger.open(path).verify() == head
+
+
+def test_entries_that_this_program_never_writes_are_found_though_their_digests_are_right(tmp_path: Path) -> None:
+    path, _ = filled(tmp_path / "l")
+    too_much = Charge("m", EVENT, ROW, EXACT, "pld", Cost(epsilon=5.0, delta=1e-6)).as_json()
+    for kind, body in (
+        ("reserve", {"run": "three", "population": "ward", "charge": too_much}),
+        ("reserve", {"run": "one", "population": "ward", "charge": BASIC.as_json()}),
+        ("settle", {"run": "nobody", "releases": 0}),
+        ("population", {"name": "ward", "unit": None, "cap": {"epsilon": 9, "delta": 0.1}, "identity": None}),
+        ("ledger", {"policy": {"rule": "basic", "order": None}, "salt": "00"}),
+        ("surprise", {}),
+    ):
+        copy = tmp_path / f"copy {kind} {len(body)}"
+        for suffix in ("", ".head"):
+            shutil.copy(f"{path}{suffix}", f"{copy}{suffix}")
+        connection = sqlite3.connect(copy)
+        previous = connection.execute("SELECT digest FROM entries WHERE sequence = 5").fetchone()[0]
+        text = canonical_json(body)
+        digest = entry_digest(previous, 6, kind, text)
+        connection.execute("INSERT INTO entries VALUES (6, ?, ?, ?, ?)", (kind, text, previous, digest))
+        connection.commit()
+        connection.close()
+        with pytest.raises(LedgerCorrupt, match="entry 6"):
+            Ledger.open(copy)
+
+
+def test_every_single_byte_that_is_changed_in_an_entry_is_found(tmp_path: Path) -> None:
+    path, _ = filled(tmp_path / "l")
+    body = sqlite3.connect(path).execute("SELECT body FROM entries WHERE sequence = 3").fetchone()[0]
+    for position in range(0, len(body), 17):
+        changed = body[:position] + chr(ord(body[position]) ^ 1) + body[position + 1 :]
+        for suffix in ("", ".head"):
+            shutil.copy(f"{path}{suffix}", tmp_path / f"copy{suffix}")
+        by_hand(
+            tmp_path / "copy", f"UPDATE entries SET body = '{changed.replace(chr(39), chr(39) * 2)}' WHERE sequence = 3"
+        )
+        with pytest.raises(LedgerCorrupt):
+            Ledger.open(tmp_path / "copy")
+
+
+def test_a_file_that_is_no_ledger_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "noise").write_bytes(bytes(range(256)) * 64)
+    for path, kind in ((tmp_path / "noise", LedgerCorrupt), (tmp_path / "absent", LedgerRefused)):
+        with pytest.raises(kind) as refusal:
+            Ledger.open(path)
+        assert "\n" not in str(refusal.value)
+
+
+def test_a_creation_that_was_cut_short_can_be_repeated(tmp_path: Path) -> None:
+    (tmp_path / "l.head").write_text(f"0:{'0' * 64}\n")
+    sqlite3.connect(tmp_path / "l").close()
+    new(tmp_path / "l").reserve("run", "ward", BASIC)
+    assert Ledger.open(tmp_path / "l").populations["ward"].spent.epsilon == 0.3
+
+
+# --- Any order of operations ---------------------------------------------------------------------------------------
+
+
+class AnyOrder(RuleBasedStateMachine):
+    """Operations at random, reopening included, against a model that is a dictionary."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.directory = tempfile.TemporaryDirectory()
+        self.path = Path(self.directory.name) / "l"
+        self.ledger = new(self.path, Policy("rdp", 16))
+        self.model: dict[str, tuple[float, set[int], bool]] = {}
+
+    def attempt(self, action: Callable[[], None]) -> bool:
+        try:
+            action()
+        except PrivacyError:
+            return False
+        return True
+
+    @rule(name=st.sampled_from("abcdef"))
+    def reserve(self, name: str) -> None:
+        done = self.attempt(lambda: self.ledger.reserve(name, "ward", BY_RDP))
+        if name not in self.model:
+            fits = sum(cost for cost, _, _ in self.model.values()) + 0.105 <= 1.0 - 0.5180
+            assert done == fits
+            if done:
+                self.model[name] = (0.105, set(), False)
+        else:
+            assert done != self.model[name][2]
+
+    @precondition(lambda self: self.model)
+    @rule(name=st.sampled_from("abcdef"), index=st.integers(-1, 22))
+    def record(self, name: str, index: int) -> None:
+        done = self.attempt(lambda: self.ledger.record(name, index, f"digest {index}"))
+        admitted = name in self.model and not self.model[name][2]
+        assert done == (admitted and 0 <= index <= 20)
+        if done:
+            self.model[name][1].add(index)
+
+    @precondition(lambda self: self.model)
+    @rule(name=st.sampled_from("abcdef"), releases=st.integers(0, 21))
+    def settle(self, name: str, releases: int) -> None:
+        done = self.attempt(lambda: self.ledger.settle(EndProof(name, releases, "test", b""), accepted))
+        if done:
+            _, recorded, ended = self.model[name]
+            assert not ended
+            assert releases > max(recorded, default=-1)
+            self.model[name] = (releases * 0.005, recorded, True)
+
+    @rule()
+    def reopen(self) -> None:
+        self.ledger.close()
+        self.ledger = Ledger.open(self.path)
+
+    @invariant()
+    def what_was_spent_is_what_the_model_says(self) -> None:
+        spent = self.ledger.populations["ward"].spent.rdp
+        assert spent == pytest.approx(sum(cost for cost, _, _ in self.model.values()), abs=1e-12)
+
+    def teardown(self) -> None:
+        self.ledger.verify()
+        self.ledger.close()
+        self.directory.cleanup()
+
+
+TestAnyOrder = AnyOrder.TestCase
+TestAnyOrder.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+
+
+def test_the_ledger_is_readable_without_this_program(tmp_path: Path) -> None:
+    path, _ = filled(tmp_path / "l")
+    bodies = [
+        json.loads(body) for (body,) in sqlite3.connect(path).execute("SELECT body FROM entries ORDER BY sequence")
+    ]
+    assert bodies[2]["charge"]["cost"]["epsilon"] == 0.3
