@@ -11,9 +11,12 @@ import sys
 
 import typer
 
-from deploy.commands import audit, bench, ledger, noise, privacy
+from coordinator.errors import CoordinatorError
+from deploy.commands import audit, bench, ledger, noise, privacy, reproduce, simulate
 from deploy.console import EXIT_PEER, EXIT_USAGE
+from deploy.errors import DeployError
 from mpc.errors import MpcError, PeerError
+from party.errors import PartyError
 from privacy.errors import PrivacyError
 
 app = typer.Typer(
@@ -27,6 +30,8 @@ app.add_typer(bench.app, name="bench")
 app.add_typer(privacy.app, name="privacy")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(audit.app, name="audit")
+app.add_typer(reproduce.app, name="reproduce")
+app.command("simulate")(simulate.simulate)
 
 
 def main() -> None:
@@ -36,7 +41,7 @@ def main() -> None:
     except PeerError as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(EXIT_PEER) from None
-    except (MpcError, PrivacyError) as error:
+    except (MpcError, PartyError, CoordinatorError, PrivacyError, DeployError) as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(EXIT_USAGE) from None
 

@@ -8,9 +8,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from deploy.commands.bench_gradients import gradients
 from deploy.console import emit_json, fail, progress
 
 app = typer.Typer(help="Measure speed and size on this machine, side by side with a baseline.", no_args_is_help=True)
+app.command()(gradients)
 
 
 class Cover(StrEnum):

@@ -1,0 +1,13 @@
+"""Speed of the exact private queries beside plain NumPy, as a table for the README.
+
+OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/gradients.py
+"""
+
+from deploy.gradient_bench import measure
+
+if __name__ == "__main__":
+    print("| model | query | batch | thousand records/s | plain NumPy | ratio |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for row in measure():
+        speeds = f"{row['records_per_second'] / 1e3:,.0f} | {row['baseline_records_per_second'] / 1e3:,.0f}"
+        print(f"| {row['model']} | {row['query']} | {row['batch']} | {speeds} | {row['ratio']:.2f} |")

@@ -1,0 +1,1 @@
+"""One file per algorithm; `coordinator.algorithm.known` finds them all."""

@@ -1,0 +1,68 @@
+"""DP-AGD (Lee and Kifer, as a baseline of the core paper's section 6), with Gaussian selection and a fixed budget.
+
+Rounds alternate: a noisy full gradient, then the noisy sums of clipped loss differences at candidate steps along it, of
+which the smallest wins; step zero is a candidate. Lee and Kifer grow the gradient's budget when zero wins; here every
+release has the same noise, so that the whole run is one Gaussian event, and the candidates shrink when zero wins.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coordinator.algorithm import Algorithm, Ask, Plan, Setting, register
+from coordinator.errors import AlgorithmError
+from privacy.clipping import GradientClip
+
+Floats = NDArray[np.float64]
+
+
+@register("dp-agd")
+@dataclass(kw_only=True)
+class LineSearch(Algorithm):
+    paper: ClassVar[str] = "Lee and Kifer, concentrated DP adaptive gradient descent (simplified)"
+
+    clip_norm: float = 2.0
+    rounds: int = 20
+    """Of a gradient and a choice of step each."""
+    largest_step: float = 2.0
+    candidates: int = 6
+    """Steps largest_step, half of it, a quarter …"""
+    loss_scale: float = 4.0
+    """Loss differences are small against gradients: multiplied by this before the clip."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (self.rounds >= 1 and 1 <= self.candidates <= 32 and self.largest_step > 0 and self.loss_scale > 0):
+            raise AlgorithmError("rounds, candidates (at most 32), largest_step and loss_scale must be above 0")
+
+    def plan(self, setting: Setting) -> Plan:
+        return Plan(setting.records, 2 * self.rounds, GradientClip(self.clip_norm))
+
+    def steps_at(self) -> Floats:
+        largest = float(self.state.get("largest", np.array([self.largest_step]))[0])
+        return np.asarray(largest * 0.5 ** np.arange(self.candidates))
+
+    def ask(self, round_index: int) -> Ask:
+        if round_index % 2 == 0:
+            return Ask((self.theta,))
+        direction = self.state["direction"]
+        points = [self.theta - step * direction for step in self.steps_at()]
+        return Ask((self.theta, *points), "losses", self.loss_scale)
+
+    def advance(self, round_index: int, estimate: Floats) -> None:
+        if round_index % 2 == 0:
+            self.state["direction"] = estimate + self.regulariser.gradient(self.theta)
+            return
+        steps = self.steps_at()
+        base = self.regulariser.value(self.theta)
+        moved = [self.regulariser.value(self.theta - step * self.state["direction"]) for step in steps]
+        gains = estimate / self.loss_scale + np.array(moved) - base
+        best = int(np.argmin(gains))
+        if gains[best] < 0:
+            self.theta = self.theta - steps[best] * self.state["direction"]
+            # One step beyond the winner stays in reach, as in a doubling line search.
+            self.state["largest"] = np.array([min(self.largest_step, 2 * float(steps[best]))])
+        else:
+            self.state["largest"] = np.array([float(steps[0]) / 2])

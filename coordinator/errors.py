@@ -1,0 +1,9 @@
+"""What can go wrong in `coordinator`; each message is one line and says what to change."""
+
+
+class CoordinatorError(Exception):
+    """Base of every error that this folder raises on purpose."""
+
+
+class AlgorithmError(CoordinatorError):
+    """An unknown algorithm, or parameters with which it cannot run."""

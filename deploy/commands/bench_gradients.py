@@ -1,0 +1,41 @@
+"""`parley bench gradients`: the exact private queries beside a plain NumPy gradient, in one run."""
+
+import os
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from deploy.console import emit_json, progress
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def gradients(
+    seconds: Annotated[float, typer.Option(min=0.1, help="Of measuring per model, query and batch.")] = 1.0,
+    json_output: Annotated[bool, typer.Option("--json", help="End standard output with one line of JSON.")] = False,
+) -> None:
+    """Records per second of clipped, exactly encoded queries beside plain gradients, on one thread.
+
+    Example: parley bench gradients --json
+    """
+    # Read by the linear algebra library when NumPy is first imported, which the import below does.
+    for name in THREAD_VARIABLES:
+        os.environ.setdefault(name, "1")
+    from deploy.gradient_bench import measure
+
+    progress("each query in turn with its plain gradient, medians")
+    rows = measure(seconds)
+    if json_output:
+        emit_json({"rows": rows})
+        return
+    table = Table(title="Gradients: thousand records per second")
+    for column in ("model", "query", "batch", "private", "plain", "ratio"):
+        table.add_column(column, justify="right")
+    for row in rows:
+        private, plain = row["records_per_second"] / 1e3, row["baseline_records_per_second"] / 1e3
+        table.add_row(
+            row["model"], row["query"], str(row["batch"]), f"{private:,.0f}", f"{plain:,.0f}", f"{row['ratio']:.2f}"
+        )
+    Console().print(table)

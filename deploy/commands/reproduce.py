@@ -1,0 +1,69 @@
+"""`parley reproduce`: the papers' experiments, regenerated beside the papers' figures."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from deploy.console import emit_json, fail
+
+app = typer.Typer(help="Regenerate the papers' tables beside their figures.", no_args_is_help=True)
+
+Data = Annotated[Path, typer.Option(help="Folder that holds the data sets, one folder each.")]
+Seeds = Annotated[int, typer.Option(min=1, help="Runs per row.")]
+Only = Annotated[list[str] | None, typer.Option(help="Only this method; may be given several times.")]
+JsonFlag = Annotated[bool, typer.Option("--json", help="End standard output with one line of JSON.")]
+
+
+@app.callback()
+def _group() -> None:
+    """Regenerate the papers' tables beside their figures."""
+
+
+@app.command()
+def a9a(data: Data, seeds: Seeds = 10, method: Only = None, json_output: JsonFlag = False) -> None:
+    """Table 2 of the core paper: nonconvex logistic regression on a9a."""
+    _nonconvex("a9a", data, seeds, method, json_output)
+
+
+@app.command()
+def ijcnn1(data: Data, seeds: Seeds = 10, method: Only = None, json_output: JsonFlag = False) -> None:
+    """Table 3 of the core paper: nonconvex logistic regression on ijcnn1."""
+    _nonconvex("ijcnn1", data, seeds, method, json_output)
+
+
+def _nonconvex(name: str, data: Path, seeds: int, method: list[str] | None, json_output: bool) -> None:
+    from deploy.experiments import tables
+
+    known = [row.method for row in tables.rows_of(tables.DATA_SETS[name])]
+    for each in method or []:
+        if each not in known:
+            fail(f"no method {each!r} in this table: use one of {', '.join(known)}")
+    _show(name, tables.reproduce(name, data, seeds, tuple(method or ())), json_output)
+
+
+def _show(name: str, rows: list[dict[str, Any]], json_output: bool) -> None:
+    if json_output:
+        emit_json({"experiment": name, "rows": rows})
+        return
+    table = Table(title=f"{name}: test loss beside the paper's")
+    columns = [
+        "method",
+        "epsilon",
+        "passes",
+        "test_loss",
+        "test_loss_std",
+        "test_error",
+        "cpu_seconds",
+        "paper_test_loss",
+    ]
+    for column in columns:
+        table.add_column(column.replace("_", " "), justify="right")
+    for row in rows:
+        cells = (row[column] for column in columns)
+        table.add_row(
+            *("" if each is None else f"{each:.4f}" if isinstance(each, float) else str(each) for each in cells)
+        )
+    Console().print(table)

@@ -1,0 +1,189 @@
+"""A whole federation in one process, for research: the same party and coordinator code, the secure sum in the clear.
+
+What two servers would open, Σ of the parties' integers plus noise of the servers' very law on the very lattice
+(mpc/clear.py), is computed here by one process that knows everything: its results are those of a federation, its
+privacy is not. A seed makes a run repeatable, and a repeatable run's noise is known to whoever has the seed.
+"""
+
+import hashlib
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coordinator.algorithm import Algorithm, Ask, Plan, Setting
+from mpc.clear import ClearSampler
+from mpc.randomness import Csprng
+from mpc.tables import load
+from party.contributor import Contributor, Encoding, Query
+from party.local import LocalFit
+from party.models import Model
+from party.records import Records
+from privacy.accountants import accountant, worst_party
+from privacy.calibration import smallest_noise
+from privacy.errors import InvalidParameter
+from privacy.event import Event
+from privacy.mechanism import Cohort, Mechanism, Unit
+from privacy.sampling import FixedSize, Poisson, Sampler
+
+Floats = NDArray[np.float64]
+
+OVERFLOW_SHARE = 1e-3
+"""Of δ, for Poisson batches that overflow their public cap."""
+BUFFER = 1 << 16
+
+
+class SeededRandomness:
+    """A repeatable stream behind the product's randomness protocol: for simulation and tests, never for a party."""
+
+    def __init__(self, label: str, seed: int) -> None:
+        self._rng = Csprng(hashlib.sha256(f"parley simulation {label} {seed}".encode()).digest())
+        self._buffer = b""
+        self._at = 0
+
+    def read(self, count: int) -> bytes:
+        if count > BUFFER:
+            return self._rng.bytes(count)
+        if self._at + count > len(self._buffer):
+            self._buffer, self._at = self._rng.bytes(BUFFER), 0
+        found = self._buffer[self._at : self._at + count]
+        self._at += count
+        return found
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A mechanism with the noise that reaches (ε, δ), or with the multiplier that was asked for."""
+
+    mechanism: Mechanism
+    epsilon: float
+    delta: float
+    accountant: str
+
+
+def mechanism_of(plan: Plan, sizes: dict[str, int], delta: float, noise_multiplier: float, unit: Unit) -> Mechanism:
+    """Every party at the same rate, rounded: each is accounted at its own."""
+    total = sum(sizes.values())
+    cohorts = []
+    for party, units in sizes.items():
+        initial = _sampler(plan, plan.initial_batch, units, total, delta) if plan.initial_batch else None
+        cohorts.append(Cohort(party, _sampler(plan, plan.batch, units, total, delta), initial))
+    return Mechanism(tuple(cohorts), plan.clip, noise_multiplier, plan.steps, unit)
+
+
+def _sampler(plan: Plan, batch: int, units: int, total: int, delta: float) -> Sampler:
+    share = min(units, max(1, round(batch * units / total)))
+    if plan.sampling == "poisson" and share < units:
+        return Poisson.with_overflow(units, share, plan.releases, OVERFLOW_SHARE * delta)
+    if plan.sampling not in ("wor", "poisson"):
+        raise InvalidParameter(f"sampling is {plan.sampling!r}: use wor or poisson")
+    if plan.sampling == "poisson":
+        return Poisson(units, units, units)
+    return FixedSize(units, share)
+
+
+def calibrate(
+    plan: Plan, sizes: dict[str, int], epsilon: float, delta: float, name: str = "pld", unit: Unit | None = None
+) -> Calibrated:
+    """The smallest noise at which the worst party's units have (ε, δ)."""
+    mechanism = mechanism_of(plan, sizes, delta, 1.0, unit or Unit())
+    if not plan.private:
+        return Calibrated(mechanism, float("inf"), delta, "none")
+    chosen = accountant(name)
+    events: set[Event] = set(mechanism.events().values())
+    noise = max(smallest_noise(chosen, event, epsilon, delta)[0] for event in events)
+    mechanism = replace(mechanism, noise_multiplier=noise)
+    _, reading = worst_party(chosen, mechanism, delta)
+    return Calibrated(mechanism, reading.epsilon, delta, name)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One run's result."""
+
+    theta: Floats
+    seconds: float
+    cpu_seconds: float
+
+
+class Federation:
+    """Parties, lattices and noise of one run; `run` plays it to the end."""
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        plan: Plan,
+        model: Model,
+        parties: dict[str, Records],
+        mechanism: Mechanism,
+        seed: int,
+        noise: bool = True,
+    ) -> None:
+        self.algorithm, self.plan, self.model, self.mechanism = algorithm, plan, model, mechanism
+        self.noise = noise and plan.private
+        tables = load("strips", "standard")
+        self.encoding = Encoding.of(mechanism, tables.format.scale_bits, model.largest_limit)
+        self.sampler = ClearSampler(tables, Csprng(hashlib.sha256(f"parley simulation noise {seed}".encode()).digest()))
+        self.public = SeededRandomness("public", seed)
+        self.parties = [
+            Contributor(party, records, model, self.encoding, SeededRandomness(f"party {party}", seed))
+            for party, records in parties.items()
+        ]
+
+    def start(self) -> Floats:
+        """θ_0, from public randomness."""
+        words = np.frombuffer(self.public.read(8 * self.model.dimension), "<u8").astype(np.uint64)
+        return self.model.initial(words)
+
+    def noise_level(self) -> float:
+        """Per coordinate of the estimates that follow the first; 0 where there is no noise."""
+        last = self.mechanism.releases - 1
+        return self.mechanism.noise_deviation(last) / self.mechanism.expected_batch(last) if self.noise else 0.0
+
+    def run(self) -> Outcome:
+        wall, cpu = time.perf_counter(), time.process_time()
+        self.algorithm.begin(self.plan, self.start(), self.noise_level(), self.public)
+        for round_index in range(self.mechanism.releases):
+            self.algorithm.tell(round_index, self.round(round_index))
+        theta = self.algorithm.result()
+        return Outcome(theta, time.perf_counter() - wall, time.process_time() - cpu)
+
+    def round(self, round_index: int) -> Floats:
+        """The noised mean over the expected batch, as the coordinator would decode it."""
+        ask = self.algorithm.ask(round_index)
+        query = query_of(round_index, ask)
+        total = sum(party.contribution(query) for party in self.parties)
+        lattice = self.encoding.lattice(round_index)
+        if self.noise:
+            total = total + self.sampler.release(lattice, len(np.atleast_1d(total)))
+        return np.asarray(lattice.decode(np.asarray(total)) / self.mechanism.expected_batch(round_index))
+
+
+def query_of(round_index: int, ask: Ask) -> Query:
+    """An algorithm's question as a party understands it."""
+    work = ask.local
+    local = LocalFit(work.method, work.steps, work.step, work.strength, work.reach) if work else None
+    return Query(round_index, ask.points, ask.kind, ask.scale, local)
+
+
+def setting_of(
+    sizes: dict[str, int], model: Model, epsilon: float, delta: float, feature_bound: float, kind: str
+) -> Setting:
+    """The public facts that an algorithm may plan with."""
+    return Setting(sum(sizes.values()), model.dimension, epsilon, delta, feature_bound, kind)
+
+
+def split(records: Records, parties: int, seed: int) -> dict[str, Records]:
+    """A pooled file over simulated parties of nearly equal size, shuffled (section 6 of the core paper)."""
+    if parties == 1:
+        return {"party-1": records}
+    order = _permutation(len(records.rows), SeededRandomness("split", seed))
+    parts = np.array_split(order, parties)
+    return {f"party-{index + 1}": records.select(np.sort(part)) for index, part in enumerate(parts)}
+
+
+def _permutation(count: int, randomness: SeededRandomness) -> NDArray[np.int64]:
+    words = np.frombuffer(randomness.read(8 * count), "<u8")
+    # Equal words would order by position: one chance in 2^64 per pair, and the order is no secret.
+    return np.argsort(words, kind="stable").astype(np.int64)

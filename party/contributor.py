@@ -1,0 +1,216 @@
+"""A party's answer to a query: draw the batch in secret, clip, encode exactly, sum. Imports numpy, `mpc`, `privacy`.
+
+Parties know queries, not algorithms: a query is a round and the points at which to evaluate; clip norms, sampler and
+noise come from the run's `Mechanism` alone, so nothing the coordinator sends can widen what a record contributes. The
+answer is an integer vector on the lattice of the round's noise, ready to be shared over the ring.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc.ring import Lattice
+from party.encoding import Scale, Terms, fraction_bits
+from party.errors import QueryError
+from party.local import MARGIN, LocalFit, constants
+from party.local import fit as fit_locally
+from party.models import Linear, Model
+from party.records import Records
+from privacy.mechanism import Mechanism
+from privacy.randomness import Randomness
+from privacy.sampling import Batch
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+MOST_CANDIDATES = 64
+BUCKETS = 24
+"""Of a histogram of gradient norms, half a power of two each."""
+SMALLEST_SCALE = 2.0**-40
+ROWS_AT_ONCE = 1 << 20
+"""Numbers in a chunk of materialised unit gradients: 8 MB."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """What the coordinator asks in one round: points at which to evaluate, θ_t and, for DDP-SRM, θ_{t−1}."""
+
+    round_index: int
+    points: tuple[Floats, ...]
+    kind: str = "gradient"
+    """Or `losses`: clipped vectors of loss differences between each further point and the first; or `norms`: a
+    histogram of gradient norms at one point, each unit counting once, with the weight of the clip norm."""
+    scale: float = 1.0
+    """What gradients or loss differences are multiplied by before the clip; for `norms`, the top of the histogram."""
+    local: LocalFit | None = None
+    """For `solution`: the sum is of the parties' own models, each times its number of records."""
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """The lattices of a run: public, the same for all parties and both servers."""
+
+    mechanism: Mechanism
+    fraction_bits: int
+    scale_bits: int
+
+    @classmethod
+    def of(cls, mechanism: Mechanism, scale_bits: int, largest_limit: int) -> "Encoding":
+        """The finest lattice on which every release of the run fits, from public numbers only."""
+        rounds = {0, mechanism.releases - 1}
+        bits = 24
+        for index in rounds:
+            drawn = sum(mechanism.sampler(cohort.party, index).length for cohort in mechanism.cohorts)
+            bound = mechanism.sensitivity(index) / 2
+            sigma = mechanism.noise_deviation(index)
+            bits = min(bits, fraction_bits(drawn, bound, sigma, scale_bits, largest_limit))
+        return cls(mechanism, bits, scale_bits)
+
+    def lattice(self, round_index: int) -> Lattice:
+        """Refuses a round whose sum could leave the ring."""
+        lattice = Lattice(self.mechanism.noise_deviation(round_index), self.fraction_bits, self.scale_bits)
+        samplers = [self.mechanism.sampler(cohort.party, round_index) for cohort in self.mechanism.cohorts]
+        lattice.check_range(sum(each.length for each in samplers), self.mechanism.sensitivity(round_index) / 2)
+        return lattice
+
+
+@dataclass
+class Contributor:
+    """One party's side of a run."""
+
+    party: str
+    records: Records
+    model: Model
+    encoding: Encoding
+    randomness: Randomness
+
+    def __post_init__(self) -> None:
+        mechanism = self.encoding.mechanism
+        units = mechanism.sampler(self.party, 0).units
+        if units != self.records.units:
+            raise QueryError(
+                f"{self.party} holds {self.records.units:,} units and the run counts {units:,}: correct the manifest"
+            )
+        if mechanism.unit.column != self.records.unit_column:
+            raise QueryError(
+                f"the run protects {mechanism.unit.name} and the records are grouped by "
+                f"{self.records.unit_column or 'row'}: load them with the run's unit"
+            )
+
+    def contribution(self, query: Query) -> Integers:
+        """int64[dimension] in steps of the round's lattice. Call once per round: each call draws a fresh batch."""
+        mechanism, index = self.encoding.mechanism, query.round_index
+        if not (SMALLEST_SCALE <= query.scale <= 1 / SMALLEST_SCALE):
+            raise QueryError(f"the query's scale is {query.scale}: use {SMALLEST_SCALE} to {1 / SMALLEST_SCALE:g}")
+        terms = Terms.of(mechanism.clip, index, query.scale if query.kind == "gradient" else 1.0)
+        bound = mechanism.clip.contribution_bound(index)
+        if query.kind not in ("gradient", "losses", "norms", "solution"):
+            raise QueryError(f"no query of kind {query.kind!r}: use gradient, losses, norms or solution")
+        if query.kind == "norms" and (terms.points != 1 or len(query.points) != 1):
+            raise QueryError("gradient norms are counted at one point, under a single clip norm")
+        if query.kind == "gradient" and len(query.points) != terms.points:
+            raise QueryError(f"round {index} evaluates at {terms.points} points, the query has {len(query.points)}")
+        if query.kind == "losses" and (terms.points != 1 or not 2 <= len(query.points) <= MOST_CANDIDATES):
+            raise QueryError(f"losses are compared at 2 to {MOST_CANDIDATES} points, under a single clip norm")
+        for point in query.points:
+            if point.shape != (self.model.dimension,) or not np.isfinite(point).all():
+                raise QueryError(f"a point must have {self.model.dimension:,} finite numbers: the run has gone astray")
+        lattice = self.encoding.lattice(index)
+        if query.kind == "solution":
+            return self._solution(query, bound, lattice)
+        batch = mechanism.draw(self.party, index, self.randomness)
+        if query.kind == "losses":
+            return self._losses(batch, query, bound, lattice)
+        if query.kind == "norms":
+            return self._norms(batch, query, bound, lattice)
+        if self.records.unit_column is None:
+            scale = Scale.of(lattice, bound, len(batch.indices))
+            block = self.records.rows.take(batch.indices)
+            targets = self.records.targets[batch.indices]
+            return self.model.contribution(block, targets, batch.present, query.points, terms, scale)
+        return self._by_unit(batch, query.points, terms, bound, lattice)
+
+    def _losses(self, batch: Batch, query: Query, bound: float, lattice: Lattice) -> Integers:
+        """Σ of each unit's vector (ℓ(θ_k) − ℓ(θ_0)) for k ≥ 1, scaled and clipped: int64[points − 1]."""
+        members = self.records.unit_members(batch.indices)
+        flat = np.maximum(members, 0).ravel()
+        block, targets = self.records.rows.take(flat), self.records.targets[flat]
+        with np.errstate(all="ignore"):
+            losses = np.stack([self.model.losses(block, targets, point) for point in query.points], axis=1)
+            differences = query.scale * (losses[:, 1:] - losses[:, :1]).reshape(*members.shape, -1)
+            rows = np.where((members >= 0)[:, :, None], differences, 0.0).sum(axis=1)
+            encoded = lattice.encode_records(clip_vectors(rows, bound), bound)
+        return np.asarray((encoded * batch.present[:, None]).sum(axis=0))
+
+    def _norms(self, batch: Batch, query: Query, bound: float, lattice: Lattice) -> Integers:
+        """How many units have a gradient norm in (scale·2^(−k/2−1/2), scale·2^(−k/2)], times the bound: int64[BUCKETS].
+
+        The first and the last bucket are open; a unit of several records counts with the sum of their norms.
+        """
+        members = self.records.unit_members(batch.indices)
+        flat = np.maximum(members, 0).ravel()
+        block, targets = self.records.rows.take(flat), self.records.targets[flat]
+        with np.errstate(all="ignore"):
+            norms = self.model.gradient_norms(block, targets, query.points[0]).reshape(members.shape)
+            total = np.where(members >= 0, norms, 0.0).sum(axis=1)
+            place = np.floor(-2 * np.log2(np.maximum(total, 1e-300) / query.scale))
+        sound = np.isfinite(total) & batch.present
+        bucket = np.clip(np.where(sound, place, 0), 0, BUCKETS - 1).astype(np.int64)
+        weight = int(lattice.encode(np.array([bound]))[0])
+        return weight * np.bincount(bucket, weights=sound, minlength=BUCKETS).astype(np.int64)
+
+    def _solution(self, query: Query, bound: float, lattice: Lattice) -> Integers:
+        """This party's own model times its number of records; refused unless the mechanism pays for its sensitivity."""
+        count = len(self.records.rows)
+        if query.local is None or not isinstance(self.model, Linear):
+            raise QueryError("a local solution needs a linear model and a description of the fit")
+        if self.encoding.mechanism.releases != 1 or self.encoding.mechanism.sampler(self.party, 0).rate != 1:
+            raise QueryError("a local solution reads every record once: one release, of all records")
+        lipschitz, smoothness = constants(self.model, query.local.reach)
+        needed = count * query.local.sensitivity(lipschitz, smoothness, count)
+        rounding = 2 * math.sqrt(self.model.dimension) * lattice.step
+        if rounding > MARGIN / 2 * needed or needed * (1 + MARGIN) > 2 * bound:
+            raise QueryError(
+                f"a record moves this party's solution by {needed * (1 + MARGIN):.4g} and the mechanism pays for "
+                f"{2 * bound:.4g}: raise the clip norm, or use a finer lattice"
+            )
+        return lattice.encode(count * fit_locally(self.records, self.model, query.local, self.randomness))
+
+    def _by_unit(
+        self, batch: Batch, points: tuple[Floats, ...], terms: Terms, bound: float, lattice: Lattice
+    ) -> Integers:
+        """Units of several records: their gradients are summed before the clip, in chunks of bounded memory."""
+        width = self.records.records_per_unit
+        size = max(1, ROWS_AT_ONCE // (self.model.dimension * width))
+        total = np.zeros(self.model.dimension, np.int64)
+        for start in range(0, len(batch.indices), size):
+            members = self.records.unit_members(batch.indices[start : start + size])
+            flat = np.maximum(members, 0).ravel()
+            block, targets = self.records.rows.take(flat), self.records.targets[flat]
+            present = batch.present[start : start + size]
+            with np.errstate(all="ignore"):
+                sums = [
+                    np.where(
+                        (members >= 0)[:, :, None],
+                        self.model.gradients(block, targets, point).reshape(*members.shape, self.model.dimension),
+                        0.0,
+                    ).sum(axis=1)
+                    for point in points
+                ]
+                wanted = terms.gradient_weight * clip_vectors(sums[0], terms.gradient_norm)
+                if len(points) == 2:
+                    change = sums[0] - sums[1]
+                    wanted += terms.difference_weight * clip_vectors(change, terms.difference_norm)
+            encoded = lattice.encode_records(wanted, bound)
+            total += (encoded * present[:, None]).sum(axis=0)
+        return total
+
+
+def clip_vectors(rows: Floats, norm: float) -> Floats:
+    """Each row shortened to `norm`, approximately: the exact bound is the encoding's. Not finite stays not finite."""
+    largest = np.abs(rows).max(axis=1, initial=0.0)
+    unit = rows / np.maximum(largest, 1e-300)[:, None]
+    lengths = largest * np.sqrt(np.einsum("ij,ij->i", unit, unit))
+    return np.asarray(rows * np.minimum(1.0, norm / np.maximum(lengths, 1e-300))[:, None])

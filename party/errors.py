@@ -1,0 +1,17 @@
+"""What can go wrong in `party`, for callers to tell apart; each message is one line and says what to change."""
+
+
+class PartyError(Exception):
+    """Base of every error that this folder raises on purpose."""
+
+
+class SchemaError(PartyError):
+    """The schema is not usable, or a cell of the data does not fit it; row and column are named."""
+
+
+class DataError(PartyError):
+    """A file cannot be read as what it was declared to be."""
+
+
+class QueryError(PartyError):
+    """The coordinator asks for something that this run's mechanism or model does not admit."""

@@ -1,0 +1,148 @@
+"""Algorithms against their formulas, on released values alone."""
+
+import math
+
+import numpy as np
+import pytest
+
+from coordinator.algorithm import Algorithm, Plan, Setting, build, known
+from coordinator.algorithms.auto import Auto
+from coordinator.errors import AlgorithmError
+from coordinator.regularisers import Regulariser
+from coordinator.schedules import Output, Schedule
+from privacy.clipping import MomentumClip
+from privacy.randomness import SystemRandomness
+
+SETTING = Setting(1000, 3, 0.5, 1e-5, 2.0)
+
+
+def started(name: str, **parameters: object) -> tuple[Algorithm, Plan]:
+    algorithm = build(name, dict(parameters))
+    plan = algorithm.plan(SETTING)
+    algorithm.begin(plan, np.zeros(3), 0.1, SystemRandomness())
+    return algorithm, plan
+
+
+@pytest.mark.parametrize("kind", ["nonconvex", "l2", "none"])
+def test_a_regularisers_gradient_is_its_derivative(kind: str) -> None:
+    penalty = Regulariser(kind, 0.0 if kind == "none" else 0.3)
+    theta = np.array([0.5, -2.0, 0.0])
+    for index in range(3):
+        step = np.zeros(3)
+        step[index] = 1e-6
+        numeric = (penalty.value(theta + step) - penalty.value(theta - step)) / 2e-6
+        assert penalty.gradient(theta)[index] == pytest.approx(numeric, abs=1e-8)
+
+
+def test_ddp_srm_follows_algorithm_2() -> None:
+    """Two rounds by hand: v^1 = q + (1 − γ)·v^0, θ moved by the schedule."""
+    algorithm, plan = started("ddp-srm", gamma=0.25, step=0.5, decay="constant", batch=10, passes=1.0)
+    assert plan.clip == MomentumClip(1.0, 0.01, 0.25)
+    assert plan.steps == round((1000 - 10) / 20)
+    first, second = np.array([1.0, 0.0, -1.0]), np.array([0.1, 0.2, 0.3])
+    assert len(algorithm.ask(0).points) == 1
+    algorithm.tell(0, first)
+    np.testing.assert_allclose(algorithm.theta, -0.5 * first)
+    asked = algorithm.ask(1).points
+    np.testing.assert_allclose(asked[0], -0.5 * first)
+    np.testing.assert_allclose(asked[1], 0.0)
+    algorithm.tell(1, second)
+    np.testing.assert_allclose(algorithm.theta, -0.5 * first - 0.5 * (second + 0.75 * first))
+
+
+def test_the_adaptive_step_is_algorithm_1_line_5() -> None:
+    algorithm, _ = started("dp-srm", zeta=0.1, smoothness=2.0)
+    algorithm.tell(0, np.array([3.0, 4.0, 0.0]))
+    np.testing.assert_allclose(np.linalg.norm(algorithm.theta), 0.1 / 2.0)
+    small, _ = started("dp-srm", zeta=0.1, smoothness=2.0)
+    small.tell(0, np.array([0.003, 0.004, 0.0]))
+    np.testing.assert_allclose(np.linalg.norm(small.theta), 0.005 / 4)
+
+
+def test_theorem_5_2_sets_every_parameter() -> None:
+    algorithm, plan = started("ddp-srm-theory")
+    zeta = (0.25 * math.log(2) * 3 * math.log(1e5)) ** 0.25 / math.sqrt(1000 * 0.5)
+    assert isinstance(plan.clip, MomentumClip)
+    assert plan.clip.difference_norm == pytest.approx(zeta)
+    assert plan.clip.gamma == pytest.approx(zeta)
+    assert plan.batch == round(1 / zeta)
+    assert plan.steps == round(1000 * 0.5 * math.sqrt(0.25 * math.log(2)) / math.sqrt(3 * math.log(1e5)))
+    assert algorithm.releases == plan.steps + 1
+
+
+def test_adam_and_rmsprop_cap_the_second_moment() -> None:
+    for name, first in (("dp-rmsprop", 1.0), ("dp-adam", 0.1)):
+        algorithm, _ = started(name, cap=0.04, floor=0.0, step=1.0, second_decay=0.0)
+        algorithm.tell(0, np.array([1.0, 0.1, -1.0]))
+        # sqrt(min(g², 0.04)) is 0.2, 0.1 and 0.2.
+        np.testing.assert_allclose(algorithm.theta, -first * np.array([5.0, 1.0, -5.0]))
+
+
+def test_rrpsgd_stops_after_its_random_round() -> None:
+    algorithm, plan = started("rrpsgd", batch=100, passes=2.0, step=0.1)
+    rounds = int(algorithm.state["rounds"][0])
+    assert 1 <= rounds <= plan.steps
+    for index in range(plan.steps):
+        algorithm.tell(index, np.ones(3))
+    np.testing.assert_allclose(algorithm.theta, -0.1 * rounds)
+    with pytest.raises(AlgorithmError, match="2/β"):
+        started("rrpsgd", step=9.0)
+
+
+def test_output_rules_average_and_draw() -> None:
+    averaged, plan = started("dp-sgd", batch=100, passes=1.0, step=1.0, decay="constant", output=Output("average", 0.3))
+    for index in range(plan.steps):
+        averaged.tell(index, -np.ones(3))
+    # Iterates 8, 9 and 10 of ten.
+    np.testing.assert_allclose(averaged.result(), 9.0)
+    drawn, plan = started("dp-sgd", batch=100, passes=1.0, step=1.0, decay="constant", output=Output("random"))
+    for index in range(plan.steps):
+        drawn.tell(index, -np.ones(3))
+    assert drawn.result()[0] == drawn.chosen
+    assert 0 <= drawn.chosen < plan.steps
+
+
+def test_auto_takes_its_clip_from_the_histograms_median() -> None:
+    algorithm, _ = started("auto")
+    assert isinstance(algorithm, Auto)
+    histogram = np.zeros(24)
+    histogram[6] = 100.0
+    # Half way into the bucket that ends at top·2^−3.
+    assert algorithm.median_norm(histogram) == pytest.approx(8.0 * 2**-3.25)
+    assert algorithm.median_norm(-histogram) == pytest.approx(2.0)
+
+
+def test_loss_selection_takes_the_best_candidate_or_stays() -> None:
+    algorithm, _ = started("dp-agd", candidates=3, largest_step=4.0, loss_scale=1.0)
+    algorithm.tell(0, np.array([1.0, 0.0, 0.0]))
+    asked = algorithm.ask(1)
+    assert [float(point[0]) for point in asked.points] == [0.0, -4.0, -2.0, -1.0]
+    algorithm.tell(1, np.array([0.5, -0.3, -0.1]))
+    np.testing.assert_allclose(algorithm.theta, [-2.0, 0, 0])
+    algorithm.tell(2, np.array([1.0, 0.0, 0.0]))
+    algorithm.tell(3, np.array([0.5, 0.3, 0.1]))
+    np.testing.assert_allclose(algorithm.theta, [-2.0, 0, 0])
+
+
+def test_schedules_decay_as_named() -> None:
+    assert [Schedule(2.0, "linear").at(t, 4) for t in range(4)] == [2.0, 1.5, 1.0, 0.5]
+    assert Schedule(2.0, "inverse-sqrt").at(3, 9) == 1.0
+    assert Schedule(2.0, "cosine").at(2, 4) == pytest.approx(1.0)
+    with pytest.raises(AlgorithmError, match="decay"):
+        Schedule(1.0, "sometimes")
+
+
+def test_unknown_names_parameters_and_estimates_are_refused() -> None:
+    with pytest.raises(AlgorithmError, match="no algorithm 'sgd'"):
+        build("sgd", {})
+    with pytest.raises(AlgorithmError, match="no parameter 'lr'"):
+        build("dp-sgd", {"lr": 1})
+    algorithm, _ = started("dp-sgd")
+    with pytest.raises(AlgorithmError, match="not finite"):
+        algorithm.tell(0, np.array([1.0, np.nan, 0.0]))
+
+
+def test_every_algorithm_names_its_paper() -> None:
+    assert {"ddp-srm", "dp-sgd", "dp-gd", "rrpsgd", "dp-agd", "dp-adam", "auto", "nsgd", "storm"} <= set(known())
+    for kind in known().values():
+        assert kind.paper
