@@ -210,7 +210,7 @@ def _computation(meaning: Meaning, policy: PartyPolicy) -> Iterator[Reason]:
     if unit != policy.unit_column:
         yield Reason(
             "mechanism.unit_column",
-            f"protects {unit or 'single rows'} and the policy {policy.unit_column or 'single rows'}: make them the same",
+            f"protects {unit or 'single rows'} and the policy {policy.unit_column or 'single rows'}: make them agree",
         )
 
 
