@@ -6,13 +6,13 @@ this folder only.
 """
 
 import logging
-import os
 import threading
 from collections.abc import Sequence
 from typing import Any
 
 import grpc
 
+from federation import tls
 from federation.credentials import Identity, NodeFolder
 from federation.errors import (
     CertificateError,
@@ -26,21 +26,9 @@ from federation.names import NodeName
 logger = logging.getLogger(__name__)
 
 
-def only_tls_1_3() -> None:
-    """Make TLS 1.2 impossible in this process; call before the first credentials are made, as all of this module does.
-
-    gRPC for Python offers no option for the version. It does let TLS 1.2's cipher suites be named, and a suite for RSA
-    keys can never be agreed on, because every certificate of a federation has an elliptic-curve key. TLS 1.3's suites
-    are not affected.
-    """
-    os.environ["GRPC_SSL_CIPHER_SUITES"] = "ECDHE-RSA-AES128-GCM-SHA256"
-
-
-only_tls_1_3()
-
-
 def server_credentials(folder: NodeFolder) -> grpc.ServerCredentials:
     """Mutual TLS for a server; every handshake uses what is installed at that moment, so renewal needs no restart."""
+    tls.require()
     identity = folder.load()
     if not identity.name.role.serves:
         raise WrongIdentityError(f"{identity.name} is a party: its connections are outbound only, it serves nothing")
@@ -74,6 +62,7 @@ def _server_configuration(identity: Identity) -> Any:
 
 def channel_credentials(identity: Identity) -> grpc.ChannelCredentials:
     """Mutual TLS for a client."""
+    tls.require()
     return grpc.ssl_channel_credentials(identity.authority, identity.key, identity.certificate)
 
 
