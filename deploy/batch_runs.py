@@ -36,7 +36,11 @@ def _load(paths: tuple[Path, ...], schema: Schema) -> Records:
 def prepare(setup: RunFile) -> Prepared:
     """Read, plan and calibrate."""
     pooled = [_load(tuple(paths), setup.schema) for paths in setup.train]
-    test = _load(tuple(setup.test), setup.schema) if setup.test else None
+    return prepare_with(setup, pooled, _load(tuple(setup.test), setup.schema) if setup.test else None)
+
+
+def prepare_with(setup: RunFile, pooled: list[Records], test: Records | None) -> Prepared:
+    """The same with records that are in memory already."""
     sizes = {name: records.units for name, records in _parties(setup, pooled, 0).items()}
     model = setup.new_model()
     plan = setup.new_algorithm().plan(

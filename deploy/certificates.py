@@ -236,10 +236,18 @@ def _key_usage(signs_certificates: bool) -> x509.KeyUsage:
     )  # fmt: skip
 
 
+THROW_AWAY = "throw-away"
+
+
+def identity_uri(name: str) -> str:
+    """What an aggregator's certificate by a throw-away authority says it is."""
+    return NodeName(THROW_AWAY, Role.aggregator, name).uri
+
+
 class ThrowAwayAuthority:
     """An authority that lives as long as this object, with keys made here: benchmarks, tests and the demo only."""
 
-    def __init__(self, federation: str = "throw-away", lifetime: dt.timedelta = dt.timedelta(days=1)) -> None:
+    def __init__(self, federation: str = THROW_AWAY, lifetime: dt.timedelta = dt.timedelta(days=1)) -> None:
         self.authority = Authority.create(federation, lifetime)
         self._lifetime = lifetime
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from deploy.certificates import identity_uri
 from federation.credentials import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, Identity
 from mpc.aggregate import Aggregator, Contributions, OpeningStore, Request
 from mpc.channel import Channel, Link
@@ -70,7 +71,9 @@ class Connections:
 
             self._accepted: queue.SimpleQueue[Link] = queue.SimpleQueue()
             self._server = grpc.server(futures.ThreadPoolExecutor(4), options=KEEPALIVE)
-            noise_pb2_grpc.add_NoiseServiceServicer_to_server(NoiseServicer(self._accepted.put), self._server)
+            noise_pb2_grpc.add_NoiseServiceServicer_to_server(
+                NoiseServicer(self._accepted.put, {identity_uri(NAMES[0])}), self._server
+            )
             identity = self._identity
             credentials = grpc.ssl_server_credentials(
                 [(identity.key, identity.certificate)], identity.authority, require_client_auth=True
@@ -211,7 +214,7 @@ class Server:
             for party in range(parties):
                 given = shares[party] if self.settings.role == 0 else shares[party].tobytes()
                 contributions.add(f"party-{party}", party.to_bytes(32, "little"), given)
-            request = Request("bench", 0, dimension, lattice, parties)
+            request = Request("bench", 0, dimension, lattice, parties, parties, float(parties * dimension))
             opened = Aggregator(self.settings.role, pool, store).open(channel, request, contributions)
             online = time.perf_counter() - started
             np.save(folder / f"opened-{self.settings.role}.npy", np.frombuffer(opened.share, "<u8"))

@@ -1,115 +1,125 @@
-"""DDP-SRM on logistic regression in one process, for audits: the coordinator's view without the network.
+"""The product's own training as an audit sees it: a party's `Contributor`, the coordinator's DDP-SRM, the servers' law.
 
-Batches, clipping and the noise's scale come from the `Mechanism`, as in the federation; the encoding is the lattice of
-step σ_t·2^-16 that data and noise share. The noise comes from a `NoiseSource`: by default Gaussians from the operating
-system's generator, rounded to the lattice, in whose place the secure computation's sampler is put.
+Everything between the records and the coordinator is the code that a federation runs: the batch, the clip and the exact
+integers come from `party`, the steps from `coordinator`, the noise has the law of the two servers, bit for bit
+(mpc/clear.py), on the lattice that data and noise share. Only the network and the sharing are left out, which change
+nothing that is released (tests/learning/test_federation.py). A deliberate fault replaces one of the parts.
 """
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
+from coordinator.algorithm import Plan, build
+from coordinator.regularisers import Regulariser
+from deploy.simulation import query_of
+from mpc.clear import ClearSampler
+from mpc.randomness import Csprng
+from mpc.ring import Integers, Lattice
+from mpc.tables import load
+from party import records as party_records
+from party.contributor import Contributor, Encoding
+from party.models import Linear, Logistic
+from party.rows import DenseRows
 from privacy.audit import Records, Transcript
 from privacy.clipping import MomentumClip
 from privacy.errors import InvalidParameter
 from privacy.mechanism import Mechanism
-from privacy.randomness import Randomness, uniform_words
+from privacy.randomness import Randomness, SystemRandomness
 
+Floats = NDArray[np.float64]
 FRACTION_BITS = 16
-Floats = npt.NDArray[np.float64]
+TABLES = load("strips", "standard")
 
 
 class NoiseSource(Protocol):
-    """Standard normals at scale 2^FRACTION_BITS, as whole numbers, each used once."""
+    """Noise of a released sum, in lattice steps, each sample used once."""
 
-    def lattice_normals(self, count: int) -> Floats:
-        """`count` fresh samples, float64 with integer values."""
+    def release(self, lattice: Lattice, count: int) -> Integers:
+        """`count` fresh samples."""
         ...
 
 
-class SystemNoise:
-    """Box and Muller's transform of uniform words, rounded to the lattice; drawn in blocks for speed."""
+def servers_noise() -> ClearSampler:
+    """The law of the two servers, from the operating system's entropy."""
+    return ClearSampler(TABLES, Csprng.from_system())
 
-    BLOCK = 1 << 16
 
-    def __init__(self, source: Randomness) -> None:
-        self._source = source
-        self._block: Floats = np.zeros(0)
+@dataclass(frozen=True)
+class PartyEncoding(Encoding):
+    """Lattices of the accounted mechanism, under a party that does what `mechanism` says: a fault where they differ."""
 
-    def lattice_normals(self, count: int) -> Floats:
-        """`count` fresh samples."""
-        if len(self._block) < count:
-            half = max(self.BLOCK, count) // 2 + 1
-            words = uniform_words(self._source, 2 * half) >> np.uint64(11)
-            radius = np.sqrt(-2 * np.log((words[:half] + np.uint64(1)) * 2.0**-53))
-            angle = words[half:] * (2 * np.pi * 2.0**-53)
-            normals = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])
-            self._block = np.rint(normals * 2.0**FRACTION_BITS)
-        taken, self._block = self._block[:count], self._block[count:]
-        return taken
+    accounted: Mechanism
+
+    def lattice(self, round_index: int) -> Lattice:
+        return Lattice(self.accounted.noise_deviation(round_index), self.fraction_bits, self.scale_bits)
 
 
 class LogisticTraining:
-    """A whole training by one party with the paper's step size; implements `privacy.audit.ReleasePath`."""
+    """A whole training by one party with the paper's step size; implements `privacy.audit.ReleasePath`.
+
+    `actual` is what the party really does where that differs from the accounted mechanism, `openings` how often the
+    first sum is opened.
+    """
 
     def __init__(
         self,
         mechanism: Mechanism,
         noise: NoiseSource,
-        source: Randomness,
         smoothness: float,
-        regularisation: float = 0.001,
+        actual: Mechanism | None = None,
+        openings: int = 1,
+        source: Randomness | None = None,
     ) -> None:
-        if not isinstance(mechanism.clip, MomentumClip):
+        clip = mechanism.clip
+        if not isinstance(clip, MomentumClip):
             raise InvalidParameter("this path trains with DDP-SRM: give the mechanism a MomentumClip")
-        self.mechanism = mechanism
-        self._gamma = mechanism.clip.gamma
-        self._zeta = mechanism.clip.difference_norm
+        self.mechanism, self._noise, self._openings = mechanism, noise, openings
+        self._source = source or SystemRandomness()
         self._party = mechanism.cohorts[0].party
-        self._noise = noise
-        self._source = source
-        self._smoothness = smoothness
-        self._regularisation = regularisation
+        bits = TABLES.format.scale_bits
+        self._encoding = (
+            Encoding(mechanism, FRACTION_BITS, bits)
+            if actual is None
+            else PartyEncoding(actual, FRACTION_BITS, bits, mechanism)
+        )
+        self._parameters = {
+            "gradient_norm": clip.gradient_norm,
+            "difference_norm": clip.difference_norm,
+            "gamma": clip.gamma,
+            "zeta": clip.difference_norm,
+            "smoothness": smoothness,
+            "regulariser": Regulariser("nonconvex", 0.001),
+        }
+        self._plan = Plan(mechanism.sampler(self._party, 0).mean_batch, mechanism.steps, clip)
+        self._loaded: tuple[Records, party_records.Records] | None = None
 
     def run(self, records: Records) -> Transcript:
-        """Algorithm 2, line by line; the regulariser is public and enters outside of clip and noise."""
-        iterate = np.zeros(records.features.shape[1])
-        previous = iterate
-        estimator = iterate
-        openings = []
+        """Train once; every opening of every round, on the scale of the sum."""
+        held = self._held(records)
+        model = Linear(held.rows.dimension, Logistic())
+        party = Contributor(self._party, held, model, self._encoding, self._source)
+        algorithm = build("ddp-srm", self._parameters)
+        algorithm.begin(self._plan, np.zeros(model.dimension), 0.0, self._source)
+        rounds = []
         for index in range(self.mechanism.releases):
-            opened = self.open_sum(index, self.encoded_sum(index, records, iterate, previous))
-            openings.append(opened)
-            estimator = opened[0] / self.mechanism.expected_batch(index) + (1 - self._gamma) * estimator * (index > 0)
-            step = min(
-                self._zeta / (self._smoothness * max(float(np.linalg.norm(estimator)), 1e-300)), 0.5 / self._smoothness
+            encoded = party.contribution(query_of(index, algorithm.ask(index)))
+            lattice = self._encoding.lattice(index)
+            opened = tuple(
+                lattice.decode(encoded + self._noise.release(lattice, len(encoded)))
+                for _ in range(self._openings if index == 0 else 1)
             )
-            penalty = self._regularisation * 2 * iterate / (1 + iterate**2) ** 2
-            previous, iterate = iterate, iterate - step * (estimator + penalty)
-        return Transcript(tuple(openings))
+            rounds.append(opened)
+            algorithm.tell(index, opened[0] / self.mechanism.expected_batch(index))
+        return Transcript(tuple(rounds))
 
-    def open_sum(self, index: int, encoded: Floats) -> tuple[Floats, ...]:
-        """One opening of the noised sum, as the coordinator decodes it."""
-        return (self.decoded(index, encoded + self._noise.lattice_normals(len(encoded))),)
-
-    def decoded(self, index: int, units: Floats) -> Floats:
-        """Lattice units back to the scale of the sum."""
-        return units * (self.mechanism.noise_deviation(index) * 2.0**-FRACTION_BITS)
-
-    def encoded_sum(self, index: int, records: Records, iterate: Floats, previous: Floats) -> Floats:
-        """The batch's clipped terms in lattice units. Each is cut towards zero, which lengthens no term."""
-        batch = self.mechanism.draw(self._party, index, self._source)
-        features, labels = records.features[batch.indices], records.labels[batch.indices]
-        terms = self.terms(index, _gradients(features, labels, iterate), _gradients(features, labels, previous))
-        units = np.trunc(terms / (self.mechanism.noise_deviation(index) * 2.0**-FRACTION_BITS))
-        return np.asarray(np.sum(units * batch.present[:, None], axis=0), dtype=np.float64)
-
-    def terms(self, index: int, gradients: Floats, previous: Floats) -> Floats:
-        """Each unit's term of the sum."""
-        return self.mechanism.contributions(index, gradients, previous)
-
-
-def _gradients(features: Floats, labels: Floats, iterate: Floats) -> Floats:
-    margins = np.clip(features @ iterate, -500, 500)
-    return np.asarray((1 / (1 + np.exp(-margins)) - labels)[:, None] * features, dtype=np.float64)
+    def _held(self, records: Records) -> party_records.Records:
+        """As a party holds them: whole features, as a schema makes them."""
+        if self._loaded is None or self._loaded[0] is not records:
+            if not np.array_equal(records.features, np.rint(records.features)):
+                raise InvalidParameter("an audit's features must be whole numbers: a party's are, by its schema")
+            rows = DenseRows.of(records.features.astype(np.int64), 0)
+            self._loaded = (records, party_records.Records(rows, records.labels))
+        return self._loaded[1]

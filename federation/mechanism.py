@@ -10,12 +10,11 @@ from federation.errors import ManifestError
 from federation.fields import Fields
 from privacy.clipping import Clip, GradientClip, MomentumClip
 from privacy.errors import PrivacyError
-from privacy.event import LARGEST_COUNT, NeighbouringRelation
+from privacy.event import LARGEST_COUNT, LARGEST_NOISE, SMALLEST_NOISE, NeighbouringRelation
 from privacy.mechanism import Cohort, Mechanism, Unit
 from privacy.sampling import LARGEST_POPULATION, FixedSize, Poisson, Sampler
 
 LARGEST_NORM = 1e12
-LARGEST_MULTIPLIER = 1e7
 MOST_PARTIES = 10_000
 Built = TypeVar("Built")
 
@@ -23,7 +22,9 @@ Built = TypeVar("Built")
 def mechanism_from(fields: Fields, parties: list[Fields]) -> Mechanism:
     """The mechanism of a run; party sizes are public, so replace-one is the only relation it can claim."""
     clip = _clip(fields.table("clip"))
-    noise_multiplier = fields.number("noise_multiplier", 0, LARGEST_MULTIPLIER)
+    noise_multiplier = fields.number("noise_multiplier", 0, LARGEST_NOISE)
+    if noise_multiplier < SMALLEST_NOISE:
+        raise fields.refuse("noise_multiplier", f"is {noise_multiplier:g}: give at least {SMALLEST_NOISE}")
     steps = fields.whole("steps", 1, LARGEST_COUNT - 1)
     unit = Unit(fields.text("unit_column")) if fields.has("unit_column") else Unit()
     relation = NeighbouringRelation(fields.choice("relation", (NeighbouringRelation.REPLACE_ONE.value,)))

@@ -26,7 +26,7 @@ from mpc.steps import Bytes, Message, Steps
 
 T = TypeVar("T")
 SESSION_BYTES = 16
-HEADER = struct.Struct("<16sIHI")
+HEADER = struct.Struct("<16sIII")
 """Session, batch, step, length of the payload."""
 TAG_BYTES = 16
 FRAME_OVERHEAD = HEADER.size + TAG_BYTES
@@ -85,11 +85,17 @@ class Channel:
         """Send `message`; the peer's message of the same step, cut into pieces of the same lengths."""
         if self._closed_by is not None:
             raise SessionClosedError(f"this session has ended: {self._closed_by}")
+        done = False
         try:
-            return self._exchange(message)
+            answer = self._exchange(message)
+            done = True
+            return answer
         except MpcError as error:
             self.close(str(error))
             raise
+        finally:
+            if not done:
+                self.close("an exchange failed")
 
     def _exchange(self, message: Message) -> Message:
         length = sum(piece.size for piece in message)
@@ -124,7 +130,7 @@ class Channel:
         return pieces
 
     def _tag(self, sender: int | None, payload: memoryview) -> bytes:
-        nonce = struct.pack("<BxxxxxIH", 2 if sender is None else sender, self._batch, self._step)
+        nonce = struct.pack("<BxxxII", 2 if sender is None else sender, self._batch, self._step)
         return self._tags.encrypt(nonce, b"", payload)
 
     def _mismatch(self, header: bytes, length: int) -> str:
@@ -140,16 +146,21 @@ class Channel:
 
     def run(self, protocol: Steps[T]) -> T:
         """Drive a protocol to its end. Whatever it raises ends the channel."""
+        done = False
         try:
             message = next(protocol)
             while True:
                 message = protocol.send(self.exchange(message))
         except StopIteration as stop:
+            done = True
             result: T = stop.value
             return result
         except MpcError as error:
             self.close(str(error))
             raise
+        finally:
+            if not done:
+                self.close("a protocol failed")
 
     def close(self, reason: str = "closed here") -> None:
         if self._closed_by is None:

@@ -56,7 +56,7 @@ class ClearSampler:
         cell = (np.where(self._flagged[row], tail, row) << form.position_bits) + position
         kept = height < self._thresholds[cell]
         sample = (2 * height[kept] + 1) * self._ratios[cell[kept]]
-        return np.asarray(np.where(negative[kept], -sample, sample))
+        return np.asarray(np.where(negative[kept], -sample, sample), np.int64)
 
     def samples(self, count: int) -> NDArray[np.int64]:
         """int64[count] at scale 2^scale_bits, with both servers' dithers."""

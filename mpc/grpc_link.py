@@ -9,7 +9,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from typing import Any
 
 import grpc
@@ -18,6 +18,8 @@ from parley.v1 import noise_pb2, noise_pb2_grpc
 from mpc.errors import FrameError, PeerClosedError, PeerError, PeerTimeoutError
 
 PIECE_BYTES = 1 << 20
+GRACE_SECONDS = 1.0
+"""Between the last piece sent and the end of the stream, for the other side to take it."""
 MOST_FRAME_BYTES = 1 << 26
 MOST_WAITING_FRAMES = 2
 """Read ahead of the protocol: more than one is a peer that does not wait for answers, and is made to wait."""
@@ -72,8 +74,13 @@ class GrpcLink:
                 return
             self._closed = True
             self._changed.notify_all()
-        self._outbox.put(None)
-        self._cancel()
+        self._outbox.put(None)  # what was sent before still leaves
+        if self._ended is None:
+            timer = threading.Timer(GRACE_SECONDS, self._cancel)
+            timer.daemon = True
+            timer.start()
+        else:
+            self._cancel()
 
     def _read(self) -> None:
         ended: PeerError = PeerClosedError("the other server has closed the connection")
@@ -127,18 +134,15 @@ def dial(channel: grpc.Channel) -> GrpcLink:
 class NoiseServicer(noise_pb2_grpc.NoiseServiceServicer):
     """Server B's end: hands each accepted stream to `on_link`, and keeps it open until the link is closed.
 
-    `authorize` raises through the context where the caller is not aggregator A; without it nobody is let in by mistake:
-    the server's TLS credentials still decide.
+    `allowed` are the identities (URIs in the certificate's subject alternative name) that may be server A.
     """
 
-    def __init__(
-        self, on_link: Callable[[GrpcLink], None], authorize: Callable[[grpc.ServicerContext], None] | None = None
-    ) -> None:
-        self._on_link, self._authorize = on_link, authorize
+    def __init__(self, on_link: Callable[[GrpcLink], None], allowed: Set[str]) -> None:
+        self._on_link, self._allowed = on_link, {uri.encode() for uri in allowed}
 
     def Converse(self, request_iterator: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
-        if self._authorize is not None:
-            self._authorize(context)
+        if not self._allowed & set(context.auth_context().get("x509_subject_alternative_name", ())):
+            context.abort(grpc.StatusCode.PERMISSION_DENIED, "this identity is not the other aggregation server")
         done = threading.Event()
         link = GrpcLink(noise_pb2.ConverseResponse, request_iterator, done.set)
         context.add_callback(lambda: link.close())

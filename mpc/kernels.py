@@ -174,8 +174,8 @@ class Kernels:
     def xor_message(self, k0: Bytes, k1: Bytes, vectors: Bytes, last: int) -> Bytes:
         """k0 ^ k1 ^ vectors, pads [n, at least width], vectors [n, width]."""
         (count, width), stride = vectors.shape, k0.shape[1]
-        if stride < width:
-            raise ValueError("pads shorter than the vectors")
+        if not 1 <= width <= stride:
+            raise ValueError("pads shorter than the vectors, or no vectors")
         message = np.empty((count, width), np.uint8)
         self._library.xor_message(
             _check(k0, (count, stride), np.uint8, "k0"), _check(k1, (count, stride), np.uint8, "k1"), stride,
@@ -188,8 +188,8 @@ class Kernels:
     ) -> Bytes:
         """Sender's and receiver's part together: this server's share of bit * vector."""
         (count, width), stride = vectors.shape, k0.shape[1]
-        if stride < width:
-            raise ValueError("pads shorter than the vectors")
+        if not 1 <= width <= stride:
+            raise ValueError("pads shorter than the vectors, or no vectors")
         share = np.empty((count, width), np.uint8)
         self._library.xor_share(
             _check(k0, (count, stride), np.uint8, "k0"), _check(k1, (count, stride), np.uint8, "k1"),
@@ -270,7 +270,7 @@ class Kernels:
 
     def row_bits(self, rows: Bytes, first: int, bits: int) -> Bytes:
         """Bits first .. first + bits of every row: uint8[bits, n]."""
-        if first + bits > 8 * ROW_BYTES:
+        if first < 0 or bits < 1 or first + bits > 8 * ROW_BYTES:
             raise ValueError("bits beyond the row")
         count = len(rows)
         out = np.empty((bits, count), np.uint8)

@@ -25,6 +25,7 @@ from mpc.tables import Tables
 Words = NDArray[np.uint64]
 PAUSE_SECONDS = 0.05
 RETRY_SECONDS = 0.5
+STOP_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class NoisePool:
         self._capacity, self._lanes, self._deadline_seconds = max(capacity, 2 * lanes), lanes, deadline_seconds
         self._changed = threading.Condition()
         self._chunks: list[tuple[int, Words]] = []
+        self._live: set[Reservation] = set()
         self._epoch = b""
         self._produced = self._next = 0
         self._level = Level(0, self._capacity, 0, 0, 0, 0, None)
@@ -80,7 +82,12 @@ class NoisePool:
         if channel is not None:
             channel.close("the pool was stopped")
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(STOP_SECONDS)  # a thread that still waits for a connection is left to the process's end
+
+    @property
+    def tables(self) -> Tables:
+        """Of the preset that the samples are of."""
+        return self._tables
 
     def level(self) -> Level:
         with self._changed:
@@ -107,14 +114,29 @@ class NoisePool:
                 raise SessionClosedError(
                     f"noise at {start} is reserved already, {self._next} is next: nothing is used twice"
                 )
-            self._forget(self._next, start)
+            if start > self._produced + 2 * self._capacity:
+                raise PeerError(f"noise at {start} was asked for, {self._produced} samples have been made")
             self._level.lost += max(min(start, self._produced) - self._next, 0)
             self._next = start + count
+            reservation = Reservation(epoch, start, count)
+            self._live.add(reservation)
+            self._drop_dead()
             self._changed.notify_all()
-            return Reservation(epoch, start, count)
+            return reservation
 
     def collect(self, reservation: Reservation, timeout_seconds: float) -> Iterator[Words]:
-        """The reserved samples, piece by piece as they are made, each handed out once and erased here."""
+        """The reserved samples, piece by piece as they are made, each handed out once and erased here. What is left
+        when the caller stops, for whatever reason, is lost.
+        """
+        try:
+            yield from self._pieces(reservation, timeout_seconds)
+        finally:
+            with self._changed:
+                self._live.discard(reservation)
+                self._drop_dead()
+                self._changed.notify_all()
+
+    def _pieces(self, reservation: Reservation, timeout_seconds: float) -> Iterator[Words]:
         position, end = reservation.start, reservation.start + reservation.count
         while position < end:
             with self._changed:
@@ -140,12 +162,20 @@ class NoisePool:
                 return piece
         raise SessionClosedError("these samples were handed out before")
 
+    def _drop_dead(self) -> None:
+        """Erase what lies before the next position and in no live reservation: nobody will ever ask for it."""
+        at = 0
+        for start, end in sorted((live.start, live.start + live.count) for live in self._live):
+            self._forget(at, start)
+            at = max(at, end)
+        self._forget(at, self._next)
+
     def _forget(self, start: int, end: int) -> None:
         """Erase samples start .. end; a chunk goes when nothing of it is left."""
         kept = []
         for first, chunk in self._chunks:
             last = first + len(chunk)
-            if start < last and first < end:
+            if start < end and start < last and first < end:
                 chunk[max(start - first, 0) : end - first] = 0
                 if start > first:
                     kept.append((first, chunk[: start - first]))
@@ -164,7 +194,7 @@ class NoisePool:
                 with self._changed:
                     self._channel = channel
                 self._one_session(Session(channel, self._role, self._tables))
-            except (MpcError, OSError) as error:
+            except (MpcError, OSError, ValueError) as error:
                 self._end_session(str(error))
                 with self._changed:
                     self._changed.wait_for(lambda: self._stopping, RETRY_SECONDS)
@@ -178,6 +208,7 @@ class NoisePool:
             self._changed.notify_all()
         try:
             while not self._stopping:
+                session.channel.next_batch()
                 if not session.channel.run(_both_ready(self._wants_more())):
                     self._pause()
                     continue
@@ -186,6 +217,7 @@ class NoisePool:
                     self._chunks.append((self._produced, samples))
                     self._produced += len(samples)
                     self._level.produced += len(samples)
+                    self._drop_dead()
                     self._changed.notify_all()
         finally:
             session.close()
@@ -210,6 +242,7 @@ class NoisePool:
             for _, chunk in self._chunks:
                 chunk[:] = 0
             self._chunks, self._epoch, self._channel = [], b"", None
+            self._live.clear()
             self._changed.notify_all()
 
 

@@ -13,6 +13,7 @@ were.
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,7 +92,9 @@ class Lattice:
 
         Clip, round towards zero, then check in integers; what rounding in floating point left too long is shortened.
         """
-        limit = math.floor(clip / self.step)
+        if not (clip > 0 and math.isfinite(clip)):
+            raise ConfigurationError(f"clip norm {clip}: give a positive number")
+        limit = math.floor(Fraction(clip) / Fraction(self.step))  # exactly: a rounded quotient may be one too many
         if limit >= 1 << 26:
             raise RangeError(f"clip norm {clip:g} is {limit:,} lattice steps: at most 2^26, use fewer fraction_bits")
         rows = np.where(np.isfinite(records).all(axis=1, keepdims=True), records, 0.0)

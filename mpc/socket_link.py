@@ -5,6 +5,7 @@ import selectors
 import socket
 import ssl
 import struct
+import threading
 import time
 from collections import deque
 
@@ -30,6 +31,8 @@ class SocketLink:
         self._filled = 0
         self._wanted: int | None = None
         """Length of the frame being read, once its prefix is in."""
+        self._guard = threading.Lock()
+        self._busy = self._closed = False
 
     def send(self, frame: bytes | bytearray | memoryview) -> None:
         if len(frame) > MOST_FRAME_BYTES:
@@ -38,6 +41,20 @@ class SocketLink:
         self._write()
 
     def receive(self, deadline: float) -> bytearray:
+        with self._guard:
+            if self._closed:
+                raise PeerClosedError("the connection to the other server is closed")
+            self._busy = True
+        try:
+            return self._receive(deadline)
+        finally:
+            with self._guard:
+                self._busy = False
+                closed = self._closed
+            if closed:
+                self._release()
+
+    def _receive(self, deadline: float) -> bytearray:
         while True:
             if (frame := self._read()) is not None:
                 # The other side waits for the rest of ours, and nothing else may come along to push it out.
@@ -59,10 +76,20 @@ class SocketLink:
             self._write()
 
     def close(self) -> None:
-        with contextlib.suppress(PeerError, ValueError, KeyError, OSError):
-            self.flush(time.monotonic() + 1)
+        """From any thread: one that waits in `receive` is woken and frees the socket itself."""
+        with self._guard:
+            if self._closed:
+                return
+            self._closed, busy = True, self._busy
+        if not busy:
+            with contextlib.suppress(PeerError, OSError):
+                self.flush(time.monotonic() + 1)
         with contextlib.suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
+        if not busy:
+            self._release()
+
+    def _release(self) -> None:
         self._selector.close()
         self._sock.close()
 

@@ -6,6 +6,7 @@ answer is an integer vector on the lattice of the round's noise, ready to be sha
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,8 +30,8 @@ MOST_CANDIDATES = 64
 BUCKETS = 24
 """Of a histogram of gradient norms, half a power of two each."""
 SMALLEST_SCALE = 2.0**-40
-ROWS_AT_ONCE = 1 << 20
-"""Numbers in a chunk of materialised unit gradients: 8 MB."""
+NUMBERS_AT_ONCE = 1 << 20
+"""Features, or materialised unit gradients, in one chunk: 8 MB."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,11 @@ class Query:
     """What gradients or loss differences are multiplied by before the clip; for `norms`, the top of the histogram."""
     local: LocalFit | None = None
     """For `solution`: the sum is of the parties' own models, each times its number of records."""
+
+
+def answer_length(query: Query, dimension: int) -> int:
+    """How many integers answer a query: what the servers must have noise for."""
+    return {"norms": BUCKETS, "losses": len(query.points) - 1}.get(query.kind, dimension)
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,8 @@ class Contributor:
     model: Model
     encoding: Encoding
     randomness: Randomness
+    last_round: int = -1
+    """A second answer to one round would be a second exposure that nothing accounts: refused."""
 
     def __post_init__(self) -> None:
         mechanism = self.encoding.mechanism
@@ -102,6 +110,8 @@ class Contributor:
     def contribution(self, query: Query) -> Integers:
         """int64[dimension] in steps of the round's lattice. Call once per round: each call draws a fresh batch."""
         mechanism, index = self.encoding.mechanism, query.round_index
+        if index <= self.last_round:
+            raise QueryError(f"round {index} was answered already: resend what was stored, never compute it again")
         if not (SMALLEST_SCALE <= query.scale <= 1 / SMALLEST_SCALE):
             raise QueryError(f"the query's scale is {query.scale}: use {SMALLEST_SCALE} to {1 / SMALLEST_SCALE:g}")
         terms = Terms.of(mechanism.clip, index, query.scale if query.kind == "gradient" else 1.0)
@@ -118,19 +128,32 @@ class Contributor:
             if point.shape != (self.model.dimension,) or not np.isfinite(point).all():
                 raise QueryError(f"a point must have {self.model.dimension:,} finite numbers: the run has gone astray")
         lattice = self.encoding.lattice(index)
+        self.last_round = index
         if query.kind == "solution":
             return self._solution(query, bound, lattice)
         batch = mechanism.draw(self.party, index, self.randomness)
         if query.kind == "losses":
-            return self._losses(batch, query, bound, lattice)
+            return self._in_chunks(batch, 1, lambda part: self._losses(part, query, bound, lattice))
         if query.kind == "norms":
-            return self._norms(batch, query, bound, lattice)
+            return self._in_chunks(batch, 1, lambda part: self._norms(part, query, bound, lattice))
         if self.records.unit_column is None:
             scale = Scale.of(lattice, bound, len(batch.indices))
-            block = self.records.rows.take(batch.indices)
-            targets = self.records.targets[batch.indices]
-            return self.model.contribution(block, targets, batch.present, query.points, terms, scale)
-        return self._by_unit(batch, query.points, terms, bound, lattice)
+            return self._in_chunks(batch, 1, lambda part: self._by_row(part, query.points, terms, scale))
+        width = self.records.records_per_unit * self.model.dimension
+        return self._in_chunks(batch, width, lambda part: self._by_unit(part, query.points, terms, bound, lattice))
+
+    def _in_chunks(self, batch: Batch, width: int, answer: Callable[[Batch], Integers]) -> Integers:
+        """The sum over parts of the batch whose rows, `width` numbers each, take bounded memory; lengths are public."""
+        size = max(1, NUMBERS_AT_ONCE // max(width, self.records.records_per_unit * self.records.rows.dimension))
+        if len(batch.indices) <= size:
+            return answer(batch)
+        parts = (slice(start, start + size) for start in range(0, len(batch.indices), size))
+        answers = [answer(Batch(batch.indices[part], batch.present[part])) for part in parts]
+        return np.asarray(np.sum(answers, axis=0, dtype=np.int64))
+
+    def _by_row(self, batch: Batch, points: tuple[Floats, ...], terms: Terms, scale: Scale) -> Integers:
+        block, targets = self.records.rows.take(batch.indices), self.records.targets[batch.indices]
+        return self.model.contribution(block, targets, batch.present, points, terms, scale)
 
     def _losses(self, batch: Batch, query: Query, bound: float, lattice: Lattice) -> Integers:
         """Σ of each unit's vector (ℓ(θ_k) − ℓ(θ_0)) for k ≥ 1, scaled and clipped: int64[points − 1]."""
@@ -181,31 +204,22 @@ class Contributor:
     def _by_unit(
         self, batch: Batch, points: tuple[Floats, ...], terms: Terms, bound: float, lattice: Lattice
     ) -> Integers:
-        """Units of several records: their gradients are summed before the clip, in chunks of bounded memory."""
-        width = self.records.records_per_unit
-        size = max(1, ROWS_AT_ONCE // (self.model.dimension * width))
-        total = np.zeros(self.model.dimension, np.int64)
-        for start in range(0, len(batch.indices), size):
-            members = self.records.unit_members(batch.indices[start : start + size])
-            flat = np.maximum(members, 0).ravel()
-            block, targets = self.records.rows.take(flat), self.records.targets[flat]
-            present = batch.present[start : start + size]
-            with np.errstate(all="ignore"):
-                sums = [
-                    np.where(
-                        (members >= 0)[:, :, None],
-                        self.model.gradients(block, targets, point).reshape(*members.shape, self.model.dimension),
-                        0.0,
-                    ).sum(axis=1)
-                    for point in points
-                ]
-                wanted = terms.gradient_weight * clip_vectors(sums[0], terms.gradient_norm)
-                if len(points) == 2:
-                    change = sums[0] - sums[1]
-                    wanted += terms.difference_weight * clip_vectors(change, terms.difference_norm)
-            encoded = lattice.encode_records(wanted, bound)
-            total += (encoded * present[:, None]).sum(axis=0)
-        return total
+        """Units of several records: their gradients are summed before the clip."""
+        members = self.records.unit_members(batch.indices)
+        flat = np.maximum(members, 0).ravel()
+        block, targets = self.records.rows.take(flat), self.records.targets[flat]
+        mask = (members >= 0)[:, :, None]
+        shape = (*members.shape, self.model.dimension)
+        with np.errstate(all="ignore"):
+            sums = [
+                np.where(mask, self.model.gradients(block, targets, point).reshape(shape), 0.0).sum(axis=1)
+                for point in points
+            ]
+            wanted = terms.gradient_weight * clip_vectors(sums[0], terms.gradient_norm)
+            if len(points) == 2:
+                wanted += terms.difference_weight * clip_vectors(sums[0] - sums[1], terms.difference_norm)
+        encoded = lattice.encode_records(wanted, bound)
+        return np.asarray((encoded * batch.present[:, None]).sum(axis=0))
 
 
 def clip_vectors(rows: Floats, norm: float) -> Floats:

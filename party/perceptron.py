@@ -13,6 +13,7 @@ is D1 ⊗ A − D2 ⊗ A′ and its norm |D1|²|A|² + |D2|²|A′|² − 2⟨D1
 import itertools
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,13 +30,16 @@ Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Array = NDArray[Any]
 
+Inner = tuple[Integers, Integers, Integers]
+"""Of a layer: |A|², |A′|² and ⟨A, A′⟩ with the bias's constant input, exact."""
+
 HIDDEN_BITS = 9
 """Fraction bits of hidden activations."""
 LARGEST_HIDDEN = 2.0**15
+LARGEST_DELTA = np.float32(2.0**23)
+"""So that deltas, and their differences, are exact in float32."""
 LARGEST_PART = 2.0**28
 """Lattice steps of either part of a record's term before they cancel: four layers' squares fit 63 bits."""
-MOST_BITS = 10
-"""Of inputs and activations: their constant 1 for the bias is at most 2^10."""
 FLOAT_MARGIN = 1 - 2.0**-14
 """For norms that were computed in float32."""
 TINY = 1e-300
@@ -47,10 +51,18 @@ class Pass:
 
     activations: list[Array]
     """Into each layer, [records, width]; the first is the input."""
-    squared_input: Floats
-    """|x|², from the exact integers"""
     deltas: list[Array]
     """Derivatives of the loss in each layer's output before its activation function."""
+    activation_squares: list[Floats]
+    """|a|² + 1 per layer, the 1 for the bias; of the input from the exact integers."""
+    delta_squares: list[Floats]
+    """|δ|² per layer"""
+
+    @cached_property
+    def norm(self) -> Floats:
+        """|g_i|; not finite where any part of the pass is not."""
+        parts = [a * d for a, d in zip(self.activation_squares, self.delta_squares, strict=True)]
+        return np.asarray(np.sqrt(np.sum(parts, axis=0)))
 
 
 @dataclass(frozen=True)
@@ -104,21 +116,16 @@ class Perceptron:
             passes = self._passes(inputs, squared * 4.0**-block.bits, targets, points, np.float32)
             bits = [block.bits] + [HIDDEN_BITS] * len(self.hidden)
             sources = [[whole_input, *(_quantised(a) for a in each.activations[1:])] for each in passes]
-            weights = self._weights(passes, terms, scale, sources, squared)
-            deltas = self._fitted(passes, weights, _inner(sources, bits, squared), bits, present, scale)
+            inner = _inner(sources, bits, squared)
+            weights = self._weights(passes, terms, scale, inner)
+            deltas = _fitted(passes, weights, inner, bits, present, scale)
         total = []
         for layer, (width, outputs) in enumerate(self.shapes):
-            if layer == 0:
-                # Both points see the same input, so that their deltas meet before the product.
-                together = deltas[0][0] if len(passes) == 1 else deltas[0][0] - deltas[1][0]
-                product = sources[0][0].T @ together
-                bias = together.sum(axis=0)
-            else:
-                product = sources[0][layer].T @ deltas[0][layer]
-                bias = deltas[0][layer].sum(axis=0)
-                if len(passes) == 2:
-                    product -= sources[1][layer].T @ deltas[1][layer]
-                    bias -= deltas[1][layer].sum(axis=0)
+            product = sources[0][layer].T @ deltas[0][layer]
+            bias = deltas[0][layer].sum(axis=0)
+            if layer and len(passes) == 2:
+                product -= sources[1][layer].T @ deltas[1][layer]
+                bias -= deltas[1][layer].sum(axis=0)
             total += [product.reshape(width * outputs), bias * 2.0 ** bits[layer]]
         return to_integers(np.concatenate(total))
 
@@ -132,7 +139,7 @@ class Perceptron:
 
     def gradient_norms(self, block: Block, targets: Floats, point: Floats) -> Floats:
         inputs = block.dense() * 2.0**-block.bits
-        return _norm(self._passes(inputs, _dots(inputs, inputs), targets, (point,), np.float64)[0])
+        return self._passes(inputs, _dots(inputs, inputs), targets, (point,), np.float64)[0].norm
 
     def losses(self, block: Block, targets: Floats, point: Floats) -> Floats:
         return self.residual.losses(self.scores(block, point), targets)
@@ -181,21 +188,21 @@ class Perceptron:
             for (weights, _), a in zip(each[:0:-1], activations[:0:-1], strict=True):
                 delta = (delta @ weights.T) * self._slope(a)
                 deltas.append(delta)
-            passes.append(Pass(activations, squared, deltas[::-1]))
+            deltas.reverse()
+            lengths = [squared + 1, *(_dots(a, a) + 1 for a in activations[1:])]
+            passes.append(Pass(activations, deltas, lengths, [_dots(delta, delta) for delta in deltas]))
         return passes
 
     # ------------------------------------------------------------ clips and integers
 
-    def _weights(
-        self, passes: list[Pass], terms: Terms, scale: Scale, sources: list[list[Floats]], squared: Floats
-    ) -> list[Floats]:
+    def _weights(self, passes: list[Pass], terms: Terms, scale: Scale, inner: list[Inner]) -> list[Floats]:
         """Per point and record, the real factor of its gradient: small enough that rounding cannot exceed the limit.
 
         Rounding the deltas moves a term by at most sqrt(outputs)·|A|/2 per layer and point, rounding hidden activations
         by |D|·sqrt(width)/2. A term that could reach the limit is shortened by that much beforehand: one pass, the same
         work for every batch. The exact check comes after.
         """
-        own = [_norm(each) for each in passes]
+        own = [each.norm for each in passes]
         fresh = np.minimum(1.0, terms.gradient_norm / np.maximum(own[0], TINY))
         length = terms.gradient_weight * fresh * own[0]
         weights = [terms.gradient_weight * fresh]
@@ -206,47 +213,43 @@ class Perceptron:
             weights = [weights[0] + terms.difference_weight * change, terms.difference_weight * change]
         part = np.maximum.reduce([w * norm for w, norm in zip(weights, own, strict=True)])
         error: Floats = np.zeros(len(part))
-        for w, each, source in zip(weights, passes, sources, strict=True):
+        for point, (w, each) in enumerate(zip(weights, passes, strict=True)):
             for layer, (width, outputs) in enumerate(self.shapes):
-                length_squared = _dots(source[layer], source[layer]) if layer else squared
-                error += math.sqrt(outputs) / 2 * np.sqrt(length_squared + 4.0**MOST_BITS)
+                error += math.sqrt(outputs) / 2 * np.sqrt(inner[layer][point])
                 if layer:
-                    deltas = np.sqrt(_dots(each.deltas[layer], each.deltas[layer]))
-                    error += w * deltas * math.sqrt(width) / 2 * 2.0**-HIDDEN_BITS / scale.step
+                    error += w * np.sqrt(each.delta_squares[layer] * width) / 2 * 2.0**-HIDDEN_BITS / scale.step
         room = np.maximum(scale.limit * FLOAT_MARGIN - error, 0.0) * scale.step
         shrink = np.minimum(1.0, room / np.maximum(length, TINY))
         shrink = np.minimum(shrink, LARGEST_PART * scale.step / np.maximum(part, TINY))
         return [w * shrink for w in weights]
 
-    def _fitted(
-        self,
-        passes: list[Pass],
-        weights: list[Floats],
-        inner: list[tuple[Integers, Integers, Integers]],
-        bits: list[int],
-        present: Flags,
-        scale: Scale,
-    ) -> list[list[Floats]]:
-        """Integer deltas, [point][layer]; zero for absent records, those that fail, and any beyond the limit."""
-        sound = np.logical_and.reduce([np.isfinite(w) for w in weights] + [present])
-        for each in passes:
-            for delta in each.deltas:
-                sound &= np.isfinite(delta).all(axis=1)
-        deltas = [
-            [
-                np.rint(
-                    np.where(sound[:, None], delta, 0.0) * (np.where(sound, w, 0.0) * 2.0**-b / scale.step)[:, None]
-                )
-                for delta, b in zip(each.deltas, bits, strict=True)
-            ]
-            for each, w in zip(passes, weights, strict=True)
-        ]
-        lengths = _lengths(deltas, inner)
-        kept = (lengths >= 0) & (lengths <= scale.limit * scale.limit)
-        for rows in deltas:
-            for delta in rows:
-                delta *= kept[:, None]
-        return deltas
+
+def _fitted(
+    passes: list[Pass], weights: list[Floats], inner: list[Inner], bits: list[int], present: Flags, scale: Scale
+) -> list[list[Floats]]:
+    """Integer deltas, [point][layer], the first layer's all at the first point; zero for absent and failing records."""
+    kept = present.copy()
+    for each, w in zip(passes, weights, strict=True):
+        kept &= np.isfinite(each.norm) & np.isfinite(w)
+    deltas = []
+    for each, w in zip(passes, weights, strict=True):
+        rows = []
+        for delta, b in zip(each.deltas, bits, strict=True):
+            whole = delta * (w * (2.0**-b / scale.step)).astype(delta.dtype)[:, None]
+            # As for activations: a nan becomes a number, for its row to be multiplied by zero.
+            np.fmin(np.fmax(whole, -LARGEST_DELTA, out=whole), LARGEST_DELTA, out=whole)
+            rows.append(np.rint(whole, out=whole))
+        deltas.append(rows)
+    if len(deltas) == 2:
+        # The first layer's input is common to both points: their deltas, exact in float32, meet before the product.
+        deltas[0][0] -= deltas[1][0]
+        deltas[1][0] = np.zeros_like(deltas[1][0][:, :0])
+    exact = [[whole.astype(np.float64) for whole in rows] for rows in deltas]
+    lengths = _lengths(exact, inner)
+    kept &= (lengths >= 0) & (lengths <= scale.limit * scale.limit)
+    for whole in itertools.chain(*exact):
+        whole *= kept[:, None]
+    return exact
 
 
 def _quantised(activations: Array) -> Floats:
@@ -254,28 +257,20 @@ def _quantised(activations: Array) -> Floats:
     scaled = activations * activations.dtype.type(2.0**HIDDEN_BITS)
     # fmin and fmax turn a nan, whose record contributes zero, into a number that can be multiplied by zero.
     limit = scaled.dtype.type(LARGEST_HIDDEN)
-    return np.asarray(np.rint(np.fmin(np.fmax(scaled, -limit), limit)), np.float64)
-
-
-def _norm(each: Pass) -> Floats:
-    """|g_i|"""
-    total: Floats = np.zeros(len(each.deltas[0]))
-    for layer, (a, delta) in enumerate(zip(each.activations, each.deltas, strict=True)):
-        total += _dots(delta, delta) * ((_dots(a, a) if layer else each.squared_input) + 1)
-    return np.asarray(np.sqrt(total))
+    np.fmin(np.fmax(scaled, -limit, out=scaled), limit, out=scaled)
+    return np.asarray(np.rint(scaled, out=scaled), np.float64)
 
 
 def _distance(new: Pass, old: Pass) -> Floats:
     """|g_i − g′_i| by the formula of this module's head."""
     total: Floats = np.zeros(len(new.deltas[0]))
     for layer, (a, b) in enumerate(zip(new.activations, old.activations, strict=True)):
-        delta, before = new.deltas[layer], old.deltas[layer]
-        change = delta - before
-        total += _dots(change, change) * ((_dots(a, a) if layer else new.squared_input) + 1)
+        change = new.deltas[layer] - old.deltas[layer]
+        total += _dots(change, change) * new.activation_squares[layer]
         if layer:
             moved = a - b
-            total += _dots(before, before) * _dots(moved, moved)
-            total += 2 * _dots(change, before) * _dots(a, moved)
+            total += old.delta_squares[layer] * _dots(moved, moved)
+            total += 2 * _dots(change, old.deltas[layer]) * _dots(a, moved)
     return np.asarray(np.sqrt(np.maximum(total, 0.0)))
 
 
@@ -283,7 +278,7 @@ def _dots(left: Array, right: Array) -> Floats:
     return np.asarray(np.einsum("ij,ij->i", left, right), np.float64)
 
 
-def _inner(sources: list[list[Floats]], bits: list[int], squared: Floats) -> list[tuple[Integers, Integers, Integers]]:
+def _inner(sources: list[list[Floats]], bits: list[int], squared: Floats) -> list[Inner]:
     """Per layer |A|², |A′|² and ⟨A, A′⟩ with the bias's constant input, as exact integers."""
     found = []
     for layer, b in enumerate(bits):
@@ -297,20 +292,19 @@ def _inner(sources: list[list[Floats]], bits: list[int], squared: Floats) -> lis
     return found
 
 
-def _lengths(deltas: list[list[Floats]], inner: list[tuple[Integers, Integers, Integers]]) -> Integers:
+def _lengths(deltas: list[list[Floats]], inner: list[Inner]) -> Integers:
     """Exact squared norms of the integer terms; −1 where one could not be computed exactly."""
     total = np.zeros(len(deltas[0][0]), np.int64)
     inexact = np.zeros(len(total), np.bool_)
     for layer, (own, other, cross) in enumerate(inner):
         d = deltas[0][layer]
-        e = deltas[1][layer] if len(deltas) == 2 else None
-        if e is not None and own is other:
-            d, e = d - e, None
-        for left, right, gram, times in ((d, d, own, 1), (e, e, other, 1), (d, e, cross, -2)):
-            if left is None or right is None:
-                continue
-            product = _dots(left, right)
-            inexact |= np.abs(product) * np.abs(gram) >= 2.0**58
-            inexact |= _dots(np.abs(left), np.abs(right)) >= EXACT
+        e = deltas[1][layer] if len(deltas) == 2 and layer else None
+        products = [(_dots(d, d), own, 1)]
+        if e is not None:
+            products += [(_dots(e, e), other, 1), (_dots(d, e), cross, -2)]
+        for product, gram, times in products:
+            # Squares below 2^53 make every partial sum of a product exact (Cauchy and Schwarz); four layers' terms of
+            # weight 1, 1 and 2 below 2^58 stay inside 63 bits.
+            inexact |= (product >= EXACT) | (np.abs(product) * np.abs(gram) >= 2.0**58)
             total += times * np.where(inexact, 0, product).astype(np.int64) * gram
     return np.where(inexact, -1, total)

@@ -17,6 +17,7 @@ from privacy.errors import InvalidParameter
 from privacy.event import Event
 from privacy.mechanism import Mechanism
 
+SMALLEST_DELTA = 1e-100
 ACCOUNTANTS = ("pld", "rdp", "paper", "lower")
 
 
@@ -53,9 +54,9 @@ class Accountant(Protocol):
 
 
 def require_delta(delta: float) -> float:
-    """`delta` inside (0, 1), or one line that says so."""
-    if isinstance(delta, bool) or not isinstance(delta, int | float) or not 0 < delta < 1:
-        raise InvalidParameter(f"delta is {delta!r}: give a number between 0 and 1, such as 1e-5")
+    """`delta` as a number in range, or one line that says so."""
+    if isinstance(delta, bool) or not isinstance(delta, int | float) or not SMALLEST_DELTA <= delta < 1:
+        raise InvalidParameter(f"delta is {delta!r}: give a number between 0 (from 1e-100) and 1, such as 1e-5")
     return float(delta)
 
 

@@ -9,10 +9,9 @@ from collections.abc import Callable
 
 from privacy.accountants import Accountant, Reading, require_delta, require_epsilon
 from privacy.errors import ConditionsUnmet, InvalidParameter
-from privacy.event import LARGEST_COUNT, Event, SampledGaussian
+from privacy.event import LARGEST_COUNT, LARGEST_NOISE, SMALLEST_NOISE, Event, SampledGaussian
 from privacy.paper_accountant import PaperAccountant
 
-SMALLEST_NOISE, LARGEST_NOISE = 0.02, 1e7
 TOLERANCE = 5e-4
 STEEPEST = 3.0
 """Of log(ε / target), for the chord to be of use."""
@@ -102,7 +101,7 @@ def _bracket(
             noise, reading = smaller, below
         return noise, None, noise, reading
     while noise < LARGEST_NOISE:
-        larger = noise * 2
+        larger = min(noise * 2, LARGEST_NOISE)
         above = read(larger)
         if above is not None and above.epsilon <= epsilon:
             return noise, reading, larger, above

@@ -85,7 +85,6 @@ class Chain:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._head_path = path.with_name(path.name + ".head")
-        self._lock_path = path.with_name(path.name + ".lock")
         self._connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
         try:
             if self._connection.execute("PRAGMA journal_mode=WAL").fetchone()[0] != "wal":
@@ -99,13 +98,13 @@ class Chain:
     def create(cls, path: Path, kind: str, body: dict[str, Any]) -> "Chain":
         """A new chain with its first entry. A creation that a crash cut short may be repeated, nothing else may."""
         head_path = path.with_name(path.name + ".head")
-        fresh = not path.exists() and not head_path.exists()
-        if not fresh and not (head_path.exists() and head_path.read_text() == f"{START}\n"):
-            raise LedgerRefused(f"{path.name} exists already: open it, or choose another path")
-        # The mark of an unfinished creation is durable before the ledger is there at all.
-        _replace_durably(head_path, f"{START}\n")
-        chain = cls(path)
-        with chain._locked():
+        with _locked(path):
+            fresh = not path.exists() and not head_path.exists()
+            if not fresh and not (head_path.exists() and head_path.read_text() == f"{START}\n"):
+                raise LedgerRefused(f"{path.name} exists already: open it, or choose another path")
+            # The mark of an unfinished creation is durable before the ledger is there at all.
+            _replace_durably(head_path, f"{START}\n")
+            chain = cls(path)
             chain._connection.execute("BEGIN IMMEDIATE")
             if not chain._connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]:
                 for statement in SCHEMA:
@@ -130,7 +129,7 @@ class Chain:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """One writer at a time, over all processes, from reading the state to the durable entry and its head."""
-        with self._locked():
+        with _locked(self.path):
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
                 self._settle_head()
@@ -158,7 +157,7 @@ class Chain:
                     raise LedgerCorrupt(f"entry {expected} is missing: restore the ledger from a backup")
                 if claimed != previous or digest != entry_digest(previous, sequence, kind, body):
                     raise LedgerCorrupt(f"entry {sequence} is not what was written: restore the ledger from a backup")
-                yield Entry(sequence, kind, json.loads(body), digest)
+                yield Entry(sequence, kind, _parsed(sequence, body), digest)
                 previous, expected = digest, sequence + 1
         except sqlite3.DatabaseError as error:
             raise LedgerCorrupt(f"the ledger cannot be read ({error}): restore it from a backup") from None
@@ -166,7 +165,7 @@ class Chain:
     def verify(self, anchor: Head | None = None) -> Head:
         """Check every entry, the schema, the head beside the ledger and an anchor kept elsewhere; the newest head."""
         # Under the writers' lock, so that an append between commit and head is never taken for a crash.
-        with self._locked():
+        with _locked(self.path):
             return self._verify(anchor)
 
     def _verify(self, anchor: Head | None) -> Head:
@@ -197,16 +196,6 @@ class Chain:
         if last != kept:
             self._write_head(last)
         return last
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        try:
-            lock = open(self._lock_path, "a")  # noqa: SIM115
-        except OSError as error:
-            raise LedgerRefused(f"the ledger's lock cannot be taken ({error}): make its folder writable") from None
-        with lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
 
     def _kept_head(self) -> Head:
         try:
@@ -243,6 +232,28 @@ class Chain:
             _replace_durably(self._head_path, f"{head}\n")
         except OSError as error:
             raise LedgerRefused(f"the ledger's head cannot be written ({error}): free the disk, then repeat") from None
+
+
+def _parsed(sequence: int, body: str) -> dict[str, Any]:
+    try:
+        parsed = json.loads(body)
+    except ValueError:
+        parsed = None
+    if not isinstance(parsed, dict):
+        raise LedgerCorrupt(f"entry {sequence} makes no sense: restore the ledger from a backup")
+    return parsed
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """The one lock of a ledger's files."""
+    try:
+        lock = open(path.with_name(path.name + ".lock"), "a")  # noqa: SIM115
+    except OSError as error:
+        raise LedgerRefused(f"the ledger's lock cannot be taken ({error}): make its folder writable") from None
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _replace_durably(path: Path, text: str) -> None:

@@ -43,6 +43,18 @@ class FinitePrecision:
             if not (math.isfinite(value) and value >= 0):
                 raise InvalidParameter(f"the noise certificate has {name} {value}: give a finite number of at least 0")
 
+    @classmethod
+    def from_certificate(
+        cls, samples: int, epsilon: float, delta: float, epsilon_added: float, delta_added: float
+    ) -> "FinitePrecision":
+        """From what a noise certificate states at one (ε, δ): 2ξ, and all that is added to δ there.
+
+        How the latter splits into δ′ and e^(ε+ξ)·δ″ is not stated, so each is taken to be all of it: sound at every ε.
+        """
+        xi = epsilon_added / 2
+        rest = max(0.0, delta_added - math.expm1(min(700.0, xi)) * delta)
+        return cls(samples, xi, rest, rest * math.exp(-epsilon - xi))
+
     @property
     def epsilon_added(self) -> float:
         """2ξ"""

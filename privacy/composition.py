@@ -21,7 +21,11 @@ from privacy.pairs import Floats, LatticeLoss, points
 
 WINDOW_TAIL = 1e-10
 """Mass of the tilted distribution that may lie outside of the window on each side."""
-LARGEST_TRANSFORM = 1 << 23
+LARGEST_TRANSFORM = 1 << 22
+
+
+class LatticeTooFine(InvalidParameter):
+    """The composed loss spans more points of this lattice than a transform may have; a coarser one may do."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +159,7 @@ class Composition:
         low, high = math.floor(lowest / self._step) - 2, math.ceil(highest / self._step) + 2
         size = next_fast_len(max(64, high - low + 1), real=True)
         if size > LARGEST_TRANSFORM:
-            raise InvalidParameter("the composition spans too many lattice points: use a coarser lattice")
+            raise LatticeTooFine("epsilon is out of reach of this computation: raise the noise or delta")
         spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
         for part in self._parts:
             spectrum *= rfft(part.tilted(order, size)) ** part.count

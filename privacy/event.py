@@ -15,6 +15,8 @@ from privacy.errors import InvalidParameter
 from privacy.sampling import FixedSize, Sampler, require_whole, sampler_from_json, store_float
 
 LARGEST_COUNT = 10_000_000
+SMALLEST_NOISE, LARGEST_NOISE = 0.05, 1e7
+"""Below, one release has an ε of hundreds; above, it shows nothing. Neither is a setting, both are mistakes."""
 
 
 class NeighbouringRelation(Enum):
@@ -46,6 +48,10 @@ class SampledGaussian:
 
     def __post_init__(self) -> None:
         store_float(self, "noise_multiplier", "noise multiplier")
+        if not SMALLEST_NOISE <= self.noise_multiplier <= LARGEST_NOISE:
+            raise InvalidParameter(
+                f"noise multiplier is {self.noise_multiplier:g}: give one from {SMALLEST_NOISE} to {LARGEST_NOISE:g}"
+            )
         require_whole("rounds", self.count, 1, LARGEST_COUNT)
 
 

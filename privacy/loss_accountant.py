@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from privacy.accountants import Reading, require_delta, require_epsilon, with_overflow
-from privacy.composition import Composition, Part
+from privacy.composition import Composition, LatticeTooFine, Part
 from privacy.event import Event, NeighbouringRelation, SampledGaussian
 from privacy.pairs import (
     LatticeLoss,
@@ -116,19 +116,34 @@ class LossAccountant:
 
     def _settled(self, event: Event, scale: float, direction: int, read: Callable[[Composition], float]) -> float:
         points = min(float(COARSEST), STARTING_LATTICE / self._lattice_size(event, scale, direction, 1.0))
-        answer = read(self._composition(event, scale, direction, points))
+        answer, points = self._first(event, scale, direction, points, read)
         while points < FINEST[self.sign] and math.isfinite(answer):
             points *= 2
             # The composed loss spans some 25 deviations, and one release has its own tails to hold.
             span = max(self._lattice_size(event, scale, direction, points), 25 * math.sqrt(event.count) * points)
             if span > LARGEST_LATTICE:
                 break
-            finer = read(self._composition(event, scale, direction, points))
+            try:
+                finer = read(self._composition(event, scale, direction, points))
+            except LatticeTooFine:
+                break
             # Every lattice gives a bound, so the better one stands whatever rounding did to the finer.
             change, answer = abs(finer - answer), min(finer, answer) if self.sign > 0 else max(finer, answer)
             if change <= self.refinement * abs(answer):
                 break
         return answer
+
+    def _first(
+        self, event: Event, scale: float, direction: int, points: float, read: Callable[[Composition], float]
+    ) -> tuple[float, float]:
+        """The answer on the finest lattice, from `points` down, that a transform can hold."""
+        while True:
+            try:
+                return read(self._composition(event, scale, direction, points)), points
+            except LatticeTooFine:
+                if points < COARSEST / 1024:
+                    raise
+                points /= 4
 
     def _scale(self, event: Event, direction: int) -> float:
         squares = (

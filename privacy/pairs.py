@@ -257,7 +257,8 @@ def optimistic(pair: Pair, step: float, tail: float) -> LatticeLoss:
     if pair.mirrored:
         # A mirrored pair that is attained (Poisson) covers the whole line already.
         kept &= np.isfinite(edges[:-1]) & np.isfinite(edges[1:])
-    ratio = np.log(upper[kept] - upper_error[kept]) - np.log(lower[kept] + lower_error[kept])
+    with np.errstate(divide="ignore"):
+        ratio = np.log(upper[kept] - upper_error[kept]) - np.log(lower[kept] + lower_error[kept])
     owed = float(np.max(losses[kept] - ratio, initial=0.0))
     return LatticeLoss(step, bottom, np.where(kept, upper - upper_error, 0.0), 0.0, owed)
 

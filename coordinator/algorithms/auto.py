@@ -32,6 +32,9 @@ SMALLEST_BATCH = 64
 TOP = 4.0
 """The histogram begins at so many times the public bound of a feature row."""
 HALF_POWER = math.sqrt(2)
+CLEAR = 3.0
+"""Standard deviations of noise above which a bucket of the histogram counts."""
+LARGEST_START = 2.5
 MEMORY = 0.1
 """Weight of the newest gradient in the running square of gradient norms."""
 
@@ -41,13 +44,13 @@ MEMORY = 0.1
 class Auto(Algorithm):
     paper: ClassVar[str] = "Yu, Zhang, Chen, Yin and Liu, Algorithm 2, with DoG steps (Ivgi, Hinder and Carmon)"
 
-    clip_factor: float = 1.25
+    clip_factor: float = 1.2
     """The clip norm over the median gradient norm at the start."""
-    step_factor: float = 1.25
+    step_factor: float = 1.5
     """About what noise may move the model, as a fraction of how far the signal has."""
     momentum: float = 0.5
-    first: float = 2.0
-    """The distance that counts as moved before any is, over the inverse of the median gradient norm at the start."""
+    score_noise: float = 0.8
+    """What noise may move a typical score at the start, before any distance is known."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -56,6 +59,8 @@ class Auto(Algorithm):
 
     def plan(self, setting: Setting) -> Plan:
         self.top = TOP * setting.feature_bound
+        # A residual of one half on a row of half the public bound.
+        self.fallback = setting.feature_bound / 4
         batch = min(setting.records, max(SMALLEST_BATCH, setting.records // SHARE))
         return Plan(batch, STEPS + 1, GradientClip(1.0), "poisson")
 
@@ -74,7 +79,9 @@ class Auto(Algorithm):
             self.state["clip"] = np.array([self.clip_factor * median])
             self.state["origin"] = self.theta
             self.state["square"] = np.zeros(1)
-            self.state["distance"] = np.array([self.first / median])
+            # Noise of norm c·r moves the score of a row |x| by c·r·|x|/sqrt(d), and |x| is about twice the median.
+            start = self.score_noise * math.sqrt(len(self.theta)) / (2 * self.step_factor)
+            self.state["distance"] = np.array([min(start, LARGEST_START) / median])
             self.state["drift"] = np.zeros(1)
             self.state["momentum"] = np.zeros_like(self.theta)
             return
@@ -94,10 +101,11 @@ class Auto(Algorithm):
         self.state["distance"] = np.maximum(self.state["distance"], reached)
 
     def median_norm(self, histogram: Floats) -> float:
-        """The upper edge of the bucket in which the noised counts, from the largest norms on, pass one half."""
-        counts = np.maximum(histogram, 0.0)
+        """The median of the noised histogram; counts that noise explains are none, and where all are, public facts."""
+        threshold = CLEAR * float(self.state["noise"][0])
+        counts = np.where(histogram > threshold, histogram, 0.0)
         if not counts.sum() > 0:
-            return self.top / TOP
+            return self.fallback
         passed = np.cumsum(counts) / counts.sum()
         bucket = int(np.argmax(passed >= 0.5))
         inside = (0.5 - (passed[bucket - 1] if bucket else 0.0)) * counts.sum() / max(counts[bucket], 1e-300)

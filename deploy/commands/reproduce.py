@@ -14,6 +14,7 @@ app = typer.Typer(help="Regenerate the papers' tables beside their figures.", no
 Data = Annotated[Path, typer.Option(help="Folder that holds the data sets, one folder each.")]
 Seeds = Annotated[int, typer.Option(min=1, help="Runs per row.")]
 Only = Annotated[list[str] | None, typer.Option(help="Only this method; may be given several times.")]
+Sets = Annotated[list[str] | None, typer.Option(help="Only this data set; may be given several times.")]
 JsonFlag = Annotated[bool, typer.Option("--json", help="End standard output with one line of JSON.")]
 
 
@@ -32,6 +33,23 @@ def a9a(data: Data, seeds: Seeds = 10, method: Only = None, json_output: JsonFla
 def ijcnn1(data: Data, seeds: Seeds = 10, method: Only = None, json_output: JsonFlag = False) -> None:
     """Table 3 of the core paper: nonconvex logistic regression on ijcnn1."""
     _nonconvex("ijcnn1", data, seeds, method, json_output)
+
+
+@app.command()
+def convex(data: Data, seeds: Seeds = 5, only: Sets = None, json_output: JsonFlag = False) -> None:
+    """Table 3 of Zhang, Zheng, Mou and Wang, and the Adult column of table 4 of Yu and others."""
+    from deploy.experiments import convex as experiment
+
+    for each in only or []:
+        if each not in experiment.FILES:
+            fail(f"no data set {each!r} here: use one of {', '.join(experiment.FILES)}")
+    rows = experiment.reproduce(data, seeds, tuple(only or ()))
+    if json_output:
+        emit_json({"experiment": "convex", "rows": rows})
+        return
+    table = Table(title="convex: excess loss on the training set, or test error")
+    columns = ["data", "strength", "method", "epsilon", "excess_loss", "paper_excess_loss", "test_error"]
+    _fill(table, [*columns, "paper_test_error"], rows)
 
 
 def _nonconvex(name: str, data: Path, seeds: int, method: list[str] | None, json_output: bool) -> None:
@@ -59,10 +77,14 @@ def _show(name: str, rows: list[dict[str, Any]], json_output: bool) -> None:
         "cpu_seconds",
         "paper_test_loss",
     ]
+    _fill(table, columns, rows)
+
+
+def _fill(table: Table, columns: list[str], rows: list[dict[str, Any]]) -> None:
     for column in columns:
         table.add_column(column.replace("_", " "), justify="right")
     for row in rows:
-        cells = (row[column] for column in columns)
+        cells = (row.get(column) for column in columns)
         table.add_row(
             *("" if each is None else f"{each:.4f}" if isinstance(each, float) else str(each) for each in cells)
         )

@@ -51,6 +51,10 @@ DATA_SETS = {
             "srm": {"gradient_norm": 2.5, "difference_norm": 0.02, "gamma": 0.5, "batch": 400, "step": 0.8},
             "sgd": {"clip_norm": 2.0, "batch": 500, "passes": 4.0, "step": 1.0, "momentum": 0.5},
             "gd": {"clip_norm": 2.0, "steps_taken": 20, "step": 2.0},
+            "rrpsgd": {"clip_norm": 2.0, "batch": 8, "passes": 8.0, "step": 0.02, "smoothness": 3.5},
+            "storm": {"batch": 100, "passes": 20.0, "step": 1.0},
+            "stated": {"batch": 50, "step": 0.05},
+            "adaptive": {"batch": 100, "zeta": 0.05, "smoothness": 3.5},
         },
     ),
     "ijcnn1": DataSet(
@@ -63,9 +67,14 @@ DATA_SETS = {
             "rrpsgd": (0.3110, 0.3033), "dp-srm": (0.2503, 0.2341), "ddp-srm": (0.2618, 0.2393),
         },
         {
-            "srm": {"gradient_norm": 1.0, "difference_norm": 0.02, "gamma": 0.5, "batch": 500, "step": 1.5},
-            "sgd": {"clip_norm": 1.0, "batch": 500, "passes": 5.0, "step": 3.0, "momentum": 0.5},
-            "gd": {"clip_norm": 1.0, "steps_taken": 20, "step": 8.0},
+            "srm": {"gradient_norm": 1.0, "difference_norm": 0.02, "gamma": 0.5, "batch": 1000, "step": 48.0,
+                    "output": AVERAGE},
+            "sgd": {"clip_norm": 1.0, "batch": 500, "passes": 5.0, "step": 16.0, "momentum": 0.5},
+            "gd": {"clip_norm": 1.0, "steps_taken": 20, "step": 60.0},
+            "rrpsgd": {"clip_norm": 1.0, "batch": 8, "passes": 8.0, "step": 0.2, "smoothness": 0.5},
+            "storm": {"batch": 100, "passes": 20.0, "step": 4.0},
+            "stated": {"batch": 50, "step": 1.0},
+            "adaptive": {"batch": 100, "zeta": 0.05, "smoothness": 0.4},
         },
     ),
 }  # fmt: skip
@@ -80,6 +89,8 @@ class Row:
     parties: int = 1
     paper: str | None = None
     """The paper's row that it stands beside."""
+    intercept: bool = False
+    """The paper's model has none."""
 
 
 def rows_of(data: DataSet) -> list[Row]:
@@ -87,21 +98,29 @@ def rows_of(data: DataSet) -> list[Row]:
     srm = {"name": "ddp-srm", "passes": 5.0, "decay": "linear", **data.tuned["srm"]}
     poisson = {**srm, "sampling": "poisson"}
     sgd = {"name": "dp-sgd", "output": AVERAGE, **data.tuned["sgd"]}
-    stated = {"gradient_norm": 1.0, "difference_norm": 0.01, "gamma": 0.01, "batch": 100}
-    adaptive = {"zeta": 0.05, "smoothness": 0.25}
+    stated = {"gradient_norm": 1.0, "difference_norm": 0.01, "gamma": 0.01, "passes": 4.0}
     return [
         Row("ddp-srm", srm, 10, "ddp-srm"),
         Row("dp-srm", srm, 1, "dp-srm"),
-        Row("auto", {"name": "auto"}, 10),
+        Row("auto", {"name": "auto"}, 10, intercept=True),
         Row("ddp-srm-poisson", poisson, 10, "ddp-srm"),
-        Row("dp-srm-paper", {"name": "ddp-srm", "passes": 4.0, "step": 0.2, **stated}, 1, "dp-srm"),
-        Row("dp-srm-paper-adaptive", {"name": "ddp-srm", "passes": 4.0, **adaptive, **stated}, 1, "dp-srm"),
+        Row("dp-srm-paper", {"name": "ddp-srm", **stated, **data.tuned["stated"]}, 1, "dp-srm"),
+        Row("dp-srm-paper-adaptive", {"name": "ddp-srm", **stated, **data.tuned["adaptive"]}, 1, "dp-srm"),
         Row("dp-sgd", sgd, 1),
         Row("dp-sgd-poisson", {**sgd, "sampling": "poisson"}, 1),
         Row("dp-gd", {"name": "dp-gd", **data.tuned["gd"]}, 1, "dp-gd"),
-        Row("dp-agd", {"name": "dp-agd", "clip_norm": data.tuned["gd"]["clip_norm"], "largest_step": 4.0}, 1, "dp-agd"),
-        Row("rrpsgd", {"name": "rrpsgd", "batch": 8, "passes": 8.0, "clip_norm": 1.0, "step": 0.02}, 1, "rrpsgd"),
-        Row("storm", {"name": "storm", "batch": 100, "passes": 20.0, "step": 1.0}, 1, "storm"),
+        Row(
+            "dp-agd",
+            {
+                "name": "dp-agd",
+                "clip_norm": data.tuned["gd"]["clip_norm"],
+                "largest_step": 2 * data.tuned["gd"]["step"],
+            },
+            1,
+            "dp-agd",
+        ),
+        Row("rrpsgd", {"name": "rrpsgd", **data.tuned["rrpsgd"]}, 1, "rrpsgd"),
+        Row("storm", {"name": "storm", **data.tuned["storm"]}, 1, "storm"),
     ]
 
 
@@ -121,7 +140,13 @@ def reproduce(name: str, folder: Path, seeds: int, only: tuple[str, ...] = ()) -
         if only and row.method not in only:
             continue
         for index, epsilon in enumerate(EPSILONS):
-            setup = replace(base, algorithm=row.algorithm, epsilon=epsilon, parties=row.parties)
+            setup = replace(
+                base,
+                schema=replace(schema, intercept=row.intercept),
+                algorithm=row.algorithm,
+                epsilon=epsilon,
+                parties=row.parties,
+            )
             found = _row(setup, row, seeds)
             found["paper_test_loss"] = data.paper[row.paper][index] if row.paper else None
             loss, deviation = found["test_loss"], found["test_loss_std"]

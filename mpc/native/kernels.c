@@ -87,7 +87,86 @@ EXPORT void aes_ecb(const uint8_t *keys, uint8_t *data, size_t blocks) {
 /* ---------------------------------------------------------------- 128 x m bit transpose */
 
 #define CHUNK_BYTES 256 /* one strip of 2,048 transfers: 128 columns of 256 bytes, 32 KB, stays in cache */
+#define ROW 16          /* bytes of a row of transfers, and of a table */
 
+#ifdef __GFNI__
+/* 16 x 16 bytes: out[j] gets byte j of each in[i], in order. */
+INLINE void transpose_bytes(__m128i a[16]) {
+    for (int step = 0; step < 4; step++) {
+        __m128i b[16];
+        for (int i = 0; i < 8; i++) {
+            b[2 * i] = _mm_unpacklo_epi8(a[i], a[i + 8]);
+            b[2 * i + 1] = _mm_unpackhi_epi8(a[i], a[i + 8]);
+        }
+        memcpy(a, b, sizeof b);
+    }
+}
+
+/* Each group of eight bytes is an 8 x 8 bit matrix, byte 7 - c its row c: byte r of the result holds bit r of them all. */
+INLINE __m512i transpose_bits(__m512i groups) {
+    return _mm512_gf2p8affine_epi64_epi8(_mm512_set1_epi64(0x8040201008040201ULL), groups, 0);
+}
+
+/* columns[128][stride], 64 bytes of each -> rows[512][16]. First byte planes: planes[g][r] = bits of columns 8g .. 8g + 7
+ * in row r. Eight columns' bytes are interleaved, last column first, and each group of eight turned. */
+INLINE void columns_to_512_rows(const uint8_t *columns, size_t stride, uint8_t *rows) {
+    uint8_t planes[ROW][512];
+    for (int g = 0; g < ROW; g++) {
+        __m512i a[8], b[8];
+        for (int c = 0; c < 8; c++) a[c] = _mm512_loadu_si512(columns + (8 * g + 7 - c) * stride);
+        for (int step = 0; step < 3; step++) {
+            for (int i = 0; i < 4; i++) {
+                b[2 * i] = _mm512_unpacklo_epi8(a[i], a[i + 4]);
+                b[2 * i + 1] = _mm512_unpackhi_epi8(a[i], a[i + 4]);
+            }
+            memcpy(a, b, sizeof b);
+        }
+        /* lane l of a[i] now has the groups of bytes 16 l + 2 i and 16 l + 2 i + 1 of the columns: eight rows each */
+        for (int i = 0; i < 8; i++) {
+            __m512i turned = transpose_bits(a[i]);
+            _mm_storeu_si128((__m128i *)(planes[g] + 16 * i), _mm512_extracti32x4_epi32(turned, 0));
+            _mm_storeu_si128((__m128i *)(planes[g] + 128 + 16 * i), _mm512_extracti32x4_epi32(turned, 1));
+            _mm_storeu_si128((__m128i *)(planes[g] + 256 + 16 * i), _mm512_extracti32x4_epi32(turned, 2));
+            _mm_storeu_si128((__m128i *)(planes[g] + 384 + 16 * i), _mm512_extracti32x4_epi32(turned, 3));
+        }
+    }
+    for (int r = 0; r < 512; r += 16) {
+        __m128i a[16];
+        for (int g = 0; g < ROW; g++) a[g] = _mm_loadu_si128((const __m128i *)(planes[g] + r));
+        transpose_bytes(a);
+        for (int i = 0; i < 16; i++) _mm_storeu_si128((__m128i *)(rows + ROW * (r + i)), a[i]);
+    }
+}
+
+/* rows[512][16] -> columns[128][64]: the same steps backwards. Rows are taken last first within each eight. */
+INLINE void rows_512_to_columns(const uint8_t *rows, uint8_t *columns) {
+    uint8_t planes[ROW][512];
+    for (int r = 0; r < 512; r += 16) {
+        __m128i a[16];
+        for (int i = 0; i < 16; i++) a[i] = _mm_loadu_si128((const __m128i *)(rows + ROW * (r + (i ^ 7))));
+        transpose_bytes(a);
+        for (int g = 0; g < ROW; g++) _mm_storeu_si128((__m128i *)(planes[g] + r), a[g]);
+    }
+    for (int g = 0; g < ROW; g++) {
+        uint8_t turned[512];
+        for (int r = 0; r < 512; r += 64)
+            _mm512_storeu_si512(turned + r, transpose_bits(_mm512_loadu_si512(planes[g] + r)));
+        /* turned[8 p + c] is byte p of column 8 g + c: the even and odd eights of 16 such bytes make two of each column */
+        for (int p = 0; p < 64; p += 16) {
+            __m128i a[8], b[8];
+            for (int i = 0; i < 8; i++) a[i] = _mm_loadu_si128((const __m128i *)(turned + 8 * p + 16 * i));
+            for (int step = 0; step < 4; step++) { /* a perfect shuffle of 128 bytes, four times: index p c -> c p */
+                for (int i = 0; i < 4; i++) {
+                    b[2 * i] = _mm_unpacklo_epi8(a[i], a[i + 4]);
+                    b[2 * i + 1] = _mm_unpackhi_epi8(a[i], a[i + 4]);
+                }
+                memcpy(a, b, sizeof b);
+            }
+            for (int c = 0; c < 8; c++) _mm_storeu_si128((__m128i *)(columns + 64 * (8 * g + c) + p), a[c]);
+        }
+    }
+}
+#else
 INLINE void transpose_64(uint64_t a[64][8]) { /* eight 64 x 64 bit matrices side by side */
     uint64_t mask = 0x00000000ffffffffULL;
     for (int j = 32; j; j >>= 1, mask ^= mask << j)
@@ -99,21 +178,34 @@ INLINE void transpose_64(uint64_t a[64][8]) { /* eight 64 x 64 bit matrices side
             }
 }
 
+/* columns[128][stride], 64 bytes of each -> rows[512][16] */
+INLINE void columns_to_512_rows(const uint8_t *columns, size_t stride, uint8_t *rows) {
+    uint64_t half[2][64][8];
+    for (int h = 0; h < 2; h++) {
+        for (int i = 0; i < 64; i++) memcpy(half[h][i], columns + (64 * h + i) * stride, 64);
+        transpose_64(half[h]);
+    }
+    for (int b = 0; b < 8; b++)
+        for (int k = 0; k < 64; k++)
+            for (int h = 0; h < 2; h++) memcpy(rows + ROW * (64 * b + k) + 8 * h, &half[h][k][b], 8);
+}
+
+/* rows[512][16] -> columns[128][64] */
+INLINE void rows_512_to_columns(const uint8_t *rows, uint8_t *columns) {
+    uint64_t half[2][64][8];
+    for (int b = 0; b < 8; b++)
+        for (int k = 0; k < 64; k++)
+            for (int h = 0; h < 2; h++) memcpy(&half[h][k][b], rows + ROW * (64 * b + k) + 8 * h, 8);
+    for (int h = 0; h < 2; h++) {
+        transpose_64(half[h]);
+        memcpy(columns + 64 * 64 * h, half[h], 64 * 64);
+    }
+}
+#endif
+
 /* columns[128][CHUNK_BYTES] -> rows[2048][16] */
 static void columns_to_rows(const uint8_t *columns, uint8_t *rows) {
-    uint64_t half[2][64][8];
-    for (int o = 0; o < CHUNK_BYTES; o += 64) {
-        for (int h = 0; h < 2; h++) {
-            for (int i = 0; i < 64; i++) memcpy(half[h][i], columns + (64 * h + i) * CHUNK_BYTES + o, 64);
-            transpose_64(half[h]);
-        }
-        for (int b = 0; b < 8; b++)
-            for (int k = 0; k < 64; k++) {
-                uint8_t *row = rows + 16 * (8 * o + 64 * b + k);
-                memcpy(row, &half[0][k][b], 8);
-                memcpy(row + 8, &half[1][k][b], 8);
-            }
-    }
+    for (int o = 0; o < CHUNK_BYTES; o += 64) columns_to_512_rows(columns + o, CHUNK_BYTES, rows + ROW * 8 * o);
 }
 
 /* ---------------------------------------------------------------- SoftSpoken expansion (Roy 2022, section 3) */
@@ -212,7 +304,7 @@ EXPORT void inner_product(const uint8_t *x, const uint8_t *y, size_t blocks, uin
 /* Four products at once, for hash_columns: sums of the low, middle and high parts, four lanes each, kept apart. */
 typedef struct { __m512i low, middle, high; } partial;
 
-INLINE void add_four(const uint64_t *x, const uint8_t *y, partial *sum) {
+INLINE void add_four(const uint8_t *x, const uint8_t *y, partial *sum) {
     __m512i a = _mm512_loadu_si512(x), b = _mm512_loadu_si512(y);
     sum->low = _mm512_xor_si512(sum->low, _mm512_clmulepi64_epi128(a, b, 0x00));
     sum->high = _mm512_xor_si512(sum->high, _mm512_clmulepi64_epi128(a, b, 0x11));
@@ -238,26 +330,18 @@ INLINE void add_partial(const partial *part, uint8_t *sum) {
 
 /* The same for each of the 128 columns of rows[2048 * chunks][16], cut into blocks of 128 rows: sums[128][32]. */
 EXPORT void hash_columns(const uint8_t *rows, const uint8_t *challenges, size_t chunks, uint8_t *sums) {
-    uint64_t half[2][64][8];
+    uint8_t columns[128 * 64];
 #ifdef __VPCLMULQDQ__
     partial parts[128];
     memset(parts, 0, sizeof parts);
 #endif
     for (size_t blocks = 0; blocks < 16 * chunks; blocks += 4) { /* 512 rows: four blocks of every column */
-        const uint8_t *in = rows + 16 * 128 * blocks;
-        for (int b = 0; b < 8; b++)
-            for (int k = 0; k < 64; k++) {
-                memcpy(&half[0][k][b], in + 16 * (64 * b + k), 8);
-                memcpy(&half[1][k][b], in + 16 * (64 * b + k) + 8, 8);
-            }
-        transpose_64(half[0]);
-        transpose_64(half[1]);
+        rows_512_to_columns(rows + ROW * 128 * blocks, columns);
         for (int column = 0; column < 128; column++) {
-            const uint64_t *words = half[column / 64][column % 64];
 #ifdef __VPCLMULQDQ__
-            add_four(words, challenges + 16 * blocks, &parts[column]);
+            add_four(columns + 64 * column, challenges + 16 * blocks, &parts[column]);
 #else
-            inner_product((const uint8_t *)words, challenges + 16 * blocks, 4, sums + 32 * column);
+            inner_product(columns + 64 * column, challenges + 16 * blocks, 4, sums + 32 * column);
 #endif
         }
     }
@@ -394,25 +478,7 @@ EXPORT void digit_receive(const uint64_t *kc, const uint8_t *digits, const uint3
 
 /* ---------------------------------------------------------------- public tables at a secret index */
 
-#define ROW 16 /* bytes of a table row */
 #define LANES 64
-
-#ifdef __GFNI__
-INLINE void bytes_to_lanes(const uint8_t planes[ROW][LANES], uint8_t *out, size_t stride) { /* 16 x 64 byte transpose */
-    for (int o = 0; o < LANES; o += 16) {
-        __m128i a[16], b[16];
-        for (int i = 0; i < 16; i++) a[i] = _mm_loadu_si128((const __m128i *)(planes[i] + o));
-        for (int step = 0; step < 4; step++) {
-            for (int i = 0; i < 8; i++) {
-                b[2 * i] = _mm_unpacklo_epi8(a[i], a[i + 8]);
-                b[2 * i + 1] = _mm_unpackhi_epi8(a[i], a[i + 8]);
-            }
-            memcpy(a, b, sizeof a);
-        }
-        for (int i = 0; i < 16; i++) _mm_storeu_si128((__m128i *)(out + stride * (o + i)), a[i]);
-    }
-}
-#endif
 
 /* out[t][lane][16] = XOR over j of e_j * rows[t][j], for one-hot shares e[lane][width bytes] and `tables` public tables of
  * 8 * width rows. matrices[t][width][16] are the same rows as 8 x 8 bit matrices, one for each byte of e and of a row. */
@@ -436,7 +502,12 @@ EXPORT void lookup(const uint8_t *onehot, size_t width, const uint8_t *rows, con
             }
             uint8_t piece[ROW][LANES], whole[LANES * ROW];
             for (int r = 0; r < ROW; r++) _mm512_storeu_si512(piece[r], sum[r]);
-            bytes_to_lanes(piece, whole, ROW);
+            for (int l = 0; l < LANES; l += 16) {
+                __m128i a[16];
+                for (int r = 0; r < ROW; r++) a[r] = _mm_loadu_si128((const __m128i *)(piece[r] + l));
+                transpose_bytes(a);
+                for (int i = 0; i < 16; i++) _mm_storeu_si128((__m128i *)(whole + ROW * (l + i)), a[i]);
+            }
             memcpy(out + (t * count + o) * ROW, whole, lanes * ROW);
         }
     }

@@ -38,7 +38,7 @@ def test_the_certificate_has_the_promised_fields() -> None:
     assert result["delta_added"] <= 1e-7
     assert result["largest"] >= 8
     assert 0.99 < result["acceptance"] < 1
-    assert "finite precision adds" in result["statement"]
+    assert "finite precision adds at most" in result["statement"]
 
 
 def test_a_certificate_beyond_one_per_cent_says_so_by_its_exit_code() -> None:

@@ -46,6 +46,7 @@ def toml(value: Any) -> str:
     return json.dumps(value)
 
 
+MANY = {"kind": "wor", "units": 10**8, "batch": 10**8}
 POISSON = {"kind": "poisson", "units": 9, "expected": 5, "cap": 9}
 LEAVES = dict(leaves(BODY))
 STRICT_TABLES = [path for path in tables(BODY) if not path.startswith(FREE)]
@@ -112,7 +113,7 @@ def test_any_single_field_changes_the_digest_or_is_refused(path: str) -> None:
         assert changed.digest != manifest().digest
 
 
-numbers = st.floats(0.001, 40, allow_nan=False)
+numbers = st.floats(0.05, 40, allow_nan=False)
 documents = st.fixed_dictionaries(
     {
         "privacy.epsilon": numbers,
@@ -198,7 +199,8 @@ def test_a_value_of_another_type_or_out_of_range_is_named(path: str, wrong: Any)
         ({"mechanism.unit_column": "patient"}, "mechanism.unit_column", "schema.unit"),
         ({"mechanism.relation": "add-or-remove"}, "mechanism.relation", "replace-one"),
         ({"mechanism.noise_multiplier": 0}, "mechanism.noise_multiplier", "above 0"),
-        ({"mechanism.noise_multiplier": 1e-7, "noise.fraction_bits": 24}, "noise.fraction_bits", "fewer fraction bits"),
+        ({"mechanism.noise_multiplier": 0.049}, "mechanism.noise_multiplier", "at least"),
+        ({"parties.0.sampler": MANY, "noise.fraction_bits": 24}, "noise.fraction_bits", "fewer fraction bits"),
         ({"privacy.accountant": "lower"}, "privacy.accountant", "pld"),
         ({"model.dimension": 0}, "model.dimension", "from 1"),
         ({"protocol": 2}, "protocol", "from 1 to 1"),

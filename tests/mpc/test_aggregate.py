@@ -11,7 +11,7 @@ import pytest
 
 from mpc.aggregate import Aggregator, Contributions, Opened, OpeningStore, RefusedError, Request, RoundLostError
 from mpc.channel import Channel, MemoryLink
-from mpc.errors import ConfigurationError, MpcError
+from mpc.errors import ConfigurationError, FrameError, MpcError, RangeError
 from mpc.pool import NoisePool
 from mpc.ring import Lattice, share
 from tests.mpc.test_pool import pools
@@ -60,7 +60,13 @@ class Federation:
 
 
 def request(round_number: int = 0, **changes: Any) -> Request:
-    fields: dict[str, Any] = {"dimension": DIMENSION, "lattice": LATTICE, "minimum_parties": 2}
+    fields: dict[str, Any] = {
+        "dimension": DIMENSION,
+        "lattice": LATTICE,
+        "minimum_parties": 2,
+        "most_records": 100,
+        "clip": 1000.0,
+    }
     return Request("run", round_number, **{**fields, **changes})
 
 
@@ -124,7 +130,7 @@ def test_the_same_round_with_other_parameters_is_refused(federation: Federation,
 
 
 def test_servers_that_were_asked_different_things_refuse(federation: Federation) -> None:
-    asked = [request(), request(lattice=Lattice(0.001, 16))]
+    asked = [request(), request(lattice=Lattice(1.5, 16))]
     results = federation.open(asked, contributions({"a": 1.0, "b": 2.0}))
     assert all(isinstance(result, RefusedError) for result in results)
     assert [pool.level().used for pool in federation.noise] == [0, 0]
@@ -191,10 +197,10 @@ def test_shares_are_erased_once_the_result_is_stored(federation: Federation) -> 
 
 def test_the_store_refuses_a_second_row_whatever_happens(tmp_path: Path) -> None:
     store = OpeningStore(tmp_path / "s.sqlite")
-    store.put(request(), Opened(("a",), b"share"))
+    store.put(request(), Opened(("a",), b"share", bytes(16)))
     with pytest.raises(RefusedError, match="open already"):
-        store.put(request(), Opened(("a",), b"other"))
-    assert store.get(request()) == Opened(("a",), b"share")
+        store.put(request(), Opened(("a",), b"other", bytes(16)))
+    assert store.get(request()) == Opened(("a",), b"share", bytes(16))
     store.close()
     settings = sqlite3.connect(tmp_path / "s.sqlite")
     assert settings.execute("PRAGMA journal_mode").fetchone() == ("wal",)
@@ -206,3 +212,52 @@ def test_a_senseless_request_is_refused() -> None:
             request(**changes).digest()
     with pytest.raises(ConfigurationError):
         request(-1).digest()
+
+
+def test_a_lattice_of_another_preset_is_refused_before_anything_is_sent(federation: Federation) -> None:
+    """Noise of a pool of scale 2^41 read as scale 2^47 would be 64 times too small."""
+    wrong = request(lattice=Lattice(2.0, 16, 47))
+    results = federation.open([wrong] * 2, contributions({"a": 1.0, "b": 2.0}))
+    assert all(isinstance(result, RefusedError) for result in results)
+    assert "same preset" in str(results[0])
+    assert [pool.level().used for pool in federation.noise] == [0, 0]
+
+
+def test_a_sum_that_could_leave_the_ring_is_refused(federation: Federation) -> None:
+    results = federation.open([request(most_records=10**9)] * 2, contributions({"a": 1.0, "b": 2.0}))
+    assert all(isinstance(result, RangeError) for result in results)
+
+
+def test_one_round_is_opened_once_at_a_time(federation: Federation) -> None:
+    """A second call for a round that is being opened is refused at once; the first goes on."""
+    aggregator = Aggregator(0, federation.noise[0], federation.stores[0], timeout_seconds=10)
+    aggregator._opening.add(("run", 0))
+    with pytest.raises(RefusedError, match="is being opened"):
+        aggregator.open(Channel(MemoryLink.pair()[0], 1), request(), contributions({"a": 1.0, "b": 2.0})[0])
+
+
+def test_shares_of_different_openings_are_never_handed_out_as_one(federation: Federation) -> None:
+    federation.open([request()] * 2, contributions({"a": 1.0, "b": 2.0}))
+    federation.stores[1]._database.execute("UPDATE openings SET opening = zeroblob(16)")
+    results = federation.open([request()] * 2, contributions({"a": 1.0, "b": 2.0}))
+    assert all(isinstance(result, RoundLostError) for result in results)
+
+
+def test_a_server_wired_to_itself_opens_nothing(federation: Federation) -> None:
+    class Echo:
+        def __init__(self) -> None:
+            self.last = b""
+
+        def send(self, frame: bytes | bytearray | memoryview) -> None:
+            self.last = bytes(frame)
+
+        def receive(self, deadline: float) -> bytes:
+            return self.last
+
+        def close(self) -> None:
+            pass
+
+    aggregator = Aggregator(0, federation.noise[0], federation.stores[0], timeout_seconds=10)
+    with pytest.raises(FrameError, match="claim role 0"):
+        aggregator.open(Channel(Echo(), 1), request(), contributions({"a": 1.0, "b": 2.0})[0])
+    assert federation.noise[0].level().used == 0

@@ -107,7 +107,7 @@ def test_one_flipped_bit_in_any_message_ends_the_session(step: int) -> None:
 @pytest.mark.parametrize("step", range(len(STEPS)), ids=STEPS)
 @pytest.mark.parametrize("place", ["session", "batch", "step", "length", "tag"])
 def test_a_wrong_label_ends_the_session(step: int, place: str) -> None:
-    position = {"session": 3, "batch": 16, "step": 20, "length": 22, "tag": HEADER.size + 2}[place]
+    position = {"session": 3, "batch": 16, "step": 20, "length": 24, "tag": HEADER.size + 2}[place]
     a, b, _ = attack(step, flip(position))
     assert isinstance(a, FrameError)
     assert ended(b, step)

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from parley.v1 import noise_pb2_grpc
 
-from deploy.certificates import ThrowAwayAuthority
+from deploy.certificates import ThrowAwayAuthority, identity_uri
 from federation.credentials import Identity
 from mpc.channel import Channel, Link
 from mpc.errors import FrameError, PeerClosedError, PeerError, PeerTimeoutError
@@ -75,7 +75,7 @@ def socket_links(folder: Path) -> Iterator[tuple[Link, Link]]:
 def grpc_links(a: Identity, b: Identity) -> Iterator[tuple[Link, Link]]:
     accepted: queue.SimpleQueue[GrpcLink] = queue.SimpleQueue()
     server = grpc.server(futures.ThreadPoolExecutor(2), options=KEEPALIVE)
-    noise_pb2_grpc.add_NoiseServiceServicer_to_server(NoiseServicer(accepted.put), server)
+    noise_pb2_grpc.add_NoiseServiceServicer_to_server(NoiseServicer(accepted.put, {identity_uri("a")}), server)
     port = server.add_secure_port(
         "127.0.0.1:0", grpc.ssl_server_credentials([(b.key, b.certificate)], b.authority, require_client_auth=True)
     )
@@ -200,7 +200,7 @@ def test_a_server_lets_in_nobody_from_another_authority(identities: Any) -> None
     mixed = Identity(stranger.key, stranger.certificate, b.authority)
     accepted: queue.SimpleQueue[GrpcLink] = queue.SimpleQueue()
     server = grpc.server(futures.ThreadPoolExecutor(2), options=KEEPALIVE)
-    noise_pb2_grpc.add_NoiseServiceServicer_to_server(NoiseServicer(accepted.put), server)
+    noise_pb2_grpc.add_NoiseServiceServicer_to_server(NoiseServicer(accepted.put, {identity_uri("a")}), server)
     credentials = grpc.ssl_server_credentials([(b.key, b.certificate)], b.authority, require_client_auth=True)
     port = server.add_secure_port("127.0.0.1:0", credentials)
     server.start()
@@ -212,3 +212,38 @@ def test_a_server_lets_in_nobody_from_another_authority(identities: Any) -> None
         grpc.channel_ready_future(channel).result(timeout=1)
     server.stop(None).wait(5)
     assert accepted.empty()
+
+
+def test_a_node_of_the_same_federation_that_is_not_server_a_is_refused(identities: Any) -> None:
+    """B's own certificate, from the right authority, is not A's."""
+    _, _, b = identities
+    accepted: queue.SimpleQueue[GrpcLink] = queue.SimpleQueue()
+    server = grpc.server(futures.ThreadPoolExecutor(2), options=KEEPALIVE)
+    noise_pb2_grpc.add_NoiseServiceServicer_to_server(NoiseServicer(accepted.put, {identity_uri("a")}), server)
+    credentials = grpc.ssl_server_credentials([(b.key, b.certificate)], b.authority, require_client_auth=True)
+    port = server.add_secure_port("127.0.0.1:0", credentials)
+    server.start()
+    as_b = grpc.ssl_channel_credentials(b.authority, b.key, b.certificate)
+    with grpc.secure_channel(f"127.0.0.1:{port}", as_b) as channel:
+        link = dial(channel)
+        with pytest.raises(PeerClosedError, match="not the other aggregation server"):
+            link.receive(time.monotonic() + 10)
+    server.stop(None).wait(5)
+    assert accepted.empty()
+
+
+def test_what_was_sent_arrives_although_the_dialler_closes_at_once(identities: Any) -> None:
+    for _ in range(5):
+        with links("grpc", identities) as (a, b):
+            a.send(bytes(3 << 20))
+            a.close()
+            assert len(b.receive(time.monotonic() + 10)) == 3 << 20
+
+
+def test_closing_from_another_thread_wakes_a_waiting_socket_at_once(identities: Any) -> None:
+    with links("socket", identities) as (a, _):
+        threading.Timer(0.2, a.close).start()
+        started = time.monotonic()
+        with pytest.raises(PeerClosedError):
+            a.receive(time.monotonic() + 20)
+        assert time.monotonic() - started < 5

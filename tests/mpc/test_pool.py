@@ -172,3 +172,47 @@ def test_without_the_other_server_there_is_a_clear_error() -> None:
     with pools(start=False) as (_, b, _), pytest.raises(PeerError, match="no session with the other server"):
         b.start()
         b.position(0.3)
+
+
+def test_an_abandoned_reservation_does_not_stall_the_pool() -> None:
+    with pools(capacity=2 * LANES) as (a, b, _):
+        wait_for(lambda: a.level().available > LANES and b.level().available > LANES)
+        epoch, _start = a.position(1)
+        for pool in (a, b):
+            reserved = pool.reserve(epoch, 0, 2 * LANES)
+            pieces = pool.collect(reserved, 20)
+            next(pieces)
+            pieces.close()  # type: ignore[attr-defined]
+        x = np.zeros(0)
+        results: dict[str, np.ndarray] = {}
+
+        def run(name: str, pool: NoisePool) -> None:
+            results[name] = take(pool, epoch, 2 * LANES, LANES)
+
+        threads = [threading.Thread(target=run, args=p) for p in (("a", a), ("b", b))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        x = (results["a"] + results["b"]).view(np.int64) / 2.0**41
+        assert 0.75 < x.std() < 1.25  # 512 samples: 8 deviations
+
+
+def test_a_position_far_ahead_of_what_was_made_is_refused() -> None:
+    with pools() as (a, _, _):
+        epoch, _start = a.position(10)
+        with pytest.raises(PeerError, match="have been made"):
+            a.reserve(epoch, 1 << 40, 10)
+
+
+def test_an_idle_pool_outlives_any_number_of_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses are exchanges: their steps start over each time, or a full pool would run out of step numbers."""
+    monkeypatch.setattr("mpc.pool.PAUSE_SECONDS", 0.0)
+    with pools(capacity=2 * LANES) as (a, b, _):
+        wait_for(lambda: a.level().available > LANES and b.level().available > LANES)
+        channel = a._channel
+        assert channel is not None
+        before = channel.traffic.exchanges
+        wait_for(lambda: channel.traffic.exchanges > before + 500)
+        assert channel._step <= 2
+        assert a.level().sessions == 1

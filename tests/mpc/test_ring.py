@@ -1,5 +1,7 @@
 """Encoding never exceeds a clip, sharing hides, and no share can make a release wrap around."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -105,7 +107,7 @@ def test_an_encoded_record_never_exceeds_its_clip(records: np.ndarray, clip: flo
             lattice.encode_records(records, clip)
         return
     encoded = lattice.encode_records(records, clip)
-    limit = int(clip / lattice.step)
+    limit = int(Fraction(clip) / Fraction(lattice.step))
     for row, integers in zip(records, encoded, strict=True):
         assert sum(int(v) ** 2 for v in integers) <= limit**2
         if not np.isfinite(row).all():

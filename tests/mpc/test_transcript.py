@@ -32,7 +32,7 @@ class SpyingKernels(Kernels):
         self.corrections: list[Bytes] = []
 
     def xor_share(self, *arguments: Any) -> Bytes:
-        self.messages += list(np.array(arguments[6]).reshape(-1, LANES, arguments[6].shape[1]))
+        self.messages += list(np.array(arguments[5]).reshape(-1, LANES, arguments[5].shape[1]))
         return super().xor_share(*arguments)
 
     def ring_receiver_share(self, kc: Words, flips: Bytes, choices: Bytes, message: Bytes, share: Words) -> None:
@@ -184,3 +184,40 @@ def test_the_same_seeds_replay_the_same_transcript() -> None:
     first, second = recorded((51, 52))[0], recorded((51, 52))[0]
     assert all((a[0] == b[0]).all() and (a[1] == b[1]).all() for a, b in zip(first[0], second[0], strict=True))
     assert (first[1].product == second[1].product).all()
+
+
+class CountingKernels(Kernels):
+    """Keeps where every pad comes from: direction and index, block, and whether the row is shifted by delta."""
+
+    def __init__(self) -> None:
+        super().__init__(best_variant())
+        self.pads: list[tuple[int, int, bool, bytes]] = []
+
+    def _hash(self, key: Bytes, rows: Bytes, offset: Bytes, index: int, block: int, stride: int, out: int) -> None:
+        for b in range(block, block + max(1, stride // 16)):
+            for i in range(0, len(rows), 64):  # every 64th: slots are contiguous runs of thousands
+                self.pads.append((index + i, b, bool(offset.any()), rows[i].tobytes()))
+        super()._hash(key, rows, offset, index, block, stride, out)
+
+
+def test_no_pad_is_used_for_two_purposes_and_no_transfer_comes_twice() -> None:
+    """Over two batches: each (direction and index, block, shift) is hashed once, of rows that never repeat."""
+    tables = load("strips", "standard")
+
+    def end(role: int, channel: Channel) -> tuple[CountingKernels, list[Batch]]:
+        spy = CountingKernels()
+        session = Session(channel, role, tables, native=spy)
+        views = []
+        for _ in range(2):
+            channel.next_batch()
+            views.append(channel.run(session.sampler.view(512)))
+        return spy, views
+
+    for spy, views in run_both(end):
+        places = [pad[:3] for pad in spy.pads]
+        assert len(places) > 1000
+        assert len(set(places)) == len(places)
+        rows = {(pad[0], pad[3]) for pad in spy.pads}
+        assert len({row for _, row in rows}) == len(rows)
+        same = (views[0].heights == views[1].heights).mean()
+        assert abs(same - 0.5) < 7 * 0.5 / views[0].heights.size ** 0.5

@@ -83,6 +83,17 @@ def test_what_is_no_guarantee_cannot_be_claimed(mechanism: Mechanism) -> None:
         Claim.of(compared, 100, DELTA, PLD, EXACT)
 
 
+@pytest.mark.parametrize(("hop", "tail"), [(1e-9, 1e-10), (0.0, 1e-9), (1e-9, 0.0)])
+def test_terms_read_off_a_certificate_bound_the_true_ones_at_every_epsilon(hop: float, tail: float) -> None:
+    truth = FinitePrecision(1000, 1e-4, hop, tail)
+    stated = truth.delta_total(0.7, DELTA) - DELTA
+    read = FinitePrecision.from_certificate(1000, 0.7, DELTA, truth.epsilon_added, stated)
+    assert read.xi == truth.xi
+    for epsilon in (0.0, 0.2, 0.7, 3.0, 10.0):
+        assert read.delta_total(epsilon, DELTA) >= truth.delta_total(epsilon, DELTA) * (1 - 1e-12)
+    assert read.delta_total(0.7, DELTA) - DELTA <= 2 * stated
+
+
 @pytest.mark.parametrize("value", [-1e-9, math.nan, math.inf])
 def test_a_certificate_with_nonsense_in_it_is_refused(value: float) -> None:
     with pytest.raises(InvalidParameter, match="xi"):

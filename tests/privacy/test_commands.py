@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from deploy.commands import audit
+from privacy.accountants import accountant
 from privacy.claim import EXACT
 from privacy.event import Event, SampledGaussian
 from privacy.filters import Cap, Charge, Cost, Policy
@@ -152,6 +153,17 @@ def test_verify_says_no_to_an_edit_and_to_another_anchor(parley: Parley, tmp_pat
     assert (answer.code, answer.json["intact"]) == (1, False)
     assert parley("ledger", "show", tmp_path / "l").code == 2
     assert parley("ledger", "verify", tmp_path / "absent").code == 2
+
+
+def test_recounting_finds_a_charge_that_was_too_small(parley: Parley, tmp_path: Path) -> None:
+    event = Event((SampledGaussian(FixedSize(1000, 50), 4.0, 21),))
+    due = accountant("pld").epsilon(event, 1e-6).epsilon
+    for name, epsilon, code in (("right", due, 0), ("small", 0.9 * due, 1)):
+        ledger = Ledger.create(tmp_path / name, Policy())
+        ledger.register("ward", ROW, Cap(1.0, 1e-5))
+        ledger.reserve("run", "ward", Charge("m", event, ROW, EXACT, "pld", Cost(epsilon=epsilon, delta=1e-6)))
+        ledger.close()
+        assert parley("ledger", "verify", tmp_path / name, "--recount").code == code
 
 
 def test_the_audit_reports_the_documented_fields_and_fails_where_it_misses_a_fault(

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from privacy import chain
 from privacy.accountants import accountant
 from privacy.chain import Head, entry_digest
 from privacy.claim import EXACT
@@ -173,6 +174,11 @@ def test_a_population_is_found_again_by_its_content_renamed_reordered_or_slightl
     assert ledger.find(ledger.identity(rows(400))) == "ward"
     assert ledger.find(ledger.identity(rows(5000))) == "ward"
     assert ledger.find(ledger.identity(rows(1000, start=5000))) is None
+    large = Ledger.create(tmp_path / "large", Policy())
+    large.register("city", ROW, CAP, large.identity(rows(60_000)))
+    assert large.find(large.identity(rows(300, start=1000))) == "city"
+    assert large.find(large.identity(rows(70_000, start=3000))) == "city"
+    assert large.find(large.identity(rows(60_000, start=58_000))) is None
     with pytest.raises(LedgerRefused, match="those of population ward"):
         ledger.register("renamed", ROW, CAP, ledger.identity(rows(1000, start=10)))
     ledger.register("others", ROW, CAP, ledger.identity(rows(1000, start=5000)))
@@ -224,6 +230,52 @@ def test_two_writers_never_admit_more_than_one_budget(tmp_path: Path) -> None:
         thread.join()
     assert len(admitted) == 3
     assert Ledger.open(tmp_path / "l").populations["ward"].spent.epsilon == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize(
+    ("policy", "charge"),
+    [
+        (Policy(), Charge("m", EVENT, ROW, EXACT, "pld", Cost())),
+        (Policy(), Charge("m", EVENT, ROW, EXACT, "pld", Cost(epsilon=0.1))),
+        (Policy("rdp", 16), Charge("m", EVENT, ROW, EXACT, "rdp at order 16", Cost(rdp=0.01), ((21, 0.005),))),
+        (Policy("rdp", 16), Charge("m", EVENT, ROW, EXACT, "rdp at order 16", Cost(rdp=0.05), ((10, 0.005),))),
+        (Policy("rdp", 16), Charge("m", EVENT, ROW, EXACT, "rdp at order 16", Cost(), ((21, 0.0),))),
+    ],
+)
+def test_a_charge_that_does_not_follow_from_its_event_is_refused(
+    tmp_path: Path, policy: Policy, charge: Charge
+) -> None:
+    with pytest.raises(LedgerRefused, match="does not follow"):
+        new(tmp_path / "l", policy).reserve("run", "ward", charge)
+
+
+def test_a_head_that_cannot_be_written_loses_no_charge_and_stops_the_entry_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = new(tmp_path / "l")
+
+    def full(path: Path, text: str) -> None:
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(chain, "_replace_durably", full)
+        with pytest.raises(LedgerRefused, match="no space"):
+            ledger.reserve("one", "ward", BASIC)
+        with pytest.raises(LedgerRefused, match="no space"):
+            ledger.reserve("two", "ward", BASIC)
+    assert set(Ledger.open(tmp_path / "l").runs) == {"one"}
+    ledger.reserve("one", "ward", BASIC)
+    ledger.reserve("two", "ward", BASIC)
+    assert Ledger.open(tmp_path / "l").populations["ward"].spent.epsilon == pytest.approx(0.6)
+
+
+def test_a_failed_operation_leaves_the_ledger_usable(tmp_path: Path) -> None:
+    ledger = new(tmp_path / "l")
+    for _ in range(3):
+        with pytest.raises(LedgerRefused):
+            ledger.record("nobody", 0, "a")
+    ledger.reserve("run", "ward", BASIC)
+    assert ledger.verify().sequence == 3
 
 
 # --- Hands on the file -------------------------------------------------------------------------------------------
@@ -380,6 +432,7 @@ def test_entries_that_this_program_never_writes_are_found_though_their_digests_a
         ("population", {"name": "ward", "unit": None, "cap": {"epsilon": 9, "delta": 0.1}, "identity": None}),
         ("ledger", {"policy": {"rule": "basic", "order": None}, "salt": "00"}),
         ("surprise", {}),
+        ("release", []),
     ):
         copy = tmp_path / f"copy {kind} {len(body)}"
         for suffix in ("", ".head"):

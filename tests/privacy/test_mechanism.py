@@ -204,3 +204,10 @@ def test_what_a_party_holds_for_days_imports_neither_scipy_nor_dp_accounting() -
     code = "import sys, privacy.ledger, privacy.mechanism, privacy.claim, privacy.filters; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"scipy", "dp_accounting", "absl"} & {name.split(".")[0] for name in loaded}
+
+
+def test_a_number_and_its_float_are_one_mechanism_with_one_digest() -> None:
+    cohorts = (Cohort("a", FixedSize(100, 10)),)
+    whole = Mechanism(cohorts, MomentumClip(2, 1, 1), 4, 20)
+    assert whole.digest == Mechanism(cohorts, MomentumClip(2.0, 1.0, 1.0), 4.0, 20).digest
+    assert whole.event("a").as_json() == Mechanism(cohorts, MomentumClip(2.0, 1.0, 1.0), 4.0, 20).event("a").as_json()

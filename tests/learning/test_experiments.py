@@ -1,0 +1,60 @@
+"""The experiments' tables on miniature files: every row runs, and carries the fields that scripts rely on."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from deploy.cli import app
+from deploy.experiments import tables
+
+FIELDS = {
+    "method", "epsilon", "accountant", "parties", "passes", "test_loss", "test_loss_std", "test_error", "gradient_norm",
+    "cpu_seconds", "seeds", "paper_test_loss",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data")
+    (path / "a9a").mkdir()
+    rng = np.random.default_rng(4)
+    import lzma
+
+    for name, count in (("a9a/a9a.xz", 3000), ("a9a/a9a.t.xz", 400)):
+        lines = []
+        for _ in range(count):
+            columns = np.sort(rng.permutation(123)[:14]) + 1
+            label = "+1" if (columns < 40).sum() + rng.normal(0, 1) > 5 else "-1"
+            lines.append(" ".join([label, *(f"{column}:1" for column in columns)]))
+        with lzma.open(path / name, "wt") as file:
+            file.write("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("method", ["ddp-srm", "auto", "dp-srm-paper-adaptive", "dp-gd", "dp-agd", "storm"])
+def test_a_row_of_table_2_has_every_field(folder: Path, method: str) -> None:
+    command = ["reproduce", "a9a", "--data", str(folder), "--seeds", "2", "--method", method, "--json"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout.strip().splitlines()[-1])["rows"]
+    assert [row["epsilon"] for row in rows] == [0.2, 0.5]
+    for row in rows:
+        assert set(row) >= FIELDS
+        assert row["seeds"] == 2
+        assert row["accountant"] == ("none" if method == "storm" else "pld")
+        if method == "ddp-srm":
+            assert row["parties"] == 10
+            assert row["passes"] <= 5.01
+            assert row["noise_by_accountant"]["rdp"] > row["noise_by_accountant"]["pld"]
+            assert "Lemma 3.7" in row["noise_by_accountant"]["paper"]
+            assert row["paper_test_loss"] in tables.DATA_SETS["a9a"].paper["ddp-srm"]
+
+
+def test_a_folder_without_the_data_is_one_line(tmp_path: Path) -> None:
+    from deploy.errors import RunFileError
+
+    with pytest.raises(RunFileError, match=r"a9a/a9a\.xz is not in the folder"):
+        tables.reproduce("a9a", tmp_path, 1)
