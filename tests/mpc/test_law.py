@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from mpc import law as module
 from mpc.errors import ConfigurationError
 from mpc.law import (
     DITHER_BITS,
     STEPS,
+    Law,
     NotCertifiableError,
     acceptance,
     cell_probability,
@@ -181,3 +183,53 @@ def test_bounds_are_on_both_laws_probabilities() -> None:
     assert 1 <= bounds.tail[0] < 1.05  # a left Riemann sum of a falling density, spacing 1/1024
     assert bounds.second_moment < 2e-14
     assert bounds.eta.min() > module.ROUNDING
+
+
+def two_point_law(step: float, beyond: float) -> Law:
+    """A law on two cells whose log-ratio to the reference is +step or -step', so that both add up to one."""
+    other = -math.log(2 - math.exp(step))
+    tables = load("strips", "standard")
+    mass, eta = np.array([0.5, 0.5, beyond]), np.array([step, other, np.inf])
+    cells = np.array([0.0, 1.0, 2.0])
+    return Law(tables, 1.0, 8.0, cells, mass, eta, np.array([1 + beyond, 0.5 + beyond, beyond]))
+
+
+@pytest.mark.parametrize(("step", "samples"), [(0.01, 1000), (0.01, 100_000), (0.001, 1_000_000), (0.05, 200)])
+def test_chernoffs_bound_covers_an_exact_binomial_tail_and_is_no_wild_overestimate(step: float, samples: int) -> None:
+    """Sums of two-point log-ratios, counted exactly under both laws: the two hops of the proof."""
+    failure = 1e-6
+    xi = module._deviation(two_point_law(step, 0.0), 2, samples, failure)
+    other = -math.log(2 - math.exp(step))
+    counts = np.arange(samples + 1)
+    total = counts * step - (samples - counts) * other
+    forward = binom.pmf(counts, samples, 0.5 * math.exp(step))[total > xi].sum()
+    backward = binom.pmf(counts, samples, 0.5)[-total > xi].sum()
+    assert forward <= failure
+    assert backward <= failure
+    # At half the bound the event is no longer rare: it is the right size within a factor of two.
+    assert binom.pmf(counts, samples, 0.5 * math.exp(step))[total > 0.5 * xi].sum() > failure
+
+
+def test_both_hops_and_the_tail_are_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With log-ratios of zero only the far region is left: N times its mass, once plain and once times e^epsilon."""
+    beyond, samples, epsilon, delta = 1e-10, 1000, 2.0, 1e-5
+    cells = 4 * STEPS
+    eta = np.append(np.zeros(cells), np.inf)
+    mass = np.append(np.full(cells, 1 / cells), beyond)
+    tail = np.cumsum(mass[::-1])[::-1]
+    fake = Law(load("strips", "standard"), 1.0, 8.0, np.arange(cells + 1.0), mass, eta, tail)
+    # The cut that certify may choose lies in the last half of a grid of STEPS / 2: make all of them far.
+    fake.tail[STEPS:] = beyond
+    monkeypatch.setattr(module, "law", lambda cover, precision: fake)
+    result = certify(samples, epsilon, delta)
+    tails = samples * beyond * (1 + math.exp(epsilon))
+    assert result.delta_added >= tails
+    assert result.delta_added <= tails + 0.005 * delta + math.expm1(result.epsilon_added) * delta
+    widened = Law(fake.tables, 1.0, 8.0, fake.cells, mass, np.where(eta < 1, 1e-3, eta), fake.tail)
+    monkeypatch.setattr(module, "law", lambda cover, precision: widened)
+    one_hop = min(
+        module._deviation(widened, cut, samples, share * delta / (1 + math.exp(epsilon)))
+        for cut in range(STEPS, cells, STEPS // 2)
+        for share in (0.001, 0.002, 0.004)
+    )
+    assert certify(samples, epsilon, delta).epsilon_added >= 2 * one_hop
