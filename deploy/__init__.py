@@ -1,3 +1,5 @@
 """The command line, certificates, the federation on one machine, images: imports every other folder, imported by
 none.
 """
+
+import federation as federation  # first of all, so that grpc is loaded with TLS 1.3 alone

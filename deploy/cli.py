@@ -12,9 +12,10 @@ import sys
 import typer
 
 from coordinator.errors import CoordinatorError
-from deploy.commands import audit, bench, ledger, noise, privacy, reproduce, simulate
+from deploy.commands import audit, bench, ca, ledger, manifest, node, noise, privacy, reproduce, simulate
 from deploy.console import EXIT_PEER, EXIT_USAGE
 from deploy.errors import DeployError
+from federation.errors import FederationError, PeerRefusedError
 from mpc.errors import MpcError, PeerError
 from party.errors import PartyError
 from privacy.errors import PrivacyError
@@ -30,6 +31,9 @@ app.add_typer(bench.app, name="bench")
 app.add_typer(privacy.app, name="privacy")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(audit.app, name="audit")
+app.add_typer(ca.app, name="ca")
+app.add_typer(node.app, name="node")
+app.add_typer(manifest.app, name="manifest")
 app.add_typer(reproduce.app, name="reproduce")
 app.command("simulate")(simulate.simulate)
 
@@ -38,10 +42,10 @@ def main() -> None:
     """Run the command line; expected errors become one line on standard error."""
     try:
         app()
-    except PeerError as error:
+    except (PeerError, PeerRefusedError) as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(EXIT_PEER) from None
-    except (MpcError, PartyError, CoordinatorError, PrivacyError, DeployError) as error:
+    except (FederationError, MpcError, PartyError, CoordinatorError, PrivacyError, DeployError) as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(EXIT_USAGE) from None
 

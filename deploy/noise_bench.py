@@ -30,7 +30,7 @@ class TwoServers:
         self.folder = Path(self._folder.name)
         authority = ThrowAwayAuthority()
         for name in NAMES:
-            authority.issue(name).save(self.folder, name)
+            authority.issue(name).save(self.folder / name)
         self.started = time.monotonic()
         self._processes = [self._start() for _ in NAMES]
         for role, process in enumerate(self._processes):

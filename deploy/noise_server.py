@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from deploy.certificates import Identity, identity_uri
+from deploy.certificates import identity_uri
+from federation.credentials import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, Identity
 from mpc.aggregate import Aggregator, Contributions, OpeningStore, Request
 from mpc.channel import Channel, Link
 from mpc.pool import NoisePool
@@ -54,7 +55,7 @@ class Connections:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._identity = Identity.load(Path(settings.folder), NAMES[settings.role])
+        self._identity = Identity.load(Path(settings.folder) / NAMES[settings.role])
         self._port = 0
 
     def listen(self) -> int:
@@ -107,10 +108,9 @@ class Connections:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.verify_mode = ssl.CERT_REQUIRED
-        folder = Path(self._settings.folder)
-        name = NAMES[self._settings.role]
-        context.load_cert_chain(folder / f"{name}.crt", folder / f"{name}.key")
-        context.load_verify_locations(folder / "authority.crt")
+        folder = Path(self._settings.folder) / NAMES[self._settings.role]
+        context.load_cert_chain(folder / CERTIFICATE_FILE, folder / KEY_FILE)
+        context.load_verify_locations(folder / AUTHORITY_FILE)
         if server:
             raw, _ = self._listener.accept()
             return SocketLink(context.wrap_socket(raw, server_side=True))

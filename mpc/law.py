@@ -267,11 +267,18 @@ class Certificate:
     delta: float
     cover: Cover
     precision: Precision
-    epsilon_added: float
+    xi: float
+    """One hop between the two laws moves log-probabilities by at most this, outside of an event of probability:"""
+    hop_delta: float
     delta_added: float
     largest: float
     acceptance: float
     second_moment: float
+
+    @property
+    def epsilon_added(self) -> float:
+        """There are two hops, one under each data set."""
+        return 2 * self.xi
 
     @property
     def statement(self) -> str:
@@ -304,7 +311,7 @@ def certify(
         raise ConfigurationError(f"delta is {delta}: give a number between 0 and 1")
     bounds = law(cover, precision)
     growth = math.exp(epsilon)
-    best: tuple[float, float] | None = None
+    best: tuple[float, float, float] | None = None
     for share in (0.001, 0.002, 0.004):  # of delta, for the two hops' delta' together
         slack = share * delta / (1 + growth)
         for cut in np.flatnonzero(np.isfinite(bounds.eta))[STEPS :: STEPS // 2]:
@@ -316,16 +323,15 @@ def certify(
                 continue
             hop = slack + outside
             added = math.expm1(xi) * delta + hop + growth * math.exp(xi) * hop
-            if best is None or max(2 * xi / epsilon, added / delta) < max(2 * best[0] / epsilon, best[1] / delta):
-                best = (xi, added)
-    if best is None or delta + best[1] >= 1:
+            if best is None or max(2 * xi / epsilon, added / delta) < max(2 * best[0] / epsilon, best[2] / delta):
+                best = (xi, hop, added)
+    if best is None or delta + best[2] >= 1:
         raise NotCertifiableError(
             f"{precision} precision cannot certify {samples:,} samples at epsilon = {epsilon:g}, delta = {delta:g}: "
             "use `high` precision, fewer rounds, fewer parameters, or a larger epsilon"
         )
     return Certificate(
-        samples, epsilon, delta, cover, precision, 2 * best[0], best[1], bounds.largest, bounds.acceptance,
-        bounds.second_moment,
+        samples, epsilon, delta, cover, precision, *best, bounds.largest, bounds.acceptance, bounds.second_moment,
     )  # fmt: skip
 
 
@@ -344,7 +350,7 @@ def _deviation(bounds: Law, cut: int, samples: int, failure: float) -> float:
             break
         v = float((mass * eta**2 * np.exp(exponent)).sum())
         xi = (samples * ((1 + s) * outside + (1 + s) ** 2 * v / 2) - math.log(failure)) / s
-        best = min(best, xi)
+        best = min(best, float(xi))
     return best
 
 

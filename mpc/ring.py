@@ -59,13 +59,15 @@ class Lattice:
         """Shares leave a server modulo 2^opening_bits."""
         return 64 - self.dropped_bits
 
-    def check_range(self, contributions: int, clip: float) -> None:
-        """Refuse at start-up what could ever leave the range: at most `contributions` records of norm `clip` in one
-        sum.
-        """
+    def largest_sum(self, contributions: int, clip: float) -> int:
+        """In lattice steps, noise included: what at most `contributions` records of norm `clip` can add up to."""
         if contributions < 1 or not (clip >= 0 and math.isfinite(clip)):
             raise ConfigurationError("a range check needs at least one contribution and a finite clip norm")
-        largest = contributions * math.ceil(clip / self.step) + (LARGEST_NOISE << self.fraction_bits)
+        return contributions * math.ceil(clip / self.step) + (LARGEST_NOISE << self.fraction_bits)
+
+    def check_range(self, contributions: int, clip: float) -> None:
+        """Refuse at start-up what could ever leave the range."""
+        largest = self.largest_sum(contributions, clip)
         if largest >= 1 << (self.opening_bits - 1):
             raise RangeError(
                 f"{contributions:,} contributions of norm {clip:g} with noise of {self.sigma:g} need "

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 from parley.v1 import noise_pb2_grpc
 
-from deploy.certificates import Identity, ThrowAwayAuthority, identity_uri
+from deploy.certificates import ThrowAwayAuthority, identity_uri
+from federation.credentials import Identity
 from mpc.channel import Channel, Link
 from mpc.errors import FrameError, PeerClosedError, PeerError, PeerTimeoutError
 from mpc.grpc_link import KEEPALIVE, GrpcLink, NoiseServicer, dial
@@ -33,15 +34,15 @@ def identities(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Identity
     authority = ThrowAwayAuthority()
     made = [authority.issue(name) for name in ("a", "b")]
     for name, identity in zip(("a", "b"), made, strict=True):
-        identity.save(folder, name)
+        identity.save(folder / name)
     return folder, made[0], made[1]
 
 
 def tls(folder: Path, name: str, server: bool) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.load_cert_chain(folder / f"{name}.crt", folder / f"{name}.key")
-    context.load_verify_locations(folder / "authority.crt")
+    context.load_cert_chain(folder / name / "node.crt", folder / name / "node.key")
+    context.load_verify_locations(folder / name / "authority.crt")
     context.verify_mode = ssl.CERT_REQUIRED
     return context
 

@@ -1,0 +1,160 @@
+"""A node's side of its certificates: make a key, ask, install, renew; see `federation.credentials.NodeFolder`.
+
+    NODE/pending/node.key, request.pem       a request that waits for approval; the key never leaves this folder's disk
+    NODE/identities/FINGERPRINT/             node.key, node.crt, authority.crt
+    NODE/current -> identities/FINGERPRINT   what is in use
+
+Renewal is a second request beside the certificate in use. Installing it moves the link in one step; servers pick it up
+at their next handshake, connections that stand go on, and the old certificate stays valid until it expires.
+"""
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from deploy.certificates import PEM, load_request, request_fingerprint, same_fingerprint
+from federation.credentials import (
+    AUTHORITY_FILE,
+    CERTIFICATE_FILE,
+    KEY_FILE,
+    Identity,
+    NodeFolder,
+    certificate_fingerprint,
+    load_certificate,
+    read_file,
+    read_private,
+    write_private,
+)
+from federation.errors import CertificateError, FingerprintError, WrongIdentityError
+from federation.names import NodeName
+
+REQUEST_FILE = "request.pem"
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A request that waits for approval."""
+
+    name: NodeName
+    fingerprint: str
+    path: Path
+
+
+def request(folder: NodeFolder, name: NodeName) -> Pending:
+    """A new key, and a request for `name`; refused where another node lives, or a request waits already."""
+    if folder.current.is_symlink() and (held := Identity.load(folder.current).name) != name:
+        raise WrongIdentityError(f"this folder is {held}'s: choose another folder for {name}")
+    waiting = folder.path / "pending"
+    if waiting.exists() and pending(folder) is None:  # interrupted before there was a request: nobody has seen its key
+        shutil.rmtree(waiting)
+    try:
+        waiting.mkdir(parents=True, mode=0o700)
+    except FileExistsError:
+        raise CertificateError(
+            "a request waits for approval already, see `parley node show`: install its certificate, or remove the "
+            "folder `pending` to give it up"
+        ) from None
+    key = ec.generate_private_key(ec.SECP256R1())
+    made = (
+        x509.CertificateSigningRequestBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name.name)]))
+        .add_extension(x509.SubjectAlternativeName([x509.UniformResourceIdentifier(name.uri)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    plain = serialization.NoEncryption()
+    write_private(waiting / KEY_FILE, key.private_bytes(PEM, serialization.PrivateFormat.PKCS8, plain))
+    (waiting / REQUEST_FILE).write_bytes(made.public_bytes(PEM))
+    return Pending(name, request_fingerprint(made), waiting / REQUEST_FILE)
+
+
+def rotate(folder: NodeFolder) -> Pending:
+    """A request for the same name with a new key, while the certificate in use stays in use."""
+    return request(folder, Identity.load(folder.path / folder.stamp()).name)
+
+
+def pending(folder: NodeFolder) -> Pending | None:
+    """The request that waits, if any."""
+    path = folder.path / "pending" / REQUEST_FILE
+    if not path.exists():
+        return None
+    made, name = load_request(read_file(path))
+    return Pending(name, request_fingerprint(made), path)
+
+
+def install(folder: NodeFolder, approved: bytes, authority_fingerprint: str | None) -> Identity:
+    """Take what `parley ca approve` wrote: the node's certificate, then the authority's.
+
+    The first time, the authority's fingerprint has to be given as its operator read it out; a renewal has to come from
+    the authority that is installed, unless the fingerprint of another one is given.
+    """
+    waiting = pending(folder)
+    if waiting is None:
+        raise CertificateError("no request waits here: begin with `parley node request` or `parley node rotate`")
+    certificates = _bundle(approved)
+    _trusted(folder, certificates[1], authority_fingerprint)
+    key = read_private(folder.path / "pending" / KEY_FILE)
+    identity = Identity(key, certificates[0].public_bytes(PEM), certificates[1].public_bytes(PEM))
+    identity.check()
+    if identity.name != waiting.name:
+        raise WrongIdentityError(f"the certificate is for {identity.name} and the request was for {waiting.name}")
+    home = folder.path / "identities" / identity.fingerprint.replace(":", "")[:32]
+    if not (folder.current.is_symlink() and folder.current.resolve() == home.resolve()):
+        if home.exists():  # an installation that was interrupted before the link moved
+            shutil.rmtree(home)
+        identity.save(home)
+        _sync(home)
+        _point(folder, home)
+    shutil.rmtree(folder.path / "pending")
+    return folder.load()
+
+
+def _bundle(data: bytes) -> list[x509.Certificate]:
+    try:
+        certificates = x509.load_pem_x509_certificates(data)
+    except ValueError:
+        certificates = []
+    if len(certificates) != 2:
+        raise CertificateError(
+            "expected two certificates, the node's and the authority's: give the file of `parley ca approve`"
+        )
+    return certificates
+
+
+def _trusted(folder: NodeFolder, authority: x509.Certificate, expected: str | None) -> None:
+    if expected is not None:
+        if not same_fingerprint(expected, certificate_fingerprint(authority)):
+            raise FingerprintError(
+                "the authority's fingerprint is not the one given: have its operator read it again from "
+                "`parley ca show`; if it still differs, the certificate was exchanged on its way"
+            )
+        return
+    if not folder.current.is_symlink():
+        raise FingerprintError("the first installation needs --authority, the fingerprint of `parley ca show`")
+    held = load_certificate(read_file(folder.current / AUTHORITY_FILE), AUTHORITY_FILE)
+    if held != authority:
+        raise FingerprintError(
+            "the certificate comes with another authority than the installed one: give its fingerprint as --authority"
+        )
+
+
+def _sync(folder: Path) -> None:
+    for path in (*(folder / name for name in (CERTIFICATE_FILE, AUTHORITY_FILE)), folder, folder.parent):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _point(folder: NodeFolder, home: Path) -> None:
+    """Move the link in one step: a reader sees the old identity or the new one, whole."""
+    link = folder.path / "current.new"
+    link.unlink(missing_ok=True)
+    link.symlink_to(home.relative_to(folder.path))
+    link.replace(folder.current)

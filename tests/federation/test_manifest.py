@@ -1,0 +1,259 @@
+"""The manifest: one meaning, one spelling, one digest; and every mistake is named."""
+
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from federation.errors import ManifestError
+from federation.manifest import HEADER, Manifest
+from federation.names import Role
+from tests.federation.documents import BODY, body, manifest
+
+PINNED = "db06e033ffb640da7433f8dfe11d3eed892ad3f04f30e3bbcf9637444e3337e5"
+"""Of the canonical form of BODY: what another release or platform has to reproduce."""
+FREE = ("model", "algorithm", "regulariser", "schema")
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict | list):
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(each, f"{path}.{key}" if path else str(key))
+    else:
+        yield path, value
+
+
+def tables(value: Any, path: str = "") -> Iterator[str]:
+    if isinstance(value, dict):
+        yield path
+    if isinstance(value, dict | list):
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from tables(each, f"{path}.{key}" if path else str(key))
+
+
+def toml(value: Any) -> str:
+    """Inline TOML, floats spelled at length."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)} = {toml(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(toml, value)) + "]"
+    if isinstance(value, float):
+        return f"{value:.20e}"
+    return json.dumps(value)
+
+
+MANY = {"kind": "wor", "units": 10**8, "batch": 10**8}
+POISSON = {"kind": "poisson", "units": 9, "expected": 5, "cap": 9}
+LEAVES = dict(leaves(BODY))
+STRICT_TABLES = [path for path in tables(BODY) if not path.startswith(FREE)]
+
+
+def field_of(path: str) -> str:
+    """parties.0.name as the errors spell it: parties[0].name."""
+    return "".join(f"[{step}]" if step.isdigit() else f".{step}" for step in path.split(".")).lstrip(".")
+
+
+def other(value: Any) -> Any:
+    """A different valid-looking value of the same kind."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + 1
+    if isinstance(value, float):
+        return value * 0.75
+    return value + "x"
+
+
+def test_the_canonical_form_reads_back_to_itself() -> None:
+    made = manifest()
+    assert made.canonical.startswith(HEADER)
+    assert Manifest.from_canonical(made.canonical) == made
+    assert made.digest.hex() == PINNED
+
+
+def shuffled(value: Any, draw: Any) -> Any:
+    if isinstance(value, dict):
+        keys = draw(st.permutations(list(value)))
+        return {key: shuffled(value[key], draw) for key in keys}
+    if isinstance(value, list):
+        return [shuffled(each, draw) for each in value]
+    return value
+
+
+@given(st.data())
+@settings(max_examples=40, deadline=None)
+def test_neither_the_order_of_keys_nor_the_spelling_of_floats_changes_the_digest(data: Any) -> None:
+    mixed = shuffled(copy.deepcopy(BODY), data.draw)
+    assert Manifest.from_json(mixed).digest == manifest().digest
+    text = "\n".join(f"{key} = {toml(value)}" for key, value in mixed.items())
+    assert Manifest.from_toml(text).digest == manifest().digest
+
+
+@pytest.mark.parametrize("path", ["privacy.epsilon", "rounds.deadline_seconds", "mechanism.clip.gradient_norm"])
+def test_a_whole_number_in_a_real_field_is_the_same_number(path: str) -> None:
+    assert manifest(**{path: 2}).digest == manifest(**{path: 2.0}).digest
+
+
+@pytest.mark.parametrize("path", sorted(LEAVES))
+def test_any_single_field_changes_the_digest_or_is_refused(path: str) -> None:
+    try:
+        changed = manifest(**{path: other(LEAVES[path])})
+    except ManifestError as error:
+        # Only what has one or few legal values may be refused here.
+        assert path in {
+            "protocol", "privacy.accountant", "mechanism.relation", "mechanism.clip.kind", "noise.cover",
+            "noise.precision", *(f"parties.{index}.sampler.kind" for index in range(3)),
+        }, error  # fmt: skip
+        assert error.field == field_of(path)
+    else:
+        assert changed.digest != manifest().digest
+
+
+numbers = st.floats(0.05, 40, allow_nan=False)
+documents = st.fixed_dictionaries(
+    {
+        "privacy.epsilon": numbers,
+        "mechanism.noise_multiplier": numbers,
+        "mechanism.steps": st.integers(1, 1000),
+        "rounds.deadline_seconds": numbers,
+        "run": st.sampled_from(["a", "b", "run-1"]),
+        "coordinator.legal_entity": st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=8),
+        "regulariser": st.dictionaries(
+            st.sampled_from(["kind", "weight", "ü"]),
+            st.one_of(st.booleans(), st.integers(-5, 5), numbers, st.just("1")),
+        ),
+    }
+)
+
+
+@given(documents, documents)
+@settings(max_examples=150, deadline=None)
+def test_two_documents_share_bytes_only_if_they_mean_the_same(one: dict[str, Any], two: dict[str, Any]) -> None:
+    first, second = manifest(**one), manifest(**two)
+    assert (first.canonical == second.canonical) == (first == second)
+    assert Manifest.from_canonical(first.canonical) == first
+    assert first.canonical.isascii()
+
+
+@pytest.mark.parametrize("path", STRICT_TABLES)
+def test_an_unknown_field_is_refused_by_name(path: str) -> None:
+    with pytest.raises(ManifestError) as caught:
+        manifest(**{f"{path}.surprise" if path else "surprise": 1})
+    assert caught.value.field == (f"{field_of(path)}.surprise" if path else "surprise")
+    assert "unknown" in str(caught.value)
+
+
+def test_a_misspelt_field_is_suggested() -> None:
+    made = body()
+    made["noise"]["fraction_bit"] = made["noise"].pop("fraction_bits")
+    with pytest.raises(ManifestError, match=r"noise\.fraction_bits: is missing; did you mean 'fraction_bit'"):
+        Manifest.from_json(made)
+    with pytest.raises(ManifestError, match=r"did you mean 'minimum_parties'"):
+        manifest(**{"rounds.minimum_partys": 3})
+    with pytest.raises(ManifestError, match=r"did you mean 'strips'"):
+        manifest(**{"noise.cover": "stripes"})
+
+
+OPTIONAL = {
+    path for path in LEAVES if path.startswith(FREE) and path not in {"model.kind", "model.dimension", "algorithm.name"}
+}
+
+
+@pytest.mark.parametrize("path", sorted(set(LEAVES) - OPTIONAL))
+def test_a_missing_field_is_named(path: str) -> None:
+    made = body()
+    *way, last = path.split(".")
+    place: Any = made
+    for step in way:
+        place = place[int(step)] if step.isdigit() else place[step]
+    del place[last]
+    with pytest.raises(ManifestError, match="is missing") as caught:
+        Manifest.from_json(made)
+    assert caught.value.field == field_of(path)
+
+
+@pytest.mark.parametrize("path", sorted(set(LEAVES) - OPTIONAL))
+@pytest.mark.parametrize("wrong", [None, True, float("nan"), float("inf"), -1, "", "two\nlines", [], {}, 1 << 70])
+def test_a_value_of_another_type_or_out_of_range_is_named(path: str, wrong: Any) -> None:
+    with pytest.raises(ManifestError) as caught:
+        manifest(**{path: wrong})
+    assert caught.value.field == field_of(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "says"),
+    [
+        ({"rounds.minimum_parties": 4}, "rounds.minimum_parties", "3 parties"),
+        ({"rounds.minimum_parties": 1}, "rounds.minimum_parties", "from 2"),
+        ({"aggregators.1.name": "north"}, "aggregators[1].name", "both"),
+        ({"aggregators.1.legal_entity": " NORTH  trust"}, "aggregators[1].legal_entity", "two legal entities"),
+        ({"aggregators": BODY["aggregators"][:1]}, "aggregators", "exactly two"),
+        ({"parties.1.name": "hospital-a"}, "parties[1].name", "twice"),
+        ({"parties.2.sampler.batch": 101}, "parties[2].sampler.batch", "exceeds"),
+        ({"parties.0.sampler": POISSON | {"cap": 4}}, "parties[0].sampler.cap", "cap"),
+        ({"parties.0.sampler": POISSON}, "parties", "different ways"),
+        ({"mechanism.unit_column": "patient"}, "mechanism.unit_column", "schema.unit"),
+        ({"mechanism.relation": "add-or-remove"}, "mechanism.relation", "replace-one"),
+        ({"mechanism.noise_multiplier": 0}, "mechanism.noise_multiplier", "above 0"),
+        ({"mechanism.noise_multiplier": 0.049}, "mechanism.noise_multiplier", "at least"),
+        ({"parties.0.sampler": MANY, "noise.fraction_bits": 24}, "noise.fraction_bits", "fewer fraction bits"),
+        ({"privacy.accountant": "lower"}, "privacy.accountant", "pld"),
+        ({"model.dimension": 0}, "model.dimension", "from 1"),
+        ({"protocol": 2}, "protocol", "from 1 to 1"),
+        ({"federation": "Cardio/x"}, "federation", "a-z"),
+        ({"schema.when": float("nan")}, "schema.when", "finite"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_together_is_refused(changes: dict[str, Any], field: str, says: str) -> None:
+    with pytest.raises(ManifestError, match=says) as caught:
+        manifest(**changes)
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda data: data.replace(b"2.0", b"2.00", 1),
+        lambda data: data.replace(b'"protocol":1', b'"protocol": 1', 1),
+        lambda data: data.replace(b'"run":"heart-1"', b'"run":"x","run":"heart-1"', 1),
+        lambda data: data.replace(b'"heart-1"', b'"\\u0068eart-1"', 1),
+        lambda data: data.replace(b"1e-05", b"0.00001", 1),
+        lambda data: data + b"\n",
+        lambda data: data[len(HEADER) :],
+        lambda data: data.replace(b"manifest 1", b"manifest 2", 1),
+        lambda data: HEADER + b"[" * 100_000,
+        lambda data: HEADER + b"\xff",
+        lambda data: HEADER + b"9" * 5000,
+        lambda data: HEADER + b"null",
+        lambda data: data + b" " * (1 << 20),
+    ],
+)
+def test_bytes_that_this_node_would_not_have_written_are_refused(spoil: Any) -> None:
+    with pytest.raises(ManifestError):
+        Manifest.from_canonical(spoil(manifest().canonical))
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_break_the_reader(data: bytes) -> None:
+    with pytest.raises(ManifestError):
+        Manifest.from_canonical(HEADER + data)
+
+
+def test_identities_follow_from_names_and_roles() -> None:
+    made = manifest()
+    assert [each.uri for each in made.identities(Role.aggregator)] == [
+        "parley://cardio/aggregator/north", "parley://cardio/aggregator/south",
+    ]  # fmt: skip
+    assert made.identities(Role.party)[2].uri == "parley://cardio/party/hospital-c"
+
+
+def test_free_tables_cannot_be_altered_from_outside() -> None:
+    made = manifest()
+    before = made.digest
+    made.schema.body["format"] = "npz"
+    assert Manifest.from_canonical(made.canonical).digest == before
+    assert made.schema.body["format"] == "csv"

@@ -1,0 +1,351 @@
+"""Real servers on loopback: who gets in, who does not, and by which type of refusal. Sync and asyncio servers alike."""
+
+import asyncio
+import datetime as dt
+import os
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator
+from concurrent import futures
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from cryptography import x509
+
+from deploy import nodes
+from deploy.certificates import PEM, Authority, ThrowAwayAuthority, Validity, request_fingerprint
+from federation import tls
+from federation.authorization import AioAuthorization, Authorization, Authorizer, peer_of
+from federation.credentials import Identity, NodeFolder
+from federation.errors import (
+    CertificateError,
+    ExpiredError,
+    FederationError,
+    NotAuthenticatedError,
+    NotAuthorisedError,
+    NotYetValidError,
+    WrongAuthorityError,
+    WrongIdentityError,
+)
+from federation.names import NodeName, Role
+from federation.transport import channel_options, open_aio_channel, open_channel, refusal_of, server_credentials
+
+AUTHORITY = ThrowAwayAuthority("cardio")
+SERVER = NodeName("cardio", Role.aggregator, "north")
+ALLOWED = NodeName("cardio", Role.party, "hospital-a")
+METHODS = ("Single", "Stream", "Collect", "Both")
+NOW = dt.datetime.now(dt.UTC)
+DAY = dt.timedelta(days=1)
+
+
+def folder_of(path: Path, identity: Identity) -> NodeFolder:
+    identity.save(path / "identities" / "first")
+    (path / "current").symlink_to("identities/first")
+    return NodeFolder(path)
+
+
+def sync_handlers() -> grpc.GenericRpcHandler:
+    def single(request: bytes, context: Any) -> bytes:
+        return peer_of(context).uri.encode()
+
+    def stream(request: bytes, context: Any) -> Iterator[bytes]:
+        yield peer_of(context).uri.encode()
+
+    return grpc.method_handlers_generic_handler(
+        "test.Service",
+        {
+            "Single": grpc.unary_unary_rpc_method_handler(single),
+            "Stream": grpc.unary_stream_rpc_method_handler(stream),
+            "Collect": grpc.stream_unary_rpc_method_handler(single),
+            "Both": grpc.stream_stream_rpc_method_handler(stream),
+            "Closed": grpc.unary_unary_rpc_method_handler(single),
+        },
+    )
+
+
+def aio_handlers() -> grpc.GenericRpcHandler:
+    async def single(request: Any, context: Any) -> bytes:
+        return peer_of(context).uri.encode()
+
+    async def stream(request: Any, context: Any) -> AsyncIterator[bytes]:
+        yield peer_of(context).uri.encode()
+
+    async def writes(request: Any, context: Any) -> None:
+        await context.write(peer_of(context).uri.encode())
+
+    return grpc.method_handlers_generic_handler(
+        "test.Service",
+        {
+            "Single": grpc.unary_unary_rpc_method_handler(single),
+            "Stream": grpc.unary_stream_rpc_method_handler(stream),
+            "Collect": grpc.stream_unary_rpc_method_handler(single),
+            "Both": grpc.stream_stream_rpc_method_handler(writes),
+            "Closed": grpc.unary_unary_rpc_method_handler(single),
+        },
+    )
+
+
+def authorizer() -> Authorizer:
+    callers = {f"/test.Service/{method}": {ALLOWED} for method in METHODS}
+    return Authorizer({**callers, "/test.Service/Single": lambda: frozenset({ALLOWED})})
+
+
+@dataclass
+class Served:
+    port: int
+    folder: NodeFolder
+
+
+@pytest.fixture(params=["sync", "aio"])
+def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
+    folder = folder_of(tmp_path / "server", AUTHORITY.issue_as(SERVER))
+    if request.param == "sync":
+        server = grpc.server(futures.ThreadPoolExecutor(4), interceptors=[Authorization(authorizer())])
+        server.add_generic_rpc_handlers((sync_handlers(),))
+        port = server.add_secure_port("127.0.0.1:0", server_credentials(folder))
+        server.start()
+        yield Served(port, folder)
+        server.stop(0).wait()
+        return
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+
+    async def start() -> tuple[grpc.aio.Server, int]:
+        server = grpc.aio.server(interceptors=[AioAuthorization(authorizer())])
+        server.add_generic_rpc_handlers((aio_handlers(),))
+        port = server.add_secure_port("127.0.0.1:0", server_credentials(folder))
+        await server.start()
+        return server, port
+
+    running, port = asyncio.run_coroutine_threadsafe(start(), loop).result(10)
+    yield Served(port, folder)
+    asyncio.run_coroutine_threadsafe(running.stop(0), loop).result(10)
+    loop.call_soon_threadsafe(loop.stop)
+
+
+def call(port: int, identity: Identity, method: str = "Single", peer: NodeName = SERVER) -> str:
+    """Who the server says is calling; a refusal as its type."""
+    channel: Any
+    with open_channel(f"127.0.0.1:{port}", identity, peer) as channel:
+        path = f"/test.Service/{method}"
+        try:
+            answer: Any
+            if method in ("Stream", "Both"):
+                make = channel.unary_stream if method == "Stream" else channel.stream_stream
+                answer = next(iter(make(path)(b"" if method == "Stream" else iter([b""]), timeout=10)))
+            elif method == "Collect":
+                answer = channel.stream_unary(path)(iter([b""]), timeout=10)
+            else:
+                answer = channel.unary_unary(path)(b"", timeout=10)
+        except grpc.RpcError as error:
+            refusal = refusal_of(error, identity, peer)
+            raise (refusal or error) from None
+    return bytes(answer).decode()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_allowed_peer_gets_in_and_is_known_by_its_certificate(served: Served, method: str) -> None:
+    assert call(served.port, AUTHORITY.issue_as(ALLOWED), method) == ALLOWED.uri
+
+
+@pytest.mark.parametrize("method", [*METHODS, "Closed"])
+@pytest.mark.parametrize(
+    "other",
+    [
+        NodeName("cardio", Role.party, "hospital-b"),
+        NodeName("cardio", Role.aggregator, "hospital-a"),
+        NodeName("cardio", Role.coordinator, "hospital-a"),
+        NodeName("other", Role.party, "hospital-a"),
+    ],
+    ids=lambda name: name.uri,
+)
+def test_others_of_the_same_authority_are_not_authorised(served: Served, method: str, other: NodeName) -> None:
+    with pytest.raises(NotAuthorisedError, match=method):
+        call(served.port, AUTHORITY.issue_as(other), method)
+
+
+def test_a_method_that_lists_nobody_is_closed(served: Served) -> None:
+    with pytest.raises(NotAuthorisedError, match="Closed"):
+        call(served.port, AUTHORITY.issue_as(ALLOWED), "Closed")
+
+
+def strangers() -> dict[str, tuple[Identity, type[FederationError]]]:
+    mine = AUTHORITY.issue_as(ALLOWED).authority
+    other = ThrowAwayAuthority("cardio").issue_as(ALLOWED)
+    foreign = ThrowAwayAuthority("elsewhere").issue("hospital-a", Role.party)
+    self_signed = other.authority
+    return {
+        "wrong authority": (replace(other, authority=mine), WrongAuthorityError),
+        "other federation": (replace(foreign, authority=mine), WrongAuthorityError),
+        "self-signed": (replace(other, certificate=self_signed, authority=mine), CertificateError),
+        "expired": (AUTHORITY.issue_as(ALLOWED, Validity(NOW - 2 * DAY, NOW - DAY)), ExpiredError),
+        "not yet valid": (AUTHORITY.issue_as(ALLOWED, Validity(NOW + DAY / 4, NOW + DAY / 2)), NotYetValidError),
+    }
+
+
+@pytest.mark.parametrize("kind", list(strangers()))
+def test_who_cannot_prove_a_name_never_reaches_a_handler(served: Served, kind: str) -> None:
+    identity, refusal = strangers()[kind]
+    if kind == "self-signed":  # with its own key, as a stranger would
+        stranger = ThrowAwayAuthority("cardio")
+        own = stranger.authority.certificate.public_bytes(PEM)
+        key = stranger.authority._key.private_bytes(*private_format())
+        identity = Identity(key, own, identity.authority)
+    with pytest.raises(refusal):
+        call(served.port, identity)
+
+
+def private_format() -> tuple[Any, Any, Any]:
+    from cryptography.hazmat.primitives import serialization
+
+    return PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+
+
+def test_without_a_certificate_nobody_gets_in(served: Served) -> None:
+    identity = AUTHORITY.issue_as(ALLOWED)
+    credentials = grpc.ssl_channel_credentials(identity.authority)
+    channel: Any
+    with grpc.secure_channel(f"127.0.0.1:{served.port}", credentials, channel_options(SERVER)) as channel:
+        with pytest.raises(grpc.RpcError) as caught:
+            channel.unary_unary("/test.Service/Single")(b"", timeout=10)
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+def test_plain_connections_are_not_answered(served: Served) -> None:
+    channel: Any
+    with grpc.insecure_channel(f"127.0.0.1:{served.port}") as channel:
+        with pytest.raises(grpc.RpcError) as caught:
+            channel.unary_unary("/test.Service/Single")(b"", timeout=10)
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+def test_a_client_does_not_talk_to_another_server_of_the_federation(served: Served) -> None:
+    south = NodeName("cardio", Role.aggregator, "south")
+    with pytest.raises(WrongIdentityError, match="not parley://cardio/aggregator/south"):
+        call(served.port, AUTHORITY.issue_as(ALLOWED), peer=south)
+
+
+def test_a_client_does_not_talk_to_a_server_of_another_authority(served: Served) -> None:
+    with pytest.raises(NotAuthenticatedError, match="no trust"):
+        call(served.port, ThrowAwayAuthority("cardio").issue_as(ALLOWED))
+
+
+def test_a_server_that_is_down_is_no_question_of_trust() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+    with pytest.raises(grpc.RpcError):
+        call(port, AUTHORITY.issue_as(ALLOWED))
+
+
+def test_asyncio_channels_know_whom_they_dial(served: Served) -> None:
+    async def ask(peer: NodeName) -> bytes:
+        identity = AUTHORITY.issue_as(ALLOWED)
+        channel: Any
+        async with open_aio_channel(f"127.0.0.1:{served.port}", identity, peer) as channel:
+            try:
+                return bytes(await channel.unary_unary("/test.Service/Single")(b"", timeout=10))
+            except grpc.aio.AioRpcError as error:
+                raise (refusal_of(error, identity, peer) or error) from None
+
+    assert asyncio.run(ask(SERVER)) == ALLOWED.uri.encode()
+    with pytest.raises(WrongIdentityError):
+        asyncio.run(ask(NodeName("cardio", Role.aggregator, "south")))
+
+
+@pytest.mark.parametrize(("version", "works"), [(ssl.TLSVersion.TLSv1_3, True), (ssl.TLSVersion.TLSv1_2, False)])
+def test_only_tls_1_3_is_spoken(served: Served, tmp_path: Path, version: ssl.TLSVersion, works: bool) -> None:
+    AUTHORITY.issue_as(ALLOWED).save(tmp_path / "client")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_cert_chain(tmp_path / "client" / "node.crt", tmp_path / "client" / "node.key")
+    context.load_verify_locations(tmp_path / "client" / "authority.crt")
+    context.maximum_version = version
+    context.set_alpn_protocols(["h2"])
+    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as raw:
+        if works:
+            assert context.wrap_socket(raw, server_hostname=SERVER.host_name).version() == "TLSv1.3"
+        else:
+            with pytest.raises((ssl.SSLError, ConnectionError)):
+                context.wrap_socket(raw, server_hostname=SERVER.host_name)
+
+
+def test_a_party_cannot_serve(tmp_path: Path) -> None:
+    with pytest.raises(WrongIdentityError, match="outbound only"):
+        server_credentials(folder_of(tmp_path / "party", AUTHORITY.issue_as(ALLOWED)))
+
+
+def presented(port: int) -> x509.Certificate:
+    """The certificate that a server shows at a new handshake."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=10) as raw,
+        context.wrap_socket(raw) as wrapped,
+    ):
+        return x509.load_der_x509_certificate(wrapped.getpeercert(binary_form=True) or b"")
+
+
+def test_renewal_needs_no_restart_and_breaks_no_connection(served: Served) -> None:
+    client = AUTHORITY.issue_as(ALLOWED)
+    first = presented(served.port)
+    standing: Any
+    with open_channel(f"127.0.0.1:{served.port}", client, SERVER) as standing:
+        single = standing.unary_unary("/test.Service/Single")
+        assert single(b"", timeout=10) == ALLOWED.uri.encode()
+        waiting = nodes.rotate(served.folder)
+        authority: Authority = AUTHORITY.authority
+        certificate = authority.approve(waiting.path.read_bytes(), waiting.fingerprint)
+        installed = nodes.install(
+            served.folder, certificate.public_bytes(PEM) + authority.certificate.public_bytes(PEM), None
+        )
+        assert presented(served.port) == installed.parsed != first
+        assert single(b"", timeout=10) == ALLOWED.uri.encode()
+    assert call(served.port, client) == ALLOWED.uri
+
+
+def test_a_broken_installation_keeps_the_certificate_in_use(served: Served) -> None:
+    first = presented(served.port)
+    other = AUTHORITY.issue_as(NodeName("cardio", Role.aggregator, "south"))
+    other.save(served.folder.path / "identities" / "second")
+    for target in ("identities/second", "identities/none"):
+        served.folder.current.unlink()
+        served.folder.current.symlink_to(target)
+        assert presented(served.port) == first
+
+
+def test_a_certificate_that_expires_on_a_standing_connection_is_refused() -> None:
+    class Context:
+        def __init__(self, certificate: bytes) -> None:
+            self._certificate = certificate
+
+        def auth_context(self) -> dict[str, list[bytes]]:
+            return {"x509_pem_cert": [self._certificate]}
+
+    expired = AUTHORITY.issue_as(ALLOWED, Validity(NOW - 2 * DAY, NOW - DAY))
+    with pytest.raises(NotAuthenticatedError, match="expired"):
+        authorizer().require("/test.Service/Single", Context(expired.certificate))
+
+
+def test_requests_are_fingerprinted_as_a_whole(tmp_path: Path) -> None:
+    waiting = nodes.request(NodeFolder(tmp_path / "node"), ALLOWED)
+    made = x509.load_pem_x509_csr(waiting.path.read_bytes())
+    assert request_fingerprint(made) == waiting.fingerprint
+
+
+def test_grpc_loaded_too_early_is_noticed() -> None:
+    """In processes of their own, for what is loaded stays loaded."""
+    for order, refused in (("import grpc, federation.tls", True), ("import federation.tls, grpc", False)):
+        script = f"{order}\nfrom federation.errors import FederationError\ntry:\n    federation.tls.require()\n"
+        script += "except FederationError:\n    print('refused')"
+        environment = {name: value for name, value in os.environ.items() if name != tls.VARIABLE}
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True
+        )
+        assert (done.stdout.strip() == "refused") is refused
