@@ -10,12 +10,12 @@ into one line and a documented exit code (see `deploy.console`).
 import sys
 
 import typer
+from parley.federation.errors import FederationError, PeerRefusedError
 
 from coordinator.errors import CoordinatorError
 from deploy.commands import audit, bench, ca, ledger, manifest, node, noise, privacy, reproduce, simulate
 from deploy.console import EXIT_PEER, EXIT_USAGE
 from deploy.errors import DeployError
-from federation.errors import FederationError, PeerRefusedError
 from mpc.errors import MpcError, PeerError
 from party.errors import PartyError
 from privacy.errors import PrivacyError

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from parley.federation.credentials import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, Identity
 
 from deploy.certificates import identity_uri
-from federation.credentials import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, Identity
 from mpc.aggregate import Aggregator, Contributions, OpeningStore, Request
 from mpc.channel import Channel, Link
 from mpc.pool import NoisePool

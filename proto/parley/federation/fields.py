@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
-from federation.errors import FieldError
-from federation.names import LABEL_RULE, is_label
+from parley.federation.errors import FieldError
+from parley.federation.names import LABEL_RULE, is_label
 
 LARGEST_WHOLE = (1 << 63) - 1
 """TOML promises 64-bit integers and no more."""

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from federation.errors import (
+from parley.federation.errors import (
     CertificateError,
     ExpiredError,
     IdentityError,
@@ -27,7 +27,7 @@ from federation.errors import (
     WrongAuthorityError,
     WrongIdentityError,
 )
-from federation.names import NodeName
+from parley.federation.names import NodeName
 
 MOST_FILE_BYTES = 1 << 16
 Kind = TypeVar("Kind", bound=x509.ExtensionType)

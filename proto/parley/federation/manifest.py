@@ -11,7 +11,7 @@ agree; in the free tables (`schema`, `regulariser`, what `model` and `algorithm`
 differ, as they may to the code that reads them. A reader of the canonical form encodes what it understood again and
 refuses the bytes if they differ: two documents with one meaning, or one with two, do not exist.
 
-What costs seconds or megabytes (the accountant, the noise's law) is in `federation.meaning`; everything else is
+What costs seconds or megabytes (the accountant, the noise's law) is in `parley.federation.meaning`; everything else is
 checked when a manifest is made. Imports `mpc` and `privacy`, and stays light.
 """
 
@@ -23,13 +23,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, get_args
 
-from federation.errors import ManifestError
-from federation.fields import Fields, Plain, canonical_text
-from federation.mechanism import mechanism_from, mechanism_table, party_tables
-from federation.names import NodeName, Role
 from mpc.errors import MpcError
 from mpc.ring import Lattice
 from mpc.tables import FORMATS, Cover, Precision
+from parley.federation.errors import ManifestError
+from parley.federation.fields import Fields, Plain, canonical_text
+from parley.federation.mechanism import mechanism_from, mechanism_table, party_tables
+from parley.federation.names import NodeName, Role
 from privacy.mechanism import Mechanism
 
 PROTOCOL = 1
@@ -62,7 +62,7 @@ class AlgorithmChoice:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What the run claims; `federation.meaning` verifies it."""
+    """What the run claims; `parley.federation.meaning` verifies it."""
 
     epsilon: float
     delta: float

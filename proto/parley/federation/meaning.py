@@ -12,9 +12,9 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from federation.errors import FederationError, ManifestError
-from federation.manifest import Manifest
 from mpc.errors import MpcError
+from parley.federation.errors import FederationError, ManifestError
+from parley.federation.manifest import Manifest
 from privacy.errors import PrivacyError
 
 LARGEST_SHARE = 0.01
@@ -122,7 +122,7 @@ def verify_apart(manifest: Manifest, timeout_seconds: float = VERIFY_SECONDS) ->
     """`verify` in a process of its own, so that this one stays small; the same result or the same refusal."""
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "federation.meaning"],
+            [sys.executable, "-m", "parley.federation.meaning"],
             input=manifest.canonical,
             capture_output=True,
             timeout=timeout_seconds,

@@ -12,9 +12,9 @@ from typing import Any
 import grpc
 from cryptography import x509
 
-from federation.credentials import check_time, check_usage, load_certificate, name_in
-from federation.errors import CertificateError, NotAuthenticatedError, NotAuthorisedError, PeerRefusedError
-from federation.names import NodeName
+from parley.federation.credentials import check_time, check_usage, load_certificate, name_in
+from parley.federation.errors import CertificateError, NotAuthenticatedError, NotAuthorisedError, PeerRefusedError
+from parley.federation.names import NodeName
 
 Callers = Collection[NodeName] | Callable[[], Collection[NodeName]]
 """Fixed, or asked at every call: a server of several runs learns of callers as manifests are admitted."""

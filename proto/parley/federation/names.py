@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
-from federation.errors import IdentityError
+from parley.federation.errors import IdentityError
 
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 """A DNS label, for names become host names below."""

@@ -8,7 +8,7 @@ of a federation has an elliptic-curve key. TLS 1.3's suites are not affected.
 import os
 import sys
 
-from federation.errors import FederationError
+from parley.federation.errors import FederationError
 
 VARIABLE = "GRPC_SSL_CIPHER_SUITES"
 UNUSABLE_SUITE = "ECDHE-RSA-AES128-GCM-SHA256"

@@ -1,8 +1,8 @@
 """gRPC over mutual TLS 1.3: credentials that renew themselves, and channels that know whom they dial.
 
 A client recognises the server it means by the host name that follows from that node's identity (`NodeName.host_name`),
-which only that node's certificate carries; a server recognises clients by `federation.authorization`. Imports grpc and
-this folder only.
+which only that node's certificate carries; a server recognises clients by `authorization`. Imports grpc and this
+folder only.
 """
 
 import logging
@@ -12,16 +12,16 @@ from typing import Any
 
 import grpc
 
-from federation import tls
-from federation.credentials import Identity, NodeFolder
-from federation.errors import (
+from parley.federation import tls
+from parley.federation.credentials import Identity, NodeFolder
+from parley.federation.errors import (
     CertificateError,
     FederationError,
     NotAuthenticatedError,
     NotAuthorisedError,
     WrongIdentityError,
 )
-from federation.names import NodeName
+from parley.federation.names import NodeName
 
 logger = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ Every role has its own TOML file, in which every field is required: a limit that
     north = "North Trust"
     south = "South Foundation"
 
-Legal entities come from here and not from the manifest, for whoever writes a manifest could write any two names. Limits
-on ε apply to the verified figure of `federation.meaning`, never to the claimed one. Imports nothing but this folder.
+Legal entities come from here and not from the manifest, for whoever writes a manifest could write any two names.
+Limits on ε apply to the verified figure of `meaning`, never to the claimed one. Imports nothing but this folder.
 """
 
 import tomllib
@@ -24,11 +24,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from federation.errors import PolicyError
-from federation.fields import Fields
-from federation.manifest import LARGEST_DIMENSION, LARGEST_EPSILON
-from federation.meaning import Meaning
-from federation.names import NodeName, Role
+from parley.federation.errors import PolicyError
+from parley.federation.fields import Fields
+from parley.federation.manifest import LARGEST_DIMENSION, LARGEST_EPSILON
+from parley.federation.meaning import Meaning
+from parley.federation.names import NodeName, Role
 
 LARGEST_TOTAL = 1e6
 LARGEST_COUNT = 1_000_000_000

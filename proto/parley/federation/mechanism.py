@@ -6,8 +6,8 @@ Field by field, so that an error names the field of the document and not of an o
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from federation.errors import ManifestError
-from federation.fields import Fields
+from parley.federation.errors import ManifestError
+from parley.federation.fields import Fields
 from privacy.clipping import Clip, GradientClip, MomentumClip
 from privacy.errors import PrivacyError
 from privacy.event import LARGEST_COUNT, LARGEST_NOISE, SMALLEST_NOISE, NeighbouringRelation

@@ -12,11 +12,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from federation.errors import ApprovalError
-from federation.manifest import Manifest
-from federation.meaning import Meaning
-from federation.names import NodeName
-from federation.policy import Policy, Reason, reasons_against
+from parley.federation.errors import ApprovalError
+from parley.federation.manifest import Manifest
+from parley.federation.meaning import Meaning
+from parley.federation.names import NodeName
+from parley.federation.policy import Policy, Reason, reasons_against
 
 BY_POLICY, BY_HAND = "policy", "hand"
 
