@@ -5,9 +5,11 @@ from collections.abc import Sequence
 
 from parley.v1 import common_pb2
 
-from mpc.aggregate import Contributions
-from mpc.openings import Opened
-from mpc.service.terms import CallRefusedError, RunTerms
+from mpc.aggregate import Contributions, RolledBackError, RoundLostError
+from mpc.errors import MpcError
+from mpc.openings import Opened, RefusedError
+from mpc.service.peer import PeerLostError
+from mpc.service.terms import CallRefusedError, CallWaitsError, RunTerms
 from mpc.service.uploads import Upload
 
 
@@ -51,9 +53,7 @@ class Round:
 
     def missing(self) -> list[str]:
         """Of those expected."""
-        return [
-            party for party in self.expected if (found := self.uploads.get(party)) is None or not found.complete
-        ]
+        return [party for party in self.expected if (found := self.uploads.get(party)) is None or not found.complete]
 
     def decide(self) -> bool:
         """Whether to go on: everybody is here, or the deadline has passed with enough."""
@@ -88,3 +88,14 @@ class ShortError(Exception):
     def __init__(self, missing: Sequence[str]) -> None:
         super().__init__(f"missing: {', '.join(missing) or 'nobody'}")
         self.missing = list(missing)
+
+
+def refusal_for(error: MpcError) -> CallRefusedError:
+    """What the coordinator is told of it."""
+    if isinstance(error, CallRefusedError):
+        return error
+    if isinstance(error, RoundLostError | RolledBackError | PeerLostError):
+        return CallRefusedError(common_pb2.REFUSAL_LOST, str(error), "end the run")
+    if isinstance(error, RefusedError):
+        return CallRefusedError(common_pb2.REFUSAL_CONTRADICTION, str(error), "ask what was asked before")
+    return CallWaitsError(str(error), "ask again")

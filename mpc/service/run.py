@@ -19,7 +19,7 @@ from mpc.errors import MpcError, PeerError, SessionClosedError
 from mpc.openings import OpeningStore, Phase, RefusedError, Stored
 from mpc.request import Request
 from mpc.service.peer import FRAME_SECONDS, LOST, SHORT, UNREADY, AnsweringLink, PeerLostError, PeerShortError
-from mpc.service.rounds import Result, Round, ShortError
+from mpc.service.rounds import Result, Round, ShortError, refusal_for
 from mpc.service.terms import MOST_WAIT_SECONDS, CallRefusedError, CallWaitsError, RunTerms, malformed
 from mpc.service.uploads import Memory, Upload, check_form
 
@@ -54,6 +54,9 @@ class Run:
         self._turn = asyncio.Lock()
         self._change = asyncio.Event()
         self._attempt: asyncio.Task[Result] | None = None
+        self._attempted = -1
+        self._waiting: Channel | None = None
+        """A conversation that has not begun in earnest: an end need not wait for it."""
         self._latest: tuple[int, Result] | None = None
         self._failure: Exception | None = None
         self._settled = self._ending = False
@@ -104,8 +107,9 @@ class Run:
             )
         current = self._round(index)
         current.ask(request.query_digest, request.length, request.expected)
-        if self._attempt is None:
+        if self._attempt is None or self._attempted != index:
             current.start()
+            self._attempted = index
             self._attempt = asyncio.create_task(self._try(current, fixed))
             self._attempt.add_done_callback(lambda done: done.cancelled() or done.exception())
         if current.decide():
@@ -124,7 +128,7 @@ class Run:
         except asyncio.CancelledError:
             raise CallWaitsError("this server is stopping", "ask again") from None
         except MpcError as error:
-            raise _refusal(error) from error
+            raise refusal_for(error) from error
 
     def _request(self, request: wire.OpenRequest) -> Request:
         terms = self.terms
@@ -150,9 +154,9 @@ class Run:
         try:
             stored = self._tools.store.get(fixed)
         except MpcError as error:
-            raise _refusal(error) from None
+            raise refusal_for(error) from None
         if stored is None or stored.phase is not Phase.committed:
-            raise _refusal(RoundLostError(f"round {index} of run {self.terms.name} is not in this server's store"))
+            raise refusal_for(RoundLostError(f"round {index} of run {self.terms.name} is not in this server's store"))
         if self._latest is not None and self._latest[0] == index:
             return self._latest[1]
         return Result(stored.opened)
@@ -243,20 +247,21 @@ class Run:
 
             return await self._converse(current, fixed, connect, ready)
 
-    async def _converse(
-        self, current: Round, fixed: Request, connect: Callable[[], Channel], ready: float
-    ) -> Result:
+    async def _converse(self, current: Round, fixed: Request, connect: Callable[[], Channel], ready: float) -> Result:
         """Both servers' part, `turn` being held."""
         times = [ready, ready]
 
+        def agreed() -> None:
+            self._waiting = None
+            times.append(time.monotonic())
+
         def talk() -> Result:
             contributions = current.contributions()
-            channel = connect()
+            self._waiting = channel = connect()
             try:
-                opened = self._tools.aggregator.open(
-                    channel, fixed, contributions, lambda: times.append(time.monotonic())
-                )
+                opened = self._tools.aggregator.open(channel, fixed, contributions, agreed)
             finally:
+                self._waiting = None
                 channel.close()
             begun = current.started or ready
             return Result(opened, ready - begun, times[-1] - ready, time.monotonic() - times[-1])
@@ -311,10 +316,9 @@ class Run:
                 attempt = self._attempt
                 if self._stream != mine or gone.is_set():
                     return link.decline(UNREADY, "another stream has taken its place")
-                if attempt is not None and attempt.done() and not attempt.cancelled():
-                    if isinstance(attempt.exception(), ShortError):
-                        return link.decline(SHORT, "too few have contributed")
-                if self.openings is not None or time.monotonic() > until or index != self.opened:
+                if attempt is not None and _ended_short(attempt):
+                    return link.decline(SHORT, "too few have contributed")
+                if self.openings is not None or self._ending or time.monotonic() > until or index != self.opened:
                     return link.decline(UNREADY, f"round {index} is not asked for here")
                 await self._wait_for_change(min(until - time.monotonic(), 1.0) + 0.001)
         async with self._turn:
@@ -421,6 +425,8 @@ class Run:
             return self.openings
         self._ending = True
         self._changed()
+        if (waiting := self._waiting) is not None:
+            waiting.close("the run is ending")
         try:
             await self._settle_for_end()
             async with self._turn:
@@ -478,11 +484,5 @@ class Run:
             pass
 
 
-def _refusal(error: MpcError) -> CallRefusedError:
-    if isinstance(error, CallRefusedError):
-        return error
-    if isinstance(error, RoundLostError | RolledBackError | PeerLostError):
-        return CallRefusedError(common_pb2.REFUSAL_LOST, str(error), "end the run")
-    if isinstance(error, RefusedError):
-        return CallRefusedError(common_pb2.REFUSAL_CONTRADICTION, str(error), "ask what was asked before")
-    return CallWaitsError(str(error), "ask again")
+def _ended_short(attempt: asyncio.Task[Result]) -> bool:
+    return attempt.done() and not attempt.cancelled() and isinstance(attempt.exception(), ShortError)

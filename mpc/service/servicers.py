@@ -1,6 +1,6 @@
 """The aggregation server's services over `grpc.aio`: who calls is settled here, the rest is a run's."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
 from parley.v1 import aggregator_pb2 as wire
@@ -9,7 +9,8 @@ from parley.v1 import aggregator_pb2_grpc, common_pb2
 from mpc.errors import MpcError
 from mpc.pool import NoisePool
 from mpc.service.peer import UNREADY, AnsweringLink
-from mpc.service.run import Run, Tools, _refusal
+from mpc.service.rounds import refusal_for
+from mpc.service.run import Run, Tools
 from mpc.service.terms import DIGEST_BYTES, CallRefusedError, CallWaitsError, Surroundings
 
 Answer = TypeVar("Answer")
@@ -36,6 +37,11 @@ class Service:
                 )
             run = self._runs[manifest_digest] = Run(terms, self._tools)
         return run
+
+    def start(self, manifest_digests: Iterable[bytes]) -> None:
+        """After a restart: whatever a crash left of these runs is settled with the other server."""
+        for digest in manifest_digests:
+            self.run(digest).check_soon()
 
     def party(self, run: Run, context: Any) -> str:
         """The calling party's name in the run, from its certificate."""
@@ -93,7 +99,7 @@ class Service:
         except CallRefusedError as refused:
             await self.around.abort(context, refused)
         except MpcError as error:
-            await self.around.abort(context, _refusal(error))
+            await self.around.abort(context, refusal_for(error))
         return None  # never: abort raises
 
 
@@ -122,9 +128,7 @@ class ControlServicer(aggregator_pb2_grpc.ControlServiceServicer):
         async def handle() -> wire.ProposeResponse:
             around = self._service.around
             proposal = await around.propose(request.manifest, around.caller(context))
-            return wire.ProposeResponse(
-                admitted=proposal.admitted, reasons=proposal.reasons, pending=proposal.pending
-            )
+            return wire.ProposeResponse(admitted=proposal.admitted, reasons=proposal.reasons, pending=proposal.pending)
 
         return await self._service.answer(context, handle)
 

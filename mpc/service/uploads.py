@@ -1,7 +1,6 @@
 """One party's upload to this server, piece by piece, in memory only."""
 
 import asyncio
-from dataclasses import dataclass
 
 import numpy as np
 from parley.v1 import aggregator_pb2 as wire
