@@ -59,6 +59,8 @@ class Run:
         """A conversation that has not begun in earnest: an end need not wait for it."""
         self._latest: tuple[int, Result] | None = None
         self._failure: Exception | None = None
+        self._lost: MpcError | None = None
+        """Why no further round can be opened; only the end is left."""
         self._settled = self._ending = False
         self._stream = 0
         self._checks: set[asyncio.Task[None]] = set()
@@ -101,6 +103,8 @@ class Run:
             return self._response(index, self._result(index, fixed), request)
         if self.openings is not None or self._ending:
             raise CallRefusedError(common_pb2.REFUSAL_TOO_LATE, f"run {terms.name} has ended", "start another run")
+        if self._lost is not None:
+            raise refusal_for(self._lost)
         if index > self.opened:
             raise CallRefusedError(
                 common_pb2.REFUSAL_TOO_EARLY, f"round {index} comes after {self.opened}", "open rounds in order"
@@ -207,9 +211,10 @@ class Run:
                 return await self._lead(current, fixed)
             except PeerShortError:
                 raise ShortError(current.missing()) from None
+            except (RoundLostError, RolledBackError, PeerLostError) as error:
+                self._lost = error
+                raise
             except (PeerError, SessionClosedError) as error:
-                if isinstance(error, PeerLostError):
-                    raise
                 self._settled = False
                 if time.monotonic() > current.deadline + self._grace:
                     raise CallWaitsError(f"the sum cannot be opened now ({error})", "check the other server") from None
@@ -325,7 +330,7 @@ class Run:
             try:
                 await self._answer(link, index, settling)
             except (RoundLostError, RolledBackError) as error:
-                self._failure = error
+                self._failure = self._lost = error
                 link.decline(LOST, str(error))
             except ShortError as short:
                 self._failure = short
@@ -414,10 +419,10 @@ class Run:
             return
         try:
             await self._settle()
-        except (PeerError, SessionClosedError, RefusedError):
+        except (RoundLostError, RolledBackError, PeerLostError) as error:
+            self._lost = error
+        except MpcError:
             self._check_later(min(2 * seconds + 0.5, MOST_WAIT_SECONDS))
-        except MpcError as error:
-            self._failure = error
 
     async def end(self) -> int:
         """No sum of this run is opened any more; how many were."""
@@ -443,12 +448,12 @@ class Run:
         """Both servers must count alike; what is lost for good does not keep a run from its end."""
         until = time.monotonic() + FRAME_SECONDS / 2
         try:
-            if self._tools.dial is not None:
+            if self._tools.dial is not None and self._lost is None:
                 await self._settle()
-            while self._unsettled() is not None and time.monotonic() < until and self._failure is None:
+            while self._unsettled() is not None and time.monotonic() < until and self._lost is None:
                 await self._wait_for_change(until - time.monotonic())
-            if isinstance(self._failure, RoundLostError | RolledBackError):
-                raise self._failure
+            if self._lost is not None:
+                raise self._lost
         except (RoundLostError, RolledBackError, PeerLostError):
             async with self._turn:
                 if self._unsettled() is not None:
