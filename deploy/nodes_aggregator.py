@@ -35,8 +35,8 @@ from mpc.openings import OpeningStore
 from mpc.pool import NoisePool
 from mpc.sampler import LANES
 from mpc.service.peer import Dialler, OpeningServicer
-from mpc.service.run import Tools
 from mpc.service.servicers import ControlServicer, Service, ShareServicer
+from mpc.service.state import Tools
 from mpc.service.terms import CallRefusedError, Proposal, RunTerms
 from mpc.service.uploads import Memory
 from mpc.tables import Cover, Precision, load

@@ -15,6 +15,8 @@ from tests.federation.servers import Federation, contributions, is_noised
 
 OPENED = wire.OpenResponse.STATE_OPENED
 POINTS = ("preparing", "prepared", "agreeing", "committing", "committed")
+QUICK = ("prepared", "agreeing")
+"""The others are as quick, but there are many."""
 
 
 @pytest.fixture
@@ -36,7 +38,9 @@ def opened_over(federation: Federation, manifest: Manifest, index: int, crash: A
 
 
 @pytest.mark.parametrize("role", [0, 1], ids=["A", "B"])
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(
+    "point", [pytest.param(point, marks=() if point in QUICK else (pytest.mark.slow,)) for point in POINTS]
+)
 def test_a_crash_leaves_one_opening(federation: Federation, role: int, point: str) -> None:
     manifest = documents.manifest(run="crash")
     federation.admit(manifest)
@@ -122,8 +126,8 @@ def test_a_server_restored_from_an_old_snapshot_is_refused(federation: Federatio
     federation.restart(role)
     federation.propose(role, manifest)
     index = 3 - behind  # it would open this round a second time
-    for each in contributions(manifest, index):
-        federation.upload(role, each)
+    for made in contributions(manifest, index):
+        federation.upload(role, made)
     answers = federation.open(manifest, index)
     assert answers[1 - role].state == OPENED  # what was released stays released
     assert getattr(answers[role], "name", None) == "lost", answers

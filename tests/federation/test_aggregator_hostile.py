@@ -128,7 +128,7 @@ def test_a_message_over_the_limit_is_refused_by_the_transport(servers: Federatio
 
 
 def test_bytes_that_are_no_message_are_refused(servers: Federation) -> None:
-    call = servers.channel("hospital-a", 0, "share").unary_unary("/parley.v1.ShareService/Upload")
+    call: Any = servers.channel("hospital-a", 0, "share").unary_unary("/parley.v1.ShareService/Upload")
     assert refused(lambda: call(b"\xff" * 40, timeout=10)) in {"internal", "unknown"}
 
 
@@ -160,8 +160,8 @@ def test_a_party_is_known_by_its_certificate_only(servers: Federation, manifest:
 
 
 def test_unknown_manifests_are_refused_everywhere(servers: Federation, manifest: Manifest) -> None:
+    made = contributions(manifest, 0)[0]
     for digest in (bytes(32), b"", bytes(31), b"x" * 1000):
-        made = contributions(manifest, 0)[0]
         assert refused(lambda d=digest: servers.upload(0, made, manifest_digest=d)) == "not_admitted"  # type: ignore[misc]
         control = servers.control(0)
         asked = open_request(manifest, 0, manifest_digest=digest)
@@ -198,11 +198,12 @@ def test_the_same_round_with_other_parameters_is_refused_before_and_after(
     servers: Federation, manifest: Manifest, changes: dict[str, Any]
 ) -> None:
     servers.open(manifest, 0, 0, wait_seconds=0.01)
-    for _ in ("before", "after"):
+    for when in ("before", "after"):
         for role in (0, 1):
             call = open_request(manifest, 0, **changes)
             assert refused(lambda r=role, c=call: servers.control(r).Open(c, timeout=10)) == "contradiction"  # type: ignore[misc]
-        still_opens(servers, manifest) if _ == "before" else None
+        if when == "before":
+            still_opens(servers, manifest)
 
 
 def test_servers_that_are_asked_different_questions_open_nothing(servers: Federation, manifest: Manifest) -> None:
