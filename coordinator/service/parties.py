@@ -1,4 +1,4 @@
-"""What parties ask of the coordinator. Who asks is in the certificate; what they learn, all members of a run may know."""
+"""What parties ask of the coordinator. Who asks is in the certificate; what they learn is for every member of a run."""
 
 import asyncio
 import time
