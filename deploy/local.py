@@ -123,8 +123,15 @@ class NodeProcess:
 class LocalFederation:
     """The nodes of one manifest. Use as a context: nothing is left running."""
 
-    def __init__(self, folder: Path, manifest: Manifest, data: Mapping[str, Sequence[Path]], evaluation: Sequence[Path] = (),
-                 capacity: int | None = None, budget: tuple[float, float] | None = None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        folder: Path,
+        manifest: Manifest,
+        data: Mapping[str, Sequence[Path]],
+        evaluation: Sequence[Path] = (),
+        capacity: int | None = None,
+        budget: tuple[float, float] | None = None,
+    ) -> None:
         """`data` are each party's files. Folders are written here; `start` starts the processes."""
         self.folder, self.manifest = folder, manifest
         self.authority = ThrowAwayAuthority(manifest.federation)
