@@ -31,7 +31,7 @@ from parley.federation.transport import server_credentials
 from parley.v1 import common_pb2, coordinator_pb2_grpc, operator_pb2_grpc
 
 from coordinator.errors import RunFailedError, StateError
-from coordinator.service.controls import Controls, Opener
+from coordinator.service.controls import Controls
 from coordinator.service.driver import Tools
 from coordinator.service.operator import OperatorServicer
 from coordinator.service.parties import PartyServicer
@@ -124,8 +124,9 @@ class CoordinatorProcess:
         node: CoordinatorNode,
         note: Callable[..., None],
         gather_seconds: float = GATHER_SECONDS,
-        opener: Callable[[Controls], Opener] = lambda controls: controls,
+        adapt: Callable[[Tools], Tools] = lambda tools: tools,
     ) -> None:
+        """`adapt` is for the benchmark, whose baseline has other tools."""
         self.node, self._note = node, note
         node.state.mkdir(mode=0o700, exist_ok=True)
         self.identity = node.identity.load()
@@ -143,10 +144,10 @@ class CoordinatorProcess:
             worker=self._worker,
             prepare=lambda manifest: prepare(manifest, node.evaluation),
             controls=lambda manifest: Controls(node.identity, manifest, addresses),
-            opener=opener,
+            opener=lambda controls: controls,
             note=note,
         )
-        self.runs = Runs(tools, gather_seconds)
+        self.runs = Runs(adapt(tools), gather_seconds)
 
     def _write_result(self, manifest: Manifest) -> None:
         """The model and its card, in NODE/models."""
