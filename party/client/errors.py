@@ -24,4 +24,5 @@ class RefusedRunError(RefusedCallError):
 
 def refused(kind: str, message: str, hint: str = "") -> RefusedRunError:
     """Such as `refused("malformed", …)`."""
-    return RefusedRunError(common_pb2.Refusal.Value(f"REFUSAL_{kind.upper()}"), message, hint)
+    named: common_pb2.Refusal = getattr(common_pb2, f"REFUSAL_{kind.upper()}")
+    return RefusedRunError(named, message, hint)
