@@ -2,12 +2,12 @@
 
 import fcntl
 import hashlib
-import logging
 import os
 import threading
 import time
 
 import grpc
+from parley.federation import logs
 from parley.federation.errors import FederationError, ManifestError, WrongIdentityError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
@@ -22,7 +22,7 @@ from party.client.run import PartyRun
 from party.client.settings import Settings, Vocabulary
 from party.client.wire import GRACE_SECONDS, Backoff, Wire
 
-logger = logging.getLogger("parley.party")
+log = logs.logger()
 
 MOST_RUNS = 32
 """At once; more are taken up as these end."""
@@ -58,10 +58,10 @@ class PartyClient:
                 try:
                     manifests = self._ask()
                 except grpc.RpcError as error:
-                    text = self._wire.describe(error, self._coordinator)
-                    if text != said:
-                        said = text
-                        logger.warning("no runs are known: %s", text)
+                    found = self._wire.described(error, self._coordinator)
+                    if str(found) != said:
+                        said = str(found)
+                        log.warning("the coordinator does not say which runs there are", error=found)
                     backoff.pause()
                     continue
                 said = ""
@@ -99,7 +99,7 @@ class PartyClient:
         try:
             self._start(Manifest.from_canonical(data))
         except ManifestError as error:
-            logger.error("a run was proposed that nobody can admit: %s", error)
+            log.error("a run was proposed that nobody can admit", error=error)
             self._decline(digest, str(error))
         return True
 
@@ -109,7 +109,7 @@ class PartyClient:
             with self._wire.stopping(self._stop):
                 self._wire.stubs[self._coordinator].Join(request, timeout=MOST_WAIT_SECONDS)
         except grpc.RpcError as error:
-            logger.warning("%s", self._wire.describe(error, self._coordinator))
+            log.warning("a refusal was not heard", error=self._wire.described(error, self._coordinator))
 
     def _start(self, manifest: Manifest) -> None:
         run = PartyRun(manifest, self._new_gate, self._new_wire)

@@ -1,4 +1,7 @@
-"""What can go wrong in a party's client. Each message is one line, says what to change, and holds no record's value."""
+"""What can go wrong in a party's client. Each message is one line, says what to change, and holds no record's value.
+
+`public` lets the message into logs (parley.federation.logs).
+"""
 
 from parley.federation.refusals import RefusedCallError
 from parley.v1 import common_pb2
@@ -8,6 +11,8 @@ from party.errors import PartyError
 
 class OutboxError(PartyError):
     """The outbox on disk does not allow this, or cannot be read or written."""
+
+    public = True
 
 
 class UnfitRecordsError(PartyError):
@@ -20,6 +25,8 @@ class StoppedError(PartyError):
 
 class RefusedRunError(RefusedCallError):
     """This party takes no part in a run, or no further part; the message may be shown to anyone."""
+
+    public = True
 
 
 def refused(kind: str, message: str, hint: str = "") -> RefusedRunError:

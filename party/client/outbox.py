@@ -3,7 +3,7 @@
 A second vector under one seed would be a two-time pad, and a second answer to one round a second exposure. So one row
 per run and round is written once; a second question for a round, and a round below the last, are refused. The bytes
 themselves are erased when the next round's are written; what stays for ever are digests and sizes. SQLite (WAL,
-synchronous FULL, secure_delete), mode 600. One instance per thread. Imports `mpc` and `party` only.
+synchronous FULL, secure_delete), mode 600. One instance per thread. Imports `mpc`, `parley` and `party`.
 """
 
 import datetime as dt
@@ -11,7 +11,10 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+
+from parley.federation.rounds import commitment_a, commitment_b
 
 from mpc import crash
 from party.client.errors import OutboxError
@@ -51,6 +54,11 @@ class Answer:
     """By both aggregators. Durable only with the next answer: until then a crash just sends the bytes again."""
     sent_a: int = 0
     sent_b: int = 0
+
+    @cached_property
+    def commitments(self) -> tuple[bytes, bytes]:
+        """To both halves."""
+        return commitment_a(self.payload_a), commitment_b(self.payload_b)
 
 
 @dataclass(frozen=True)
@@ -120,7 +128,10 @@ class Outbox:
             "sent_b FROM answers WHERE digest = ? ORDER BY round DESC LIMIT 1",
             (digest,),
         ).fetchone()
-        return Answer(*row[:5], bool(row[5]), *row[6:]) if row else None
+        if row is None:
+            return None
+        index, query, upload, payload_a, payload_b, acknowledged, sent_a, sent_b = row
+        return Answer(index, query, upload, payload_a, payload_b, bool(acknowledged), sent_a, sent_b)
 
     def finish(self, digest: bytes, last: Answer | None) -> None:
         """Nothing of this run is sent any more: its bytes are erased, from the write-ahead log too."""

@@ -6,7 +6,6 @@ computed, outbox, ledger, sent; whatever a crash cuts off is made up from the ou
 """
 
 import contextlib
-import logging
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -14,11 +13,12 @@ from collections.abc import Callable
 import grpc
 import numpy as np
 from numpy.typing import NDArray
+from parley.federation import logs
 from parley.federation.endings import verify_ends
 from parley.federation.errors import FederationError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
-from parley.federation.rounds import BLIND_BYTES, SEED_BYTES, commitment_a, commitment_b, upload_digest
+from parley.federation.rounds import BLIND_BYTES, SEED_BYTES, upload_digest
 from parley.v1 import coordinator_pb2
 
 from mpc import crash
@@ -36,7 +36,7 @@ from privacy.errors import LedgerRefused, PrivacyError
 from privacy.ledger import EndProof, Ledger
 
 Integers = NDArray[np.int64]
-logger = logging.getLogger("parley.party")
+log = logs.logger()
 
 APPROVAL_POLL_SECONDS = 1.0
 RESTART_SECONDS = 5.0
@@ -76,10 +76,10 @@ class PartyRun:
             except StoppedError:
                 return
             except (FederationError, PrivacyError, OutboxError) as error:
-                logger.error("run %s is interrupted: %s", self.manifest.run, error)
+                log.error("the run is interrupted", run=self.manifest.run, error=error)
             except Exception as error:
                 # The last resort of a thread: the class says enough, its message might hold a record's value.
-                logger.error("run %s is interrupted by a %s", self.manifest.run, type(error).__name__)
+                log.error("the run is interrupted", run=self.manifest.run, error=error)
             self.stop.wait(RESTART_SECONDS)
 
     def _once(self) -> None:
@@ -115,11 +115,11 @@ class Life:
 
     def _admission(self) -> Contributor:
         """Until the policy admits the run or a person does."""
-        found: Ready | Waiting | None = self.gate.decide(self.manifest)
+        found: Ready | Waiting = self.gate.decide(self.manifest)
         if isinstance(found, Ready):
             return found.contributor
         self._note(WAITING, found.reasons)
-        logger.warning("run %s waits for `parley party approve`: %s", self.manifest.run, found.reasons)
+        log.warning("the run waits for parley party approve", run=self.manifest.run, manifest=self.manifest.digest.hex())
         while not self.stop.wait(APPROVAL_POLL_SECONDS):
             if (ready := self.gate.approved(self.manifest)) is not None:
                 return ready.contributor
@@ -150,7 +150,7 @@ class Life:
                 failures = 0
             except LOCAL_ERRORS as error:
                 failures += 1
-                logger.error("round %d of run %s is not stored: %s", question.index, self.manifest.run, error)
+                log.error("the answer is not stored", run=self.manifest.run, round=question.index, error=error)
                 if failures >= MOST_LOCAL_FAILURES:
                     raise refused("policy", "this party's storage fails", "its operator has been told") from None
                 last = outbox.last(digest)
@@ -197,15 +197,10 @@ class Life:
         fresh = Csprng.from_system().bytes(SEED_BYTES + BLIND_BYTES)
         seed, blind = fresh[:SEED_BYTES], fresh[SEED_BYTES:]
         payload = blind + share(values, seed).astype("<u8", copy=False).tobytes()
-        upload = upload_digest(
-            self.manifest.digest,
-            question.index,
-            self.gate.node.uri,
-            question.query_digest,
-            commitment_a(payload),
-            commitment_b(seed),
+        answer = Answer(question.index, question.query_digest, b"", payload, seed)
+        answer.upload = upload_digest(
+            self.manifest.digest, question.index, self.gate.node.uri, question.query_digest, *answer.commitments
         )
-        answer = Answer(question.index, question.query_digest, upload, payload, seed)
         self.gate.outbox.put(self.manifest.digest, answer, last)
         return answer
 
@@ -252,7 +247,7 @@ class Life:
 
     def _leave(self, refusal: RefusedRunError) -> None:
         """Fails closed: what was charged stays charged, and the run is not answered again, by no later process."""
-        logger.error("no part in run %s (%s): %s", self.manifest.run, refusal.name, refusal)
+        log.error("no part in the run", run=self.manifest.run, refusal=refusal.name, error=refusal)
         if self.admitted:
             self.gate.record.withdraw(self.manifest.digest)
             self.gate.outbox.finish(self.manifest.digest, self.gate.outbox.last(self.manifest.digest))
@@ -262,7 +257,7 @@ class Life:
     def _ended(self, response: coordinator_pb2.NextRoundResponse, last: Answer | None) -> None:
         """Settle the ledger by both aggregators' word; without it the whole charge stays."""
         self.gate.outbox.finish(self.manifest.digest, last)
-        logger.info("run %s has ended: %s", self.manifest.run, response.outcome[:MOST_REASON])
+        log.info("the run has ended", run=self.manifest.run)
         backoff = Backoff(self.stop)
         for _ in range(MOST_PROOF_POLLS):
             if len(response.ends) >= 2:
@@ -272,10 +267,10 @@ class Life:
         try:
             settle(self.gate.ledger, self.manifest, response, self.wire.identity.authority)
         except FederationError as error:
-            logger.error("the end of run %s is not proved, its charge stays: %s", self.manifest.run, error)
+            log.error("the end is not proved, the charge stays", run=self.manifest.run, error=error)
             self._note(ENDED, str(error))
         except LedgerRefused as error:
-            logger.warning("the charge of run %s stays: %s", self.manifest.run, error)
+            log.warning("the charge stays", run=self.manifest.run, error=error)
             self._note(SETTLED, str(error))
         else:
             self._note(SETTLED, response.outcome[:MOST_REASON])
@@ -286,10 +281,10 @@ class Life:
 
     def _say(self, error: grpc.RpcError) -> None:
         """Once for each thing that goes wrong."""
-        said = self.wire.describe(error, self.coordinator)
-        if said != self._said:
-            self._said = said
-            logger.warning("run %s: %s", self.manifest.run, said)
+        said = self.wire.described(error, self.coordinator)
+        if str(said) != self._said:
+            self._said = str(said)
+            log.warning("the coordinator is asked again", run=self.manifest.run, error=said)
 
 
 def contribution(contributor: Contributor, query: Query, length: int) -> Integers:
@@ -303,7 +298,7 @@ def contribution(contributor: Contributor, query: Query, length: int) -> Integer
         # Presence and failure must not depend on records, and neither must a log line: its class says enough.
         problem = type(error).__name__
     contributor.last_round = query.round_index
-    logger.error("round %d cannot be computed here (%s): zeros are contributed", query.round_index, problem)
+    log.error("the round cannot be computed here, zeros are contributed", round=query.round_index, kind=problem)
     return np.zeros(length, np.int64)
 
 

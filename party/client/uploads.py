@@ -4,7 +4,6 @@ Idempotent: whatever is lost is sent again, byte for byte. A server's rejection 
 the party goes on. Imports grpc, `parley` and `party.client` only.
 """
 
-import logging
 import threading
 import time
 from collections.abc import Callable
@@ -12,14 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
+from parley.federation import logs
 from parley.federation.names import NodeName
-from parley.federation.rounds import PIECE_BYTES, commitment_a, commitment_b
+from parley.federation.rounds import PIECE_BYTES
 from parley.v1 import aggregator_pb2
 
 from party.client.outbox import Answer
 from party.client.wire import Backoff, Wire, code_of, passing
 
-logger = logging.getLogger("parley.party")
+log = logs.logger()
 Response = aggregator_pb2.UploadResponse
 NOT_YET = (Response.REJECTION_UNSPECIFIED, Response.REJECTION_TOO_EARLY)
 
@@ -50,8 +50,8 @@ class Uploader:
             "manifest_digest": self._digest,
             "round": answer.round_index,
             "query_digest": answer.query,
-            "commitment_a": commitment_a(answer.payload_a),
-            "commitment_b": commitment_b(answer.payload_b),
+            "commitment_a": answer.commitments[0],
+            "commitment_b": answer.commitments[1],
         }
         halves = [_Half(self._peers[0], answer.payload_a), _Half(self._peers[1], answer.payload_b)]
         ends, backoff = time.monotonic() + self._seconds, Backoff(stop)
@@ -95,7 +95,7 @@ def _settle(half: _Half, wire: Wire, result: Callable[[], aggregator_pb2.UploadR
         if code_of(error) is grpc.StatusCode.CANCELLED:
             raise  # by `Wire.close`
         if not passing(error):
-            logger.warning("an upload was refused: %s", wire.describe(error, half.peer))
+            log.warning("an upload was refused", peer=half.peer, error=wire.described(error, half.peer))
         half.stuck = True
         return
     rejection = response.rejection
@@ -107,4 +107,4 @@ def _settle(half: _Half, wire: Wire, result: Callable[[], aggregator_pb2.UploadR
     half.over, half.stuck = True, False
     if rejection != Response.REJECTION_TOO_LATE:
         name = Response.Rejection.Name(rejection).removeprefix("REJECTION_").lower()
-        logger.error("%s %s does not count this party's contribution: %s", half.peer.role, half.peer.name, name)
+        log.error("this party's contribution does not count", peer=half.peer, refusal=name)

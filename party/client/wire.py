@@ -4,13 +4,12 @@ Everything is synchronous: a run is one thread that asks, computes and sends. Im
 """
 
 import contextlib
-import logging
 import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import grpc
-from parley.federation import refusals, transport
+from parley.federation import logs, refusals, transport
 from parley.federation.credentials import Identity, NodeFolder
 from parley.federation.errors import FederationError
 from parley.federation.manifest import Manifest
@@ -21,7 +20,7 @@ from parley.v1 import aggregator_pb2_grpc, common_pb2, coordinator_pb2_grpc
 from mpc.grpc_link import KEEPALIVE
 from party.client.errors import StoppedError
 
-logger = logging.getLogger("parley.party")
+log = logs.logger()
 
 SHORTEST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS = 0.1, 5.0
 GRACE_SECONDS = 1.0
@@ -91,19 +90,19 @@ class Wire:
                 raise FederationError(f"{identity.name} was installed where {self.identity.name} runs")
         except FederationError as error:
             # What is in use is as good as before, and a party that stops would help nobody.
-            logger.error("the newly installed certificate is not used: %s", error)
+            log.error("the newly installed certificate is not used", error=error)
             return
-        logger.info("dialling with the newly installed certificate")
+        log.info("dialling with the newly installed certificate")
         self.identity = identity
         self._dial(identity)
 
-    def describe(self, error: grpc.RpcError, peer: NodeName) -> str:
-        """A failed call, in public words."""
+    def described(self, error: grpc.RpcError, peer: NodeName) -> FederationError:
+        """A failed call, as what it says about the peer or about trust."""
         found = refusals.refusal_in(error) or transport.refusal_of(error, self.identity, peer)
         if found is not None:
-            return f"{peer.role} {peer.name}: {found}"
+            return found
         code = code_of(error)
-        return f"{peer.role} {peer.name} does not answer ({code.name.lower() if code else 'unknown'})"
+        return FederationError(f"{peer} does not answer ({code.name.lower() if code else 'unknown'})")
 
     def close(self) -> None:
         with self._lock:
