@@ -15,7 +15,7 @@ from parley.federation.admission import AdmissionRecord, Refusal, approve_by_han
 from parley.federation.errors import ApprovalError, PolicyError
 from parley.federation.manifest import Manifest, read_manifest
 
-from deploy.console import EXIT_BAD_NEWS, emit_json, fail, progress
+from deploy.console import EXIT_BAD_NEWS, emit_json, progress
 from deploy.nodes_party import read_settings, vocabulary
 from deploy.nodes_party import run as serve
 from party.client.admission import epsilon_spent, open_ledger, policy_of
@@ -148,7 +148,7 @@ def _manifest(settings: Settings, which: str) -> Manifest:
     for held in reversed(_states(settings)):
         if held.run == which:
             return Manifest.from_canonical(held.manifest)
-    fail(f"no run {which!r} was proposed here: give one that `parley party runs` lists, or a manifest's file")
+    raise ApprovalError(f"no run {which!r} was proposed here: see `parley party runs`, or give a manifest's file")
 
 
 def _states(settings: Settings) -> list[Any]:
