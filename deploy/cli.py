@@ -22,6 +22,7 @@ from deploy.commands import (
     manifest,
     node,
     noise,
+    party,
     privacy,
     reproduce,
     runs,
@@ -50,6 +51,7 @@ app.add_typer(manifest.app, name="manifest")
 app.add_typer(coordinator.app, name="coordinator")
 for command in (runs.run, runs.watch, runs.status, runs.stop, runs.resume):
     app.command()(command)
+app.add_typer(party.app, name="party")
 app.add_typer(reproduce.app, name="reproduce")
 app.command("simulate")(simulate.simulate)
 
