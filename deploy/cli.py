@@ -14,6 +14,7 @@ from parley.federation.errors import FederationError, PeerRefusedError
 
 from coordinator.errors import CoordinatorError
 from deploy.commands import (
+    aggregator,
     audit,
     bench,
     ca,
@@ -44,6 +45,7 @@ app.add_typer(noise.app, name="noise")
 app.add_typer(bench.app, name="bench")
 app.add_typer(privacy.app, name="privacy")
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(aggregator.app, name="aggregator")
 app.add_typer(audit.app, name="audit")
 app.add_typer(ca.app, name="ca")
 app.add_typer(node.app, name="node")
