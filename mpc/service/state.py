@@ -37,6 +37,8 @@ class Tools:
     executor: Executor
     dial: Dial | None
     """On server A."""
+    note: Callable[..., None]
+    """An event and public facts, for the log and the audit trail."""
 
 
 class RunState:
@@ -97,6 +99,8 @@ class RunState:
         finally:
             self._look()
         self._latest = (current.index, result)
+        present = len(result.opened.contributors)
+        self._tools.note("round.opened", run=self.terms.name, round=current.index, present=present)
         self._check_later()
         return result
 
