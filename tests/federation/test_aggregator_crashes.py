@@ -2,6 +2,7 @@
 
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -83,13 +84,22 @@ def test_a_crash_while_a_prepared_share_is_discarded_or_a_run_ends(federation: F
     made = contributions(manifest, 0)
     federation.upload_all(made)
 
+    def back(each: int, next_point: str | None = None) -> None:
+        federation.restart(each, next_point)
+        federation.propose(each, manifest)
+        for contribution in made:
+            federation.upload(each, contribution)
+
     def crash() -> None:
-        for each, next_point in ((1 - role, "aggregator.ended"), (role, None)):
-            federation.servers[each].died()
-            federation.restart(each, next_point)
-            federation.propose(each, manifest)
-            for contribution in made:
-                federation.upload(each, contribution)
+        federation.servers[1 - role].died()
+        back(1 - role, "aggregator.ended")
+        other = federation.servers[role].process
+        assert other is not None
+        until = time.monotonic() + 10
+        while other.poll() is None and time.monotonic() < until:
+            time.sleep(0.05)
+        if other.poll() is not None:  # else the first kill came before this server had prepared anything
+            back(role)
 
     answers = opened_over(federation, manifest, 0, crash)
     assert is_noised(manifest, 0, answers, 6.0)
