@@ -188,7 +188,7 @@ def places(report: Report) -> Table:
     grid.add_column(style="dim")
     grid.add_column(overflow="fold")
     grid.add_row(
-        "what left a hospital", f"{report.bytes_up_per_party:,} bytes at most, all random-looking on their own"
+        "what left a hospital", f"{report.bytes_up_per_party:,} bytes at most for A and B, either half random-looking"
     )
     grid.add_row("model", str(report.model))
     for name, value in (("report", report.report), ("federation", report.folder), ("dashboard", report.dashboard)):
