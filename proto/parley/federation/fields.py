@@ -97,12 +97,23 @@ class Fields:
 
     def texts(self, name: str) -> frozenset[str]:
         """A set of lines of text, each once; it may be empty."""
+        return frozenset(self.text_list(name))
+
+    def text_list(self, name: str) -> tuple[str, ...]:
+        """The same where the order means something."""
         value = self._take(name)
         if not isinstance(value, list | tuple) or not all(isinstance(each, str) and each.strip() for each in value):
             raise self.refuse(name, f"is {_shown(value)}: give a list of texts")
         if len(set(value)) < len(value):
             raise self.refuse(name, "holds one text twice: list each once")
-        return frozenset(value)
+        return tuple(value)
+
+    def lines(self, name: str) -> tuple[str, ...]:
+        """At least one line of text, in order."""
+        value = self._take(name)
+        if not isinstance(value, list | tuple) or not value or not all(isinstance(each, str) for each in value):
+            raise self.refuse(name, f"is {_shown(value)}: give a list of texts")
+        return tuple(value)
 
     def text_by_label(self, name: str) -> Mapping[str, str]:
         """A table from names of nodes to lines of text; it may be empty."""
@@ -112,6 +123,13 @@ class Fields:
             if not (isinstance(each, str) and is_label(each)):
                 raise self.refuse(name, f"has the name {each!r}: use {LABEL_RULE}")
         return MappingProxyType({each: fields.text(each) for each in names})
+
+    def flag(self, name: str) -> bool:
+        """true or false."""
+        value = self._take(name)
+        if not isinstance(value, bool):
+            raise self.refuse(name, f"is {_shown(value)}: give true or false")
+        return value
 
     def choice(self, name: str, choices: Iterable[Choice]) -> Choice:
         value = self.text(name)

@@ -5,14 +5,13 @@ which only that node's certificate carries; a server recognises clients by `auth
 folder only.
 """
 
-import logging
 import threading
 from collections.abc import Sequence
 from typing import Any
 
 import grpc
 
-from parley.federation import tls
+from parley.federation import logs, tls
 from parley.federation.credentials import Identity, NodeFolder
 from parley.federation.errors import (
     CertificateError,
@@ -23,7 +22,7 @@ from parley.federation.errors import (
 )
 from parley.federation.names import NodeName
 
-logger = logging.getLogger(__name__)
+log = logs.logger()
 
 
 def server_credentials(folder: NodeFolder) -> grpc.ServerCredentials:
@@ -47,7 +46,7 @@ def server_credentials(folder: NodeFolder) -> grpc.ServerCredentials:
                 last = stamp
             except FederationError as error:
                 # The certificate in use is as good as before, and a server that stops would help nobody.
-                logger.error("the newly installed certificate is not used: %s", error)
+                log.error("the newly installed certificate is not used", error=error)
                 return None
             return _server_configuration(fresh)
 
