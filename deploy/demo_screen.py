@@ -31,6 +31,7 @@ PLAIN_SHARE = 5
 """At least so many lines about rounds, however fast they are."""
 
 WHAT_HAPPENS = {
+    "manifest": "the study is written down, its noise calculated",
     "certificates": "each node makes its own key; an authority signs them",
     "processes": "hospitals, A, B and the coordinator start, each apart",
     "verification": "every role computes the run's privacy for itself",
@@ -119,7 +120,7 @@ class DemoScreen:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._finish(failed=error is not None)
+        self._finish("interrupted" if kind is KeyboardInterrupt else "failed" if error else "done")
         if self._live:
             self._live.stop()
 
@@ -157,11 +158,11 @@ class DemoScreen:
         """How long each phase that is over took."""
         return {phase.name: phase.ended - phase.started for phase in self.phases if phase.ended is not None}
 
-    def _finish(self, failed: bool = False) -> None:
+    def _finish(self, how: str = "done") -> None:
         if self.phases and self.phases[-1].ended is None:
             phase = self.phases[-1]
-            phase.ended, phase.failed = self.clock(), failed
-            self._plain(f"{phase.name}: {'failed' if failed else 'done'} after {phase.ended - phase.started:.1f} s")
+            phase.ended, phase.failed = self.clock(), how != "done"
+            self._plain(f"{phase.name}: {how} after {phase.ended - phase.started:.1f} s")
 
     def _plain(self, line: str) -> None:
         if self._live is None:

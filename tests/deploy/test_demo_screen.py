@@ -91,6 +91,7 @@ def test_without_a_terminal_there_are_plain_lines_and_no_control_codes() -> None
         assert words in text, words
     assert 4 <= len(re.findall(r"^rounds: \d", text, re.MULTILINE)) <= 8
     assert screen.seconds() == {
+        "manifest": 2.0,
         "certificates": 2.0,
         "processes": 2.0,
         "verification": 2.0,
@@ -134,7 +135,7 @@ def test_an_error_marks_the_phase_and_leaves_the_terminal_as_it_was() -> None:
             screen.phase("rounds")
             raise KeyboardInterrupt
         assert screen.phases[-1].failed
-        assert ("✗" if terminal else "rounds: failed") in out.getvalue()
+        assert ("✗" if terminal else "rounds: interrupted") in out.getvalue()
         if terminal:  # the cursor is shown again
             assert out.getvalue().rfind("\x1b[?25h") > out.getvalue().rfind("\x1b[?25l")
 
