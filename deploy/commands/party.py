@@ -95,17 +95,14 @@ def runs(node: Node, json_output: Json = False) -> None:
 def status(node: Node, json_output: Json = False) -> None:
     """The budget that is left, the runs, and what left the site: bytes and destinations."""
     settings = read_settings(node)
-    found = {"name": settings.identity.load().name.name, "budget": _budget(settings), "runs": _runs(settings)}
+    name, budget, found = settings.identity.load().name.name, _budget(settings), _runs(settings)
     if json_output:
-        emit_json(found)
+        emit_json({"name": name, "budget": budget, "runs": found})
         return
-    budget = found["budget"]
-    print(f"{found['name']}: {budget['summary']}")
-    for each in found["runs"]:
-        sent = ", ".join(f"{count:,} bytes to {name}" for name, count in each["sent"].items())
-        print(
-            f"  {each['run']}: {each['state']}, {each['rounds_answered']} of {each['rounds']} rounds answered; {sent}"
-        )
+    print(f"{name}: {budget['summary']}")
+    for each in found:
+        sent = ", ".join(f"{count:,} bytes to {aggregator}" for aggregator, count in each["sent"].items())
+        print(f"  {each['run']}: {each['state']}, {each['rounds_answered']} of {each['rounds']} rounds; {sent}")
 
 
 @app.command()
