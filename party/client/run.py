@@ -85,7 +85,11 @@ class PartyRun:
     def _once(self) -> None:
         with contextlib.closing(self._make_gate()) as gate, contextlib.closing(self._make_wire()) as wire:
             self._wire = wire
-            Life(self.manifest, gate, wire, self.stop).live()
+            life = Life(self.manifest, gate, wire, self.stop)
+            try:
+                life.live()
+            finally:
+                life.uploader.close()
 
 
 class Life:
