@@ -180,12 +180,12 @@ class Stage:
         self.write_records(units)
         self.write_node()
 
-    def write_node(self, epsilon: float = 4.0) -> None:
+    def write_node(self, epsilon: float = 4.0, files: str = "records.csv") -> None:
         (self.node / "node.toml").write_text(
             'role = "party"\n'
             f'coordinator = "lead@127.0.0.1:{self.ports[LEAD]}"\n'
             f'[aggregators]\nnorth = "127.0.0.1:{self.ports[NORTH]}"\nsouth = "127.0.0.1:{self.ports[SOUTH]}"\n'
-            '[data]\nfiles = ["records.csv"]\npopulation = "patients"\n'
+            f'[data]\nfiles = ["{files}"]\npopulation = "patients"\n'
             f"[budget]\nepsilon = {epsilon}\ndelta = 1e-4\n"
         )
 

@@ -70,7 +70,7 @@ QUESTIONS: dict[str, tuple[Any, str]] = {
     "scale infinite": (lambda m: question(m, 1, (OTHER, POINT), scale=float("inf")), "the scale inf"),
     "scale nan": (lambda m: question(m, 1, (OTHER, POINT), scale=float("nan")), "the scale nan"),
     "a local solution": (lambda m: question(m, 1, (OTHER,), kind="solution", local=FIT), "one release, of all records"),
-    "a fit beside a gradient": (lambda m: question(m, 1, (OTHER, POINT), local=FIT), "only solutions have one"),
+    "a fit beside a gradient": (lambda m: question(m, 1, (OTHER, POINT), local=FIT), "solutions only"),
     "another length": (lambda m: question(m, 1, (OTHER, POINT), length=2), "asks for 2 numbers"),
     "a round beyond the last": (lambda m: question(m, 40, (OTHER, POINT)), "of a run of 40 rounds"),
 }
@@ -112,7 +112,7 @@ def test_a_lower_round_and_a_replay_are_refused(stage: Stage) -> None:
 
 
 MANIFESTS: dict[str, tuple[dict[str, Any], str]] = {
-    "sigma lowered": ({**EVERYONE, "mechanism.noise_multiplier": 5.0}, "claims 2 and the run costs"),
+    "sigma lowered": ({**EVERYONE, "mechanism.noise_multiplier": 5.0}, "privacy.epsilon"),
     "minimum of parties below the policy's": ({**EVERYONE, "rounds.minimum_parties": 2}, "rounds.minimum_parties"),
     "an aggregator that is not known": ({**EVERYONE, "aggregators.1.name": "west"}, "'west' is unknown to this party"),
     "aggregators swapped": ({**EVERYONE, "aggregators.0.name": "south", "aggregators.1.name": "north"}, "policy knows"),
