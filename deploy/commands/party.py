@@ -14,6 +14,7 @@ import typer
 from parley.federation.admission import AdmissionRecord, Refusal, approve_by_hand
 from parley.federation.errors import ApprovalError, PolicyError
 from parley.federation.manifest import Manifest, read_manifest
+from parley.federation.trail import Trail
 
 from deploy.console import EXIT_BAD_NEWS, emit_json, progress
 from deploy.nodes_party import read_settings, vocabulary
@@ -66,6 +67,9 @@ def approve(
     name = settings.identity.load().name
     found = approve_by_hand(record, meaning, name, policy, spent, digest, by)
     admitted = not isinstance(found, Refusal)
+    if admitted:
+        with Trail.open(settings.trail, name) as trail:
+            trail.append("run.approved", durable=True, run=manifest.run, manifest=manifest.digest.hex(), approved_by=by)
     reasons = [str(reason) for reason in found.reasons] if isinstance(found, Refusal) else list(found.overridden)
     if json_output:
         emit_json({"run": manifest.run, "digest": manifest.digest.hex(), "admitted": admitted, "reasons": reasons})
