@@ -16,6 +16,7 @@ from coordinator.errors import CoordinatorError
 from deploy.commands import audit, bench, ca, ledger, manifest, node, noise, privacy, reproduce, simulate
 from deploy.console import EXIT_PEER, EXIT_USAGE
 from deploy.errors import DeployError
+from deploy.export import export
 from mpc.errors import MpcError, PeerError
 from party.errors import PartyError
 from privacy.errors import PrivacyError
@@ -36,6 +37,7 @@ app.add_typer(node.app, name="node")
 app.add_typer(manifest.app, name="manifest")
 app.add_typer(reproduce.app, name="reproduce")
 app.command("simulate")(simulate.simulate)
+app.command("export")(export)
 
 
 def main() -> None:
