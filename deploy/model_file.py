@@ -81,7 +81,7 @@ class LoadedModel:
         """Of the positive label, float64[rows], or of each class, float64[rows, classes]."""
         scores = self.scores(rows)
         if self.schema.target.kind == "binary":
-            return sigmoid(scores[:, 0])
+            return np.asarray(sigmoid(scores[:, 0]))
         if self.schema.target.kind == "number":
             raise ModelFileError("a model of a number has no probabilities: ask it to predict")
         raised = np.exp(scores - scores.max(axis=1, keepdims=True))
