@@ -13,7 +13,20 @@ import typer
 from parley.federation.errors import FederationError, PeerRefusedError
 
 from coordinator.errors import CoordinatorError
-from deploy.commands import audit, bench, ca, ledger, manifest, node, noise, privacy, reproduce, simulate
+from deploy.commands import (
+    audit,
+    bench,
+    ca,
+    coordinator,
+    ledger,
+    manifest,
+    node,
+    noise,
+    privacy,
+    reproduce,
+    runs,
+    simulate,
+)
 from deploy.console import EXIT_PEER, EXIT_USAGE
 from deploy.errors import DeployError
 from deploy.export import export
@@ -35,6 +48,9 @@ app.add_typer(audit.app, name="audit")
 app.add_typer(ca.app, name="ca")
 app.add_typer(node.app, name="node")
 app.add_typer(manifest.app, name="manifest")
+app.add_typer(coordinator.app, name="coordinator")
+for command in (runs.run, runs.watch, runs.status, runs.stop, runs.resume):
+    app.command()(command)
 app.add_typer(reproduce.app, name="reproduce")
 app.command("simulate")(simulate.simulate)
 app.command("export")(export)

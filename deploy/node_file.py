@@ -9,13 +9,16 @@
     [data]                               [peer]                               [evaluation]       # public, optional
     files = ["records.csv"]              name = "south"                       files = ["test.csv"]
     population = "patients"              address = "host:7403"   # A only
-    [budget]                             [noise]                              # optional, and so is each of its fields
-    epsilon = 4.0                        cover = "strips"                     # the default
-    delta = 1e-4                         precision = "standard"               # the default
-                                         capacity = 1_048_576                 # the default: samples held in memory
+    [budget]                             [noise]          # optional         [budget]           # optional
+    epsilon = 4.0                        cover = "strips"                     epsilon = 10.0     # the default
+    delta = 1e-4                         precision = "standard"               delta = 1e-3       # the default
+                                         capacity = 1_048_576  # samples held in memory
     [log]                                # every role, optional
     level = "info"                       # the default; debug, info, warning, error
     file = false                         # the default; true: also NODE/state/log.jsonl, rotated
+
+What stands in an aggregator's [noise] here are the defaults. A party's budget caps all runs on its records, for good; a
+coordinator's caps what all its runs together may cost any party's units.
 
 Unknown fields are errors with a suggestion. Paths are from the folder of node.toml. A listener on port 0 takes one of
 the kernel's. Imports `parley.federation` and `mpc.tables` only, and stays light.
@@ -40,6 +43,7 @@ NODE_FILE = "node.toml"
 MOST_BYTES = 1 << 16
 LEVELS = ("debug", "info", "warning", "error")
 LARGEST_CAPACITY = 1 << 31
+COORDINATOR_BUDGET = (10.0, 1e-3)
 
 
 @dataclass(frozen=True, order=True)
@@ -170,6 +174,9 @@ class CoordinatorNode(Node):
     """Control ports by name."""
     evaluation: tuple[Path, ...]
     """A PUBLIC test set; empty for none."""
+    epsilon: float
+    """The cap over all runs that this coordinator leads."""
+    delta: float
 
     role = Role.coordinator
 
@@ -240,7 +247,12 @@ def _coordinator(fields: Fields, home: Path, log: LogSettings) -> AnyNode:
         table = fields.table("evaluation")
         evaluation = _files(table, home)
         table.finish()
-    return CoordinatorNode(home, log, _address(fields, "listen"), _two(fields), evaluation)
+    epsilon, delta = COORDINATOR_BUDGET
+    if fields.has("budget"):
+        table = fields.table("budget")
+        epsilon, delta = table.number("epsilon", 0, LARGEST_TOTAL), table.number("delta", 0, 0.5)
+        table.finish()
+    return CoordinatorNode(home, log, _address(fields, "listen"), _two(fields), evaluation, epsilon, delta)
 
 
 def _noise(fields: Fields) -> NoiseSettings:

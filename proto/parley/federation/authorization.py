@@ -5,7 +5,7 @@ Imports grpc, `cryptography` and this folder only.
 """
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -16,7 +16,7 @@ from parley.federation.credentials import check_time, check_usage, load_certific
 from parley.federation.errors import CertificateError, NotAuthenticatedError, NotAuthorisedError, PeerRefusedError
 from parley.federation.names import NodeName
 
-Callers = Collection[NodeName] | Callable[[], Collection[NodeName]]
+Callers = Container[NodeName] | Callable[[], Container[NodeName]]
 """Fixed, or asked at every call: a server of several runs learns of callers as manifests are admitted."""
 CODES = {
     NotAuthenticatedError: grpc.StatusCode.UNAUTHENTICATED,
