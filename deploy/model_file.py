@@ -93,7 +93,7 @@ class LoadedModel:
         if target.kind == "number":
             return np.asarray(scores[:, 0] * target.spread + target.centre)
         if target.kind == "classes":
-            return np.array(target.classes)[scores.argmax(axis=1)]
+            return np.asarray(np.array(target.classes)[scores.argmax(axis=1)])
         return np.asarray(np.where(scores[:, 0] > 0, target.positive[0], target.negative[0]))
 
 
