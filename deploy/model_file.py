@@ -36,7 +36,7 @@ from deploy.errors import ModelFileError
 from deploy.software import DISTRIBUTION, software_version, source_digest
 from party.models import Model, sigmoid
 from party.readers import Dense, Table, read
-from party.records import encode
+from party.records import encode_features
 from party.schema import Schema, Uniform, schema_from_json
 
 Floats = NDArray[np.float64]
@@ -67,12 +67,12 @@ class LoadedModel:
 
     def encoded(self, rows: Any) -> Floats:
         """Features as the model sees them, float64[rows, columns], the intercept's last: for use elsewhere."""
-        found = encode(_given(rows, self.schema), self.schema, {})
+        found = encode_features(_given(rows, self.schema), self.schema, {})
         return np.asarray(found.take(np.arange(len(found))).dense() * 2.0**-found.bits)
 
     def scores(self, rows: Any) -> Floats:
         """Raw outputs, float64[rows, outputs]."""
-        found = encode(_given(rows, self.schema), self.schema, {})
+        found = encode_features(_given(rows, self.schema), self.schema, {})
         blocks = [np.arange(start, min(start + BLOCK, len(found))) for start in range(0, len(found), BLOCK)]
         parts = [self.model.scores(found.take(block), self.theta) for block in blocks]
         return np.concatenate(parts) if parts else np.zeros((0, self.schema.outputs))

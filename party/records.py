@@ -66,7 +66,7 @@ def load(paths: Sequence[Path], schema: Schema) -> Records:
 def encode(data: Table | Sparse | Dense, schema: Schema) -> Records:
     """What was read, as the model sees it."""
     adjusted: dict[str, int] = {}
-    rows = encode(data, schema, adjusted)
+    rows = encode_features(data, schema, adjusted)
     if isinstance(data, Table):
         targets = _targets(_column(data, schema.target.name), schema.target, schema.missing, adjusted)
     else:
@@ -81,7 +81,7 @@ def encode(data: Table | Sparse | Dense, schema: Schema) -> Records:
     return Records(rows, targets, schema.unit, members, adjusted)
 
 
-def encode(data: Table | Sparse | Dense, schema: Schema, adjusted: dict[str, int]) -> Rows:
+def encode_features(data: Table | Sparse | Dense, schema: Schema, adjusted: dict[str, int]) -> Rows:
     """Features only: what a finished model is asked about has no label yet."""
     if isinstance(data, Table):
         return _from_table(data, schema, adjusted)
