@@ -18,6 +18,7 @@ from deploy.commands import (
     bench,
     ca,
     coordinator,
+    doctor,
     ledger,
     manifest,
     node,
@@ -54,6 +55,7 @@ for command in (runs.run, runs.watch, runs.status, runs.stop, runs.resume):
 app.add_typer(reproduce.app, name="reproduce")
 app.command("simulate")(simulate.simulate)
 app.command("export")(export)
+app.command("doctor")(doctor.doctor)
 
 
 def main() -> None:

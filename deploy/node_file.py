@@ -18,8 +18,8 @@
     file = false                         # the default; true: also NODE/state/log.jsonl, rotated
 
 The coordinator's name, as its certificate has it, stands before its address; it may be left out where the party's
-policy lists exactly one coordinator. What stands in an aggregator's [noise] here are the defaults. A party's budget caps
-all runs on its records, for good; a coordinator's caps what all its runs together may cost any party's units.
+policy lists exactly one coordinator. What stands in an aggregator's [noise] here are the defaults. A party's budget
+caps all runs on its records, for good; a coordinator's what all its runs together may cost any party's units.
 
 Unknown fields are errors with a suggestion. Paths are from the folder of node.toml. A listener on port 0 takes one of
 the kernel's. Imports `parley.federation` and `mpc.tables` only, and stays light.
