@@ -45,6 +45,7 @@ from privacy.ledger import EndProof, Ledger
 from privacy.mechanism import ROW
 
 SOCKET = "operator.sock"
+VERIFIED = "verified"
 LONGEST_SOCKET_PATH = 100
 MOST_CALLS = 4096
 """At once, over all callers; each party has a limit of its own."""
@@ -65,7 +66,9 @@ class NodeBooks:
     async def admit(self, manifest: Manifest) -> dict[str, Any]:
         """By policy, or because a person approved it; the whole run is charged before anybody else hears of it."""
         loop = asyncio.get_running_loop()
-        meaning, charge = await loop.run_in_executor(None, verify_apart_with_charge, manifest, None, Policy())
+        meaning, charge = await loop.run_in_executor(
+            None, verify_apart_with_charge, manifest, "", Policy(), self._node.state / VERIFIED
+        )
         if not self._approved(manifest):
             policy = read_policy(self._node.policy) if self._node.policy.exists() else None
             decision = admit(self._admissions, meaning, self._name, policy)
@@ -164,7 +167,8 @@ class CoordinatorProcess:
 
     async def serve(self) -> dict[str, int]:
         """Start the listeners; the port of the parties' one."""
-        options = [*KEEPALIVE, ("grpc.max_concurrent_streams", MOST_CALLS)]
+        # Without SO_REUSEPORT a second process of this node cannot serve beside the first.
+        options = [*KEEPALIVE, ("grpc.max_concurrent_streams", MOST_CALLS), ("grpc.so_reuseport", 0)]
         self._server = grpc.aio.server(
             interceptors=[AioAuthorization(self._authorizer())], options=options, maximum_concurrent_rpcs=MOST_CALLS
         )
@@ -178,6 +182,8 @@ class CoordinatorProcess:
         operator_pb2_grpc.add_OperatorServiceServicer_to_server(OperatorServicer(self.runs), self._operator)
         bind_socket(self._operator, self.node.state / SOCKET)
         self.runs.take_up()
+        await self._operator.start()
+        os.chmod(self.node.state / SOCKET, 0o600)
         await self._server.start()
         await health.set("", health_pb2.HealthCheckResponse.SERVING)
         return {"parties": port}
@@ -226,8 +232,6 @@ async def run(node: CoordinatorNode, note: Callable[..., None], gather_seconds: 
         loop.add_signal_handler(each, done.set)
     process = CoordinatorProcess(node, note, gather_seconds)
     ports = await process.serve()
-    await process._operator.start()
-    os.chmod(node.state / SOCKET, 0o600)
     ready = {"ready": True, "role": "coordinator", "name": process.identity.name.name, "ports": ports}
     print(json.dumps(ready), flush=True)
     note("node.ready", **ports)

@@ -222,7 +222,7 @@ def take_part(node: PartyNode) -> None:
                 timeout=40,
             )
             if answer.state == coordinator_pb2.NextRoundResponse.STATE_ENDED:
-                return
+                signal.pause()  # its figures are read while it lives
             if answer.state != coordinator_pb2.NextRoundResponse.STATE_ROUND:
                 continue
             question = answer.round

@@ -107,7 +107,8 @@ def measure(
             first = 0.0
             before: dict[str, Usage] = {}
             row = None
-            for row, records in coordinator.follow(digest):
+            for found, records in coordinator.follow(digest):
+                row = found
                 if records and not first:
                     first = time.monotonic()
                     before = usage(federation)
@@ -191,7 +192,7 @@ def figures(
     gaps = [later.at - earlier.at for earlier, later in zip(records[WARM_ROUNDS - 1 :], kept, strict=False)]
 
     def median(name: str) -> float:
-        return statistics.median(getattr(record, name) for record in kept)
+        return float(statistics.median(getattr(record, name) for record in kept))
 
     roles: dict[str, list[str]] = {
         "coordinator": [federation.coordinator.name],

@@ -119,7 +119,9 @@ class Life:
         if isinstance(found, Ready):
             return found.contributor
         self._note(WAITING, found.reasons)
-        log.warning("the run waits for parley party approve", run=self.manifest.run, manifest=self.manifest.digest.hex())
+        log.warning(
+            "the run waits for parley party approve", run=self.manifest.run, manifest=self.manifest.digest.hex()
+        )
         while not self.stop.wait(APPROVAL_POLL_SECONDS):
             if (ready := self.gate.approved(self.manifest)) is not None:
                 return ready.contributor

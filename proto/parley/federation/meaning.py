@@ -5,11 +5,14 @@ which has a short-lived one do it. Nothing is admitted on the strength of what a
 takes a `Meaning`, and only this module makes one. Imports `mpc` and `privacy`.
 """
 
+import hashlib
 import json
 import math
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from mpc.errors import MpcError
@@ -83,10 +86,14 @@ def verify(manifest: Manifest) -> Meaning:
 
 
 def verify_with_charge(manifest: Manifest, party: str, filters: Policy) -> tuple[Meaning, Charge]:
-    """The same, and what the ledger of `party` has to charge for the run under its rule of adding up."""
+    """The same, and what the ledger of `party` has to charge for the run under its rule of adding up.
+
+    Without a party it is the least protected one's charge: a coordinator's ledger counts for all of them.
+    """
     from privacy.accountants import accountant
 
     meaning, precision = _verified(manifest)
+    party = party or meaning.worst_party
     if party not in manifest.parties:
         listed = ", ".join(manifest.parties)
         raise ManifestError("parties", f"have no {party!r} but {listed}: ask for a manifest with it")
@@ -145,31 +152,56 @@ def _precision(manifest: Manifest) -> FinitePrecision:
     return FinitePrecision(certificate.samples, certificate.xi, certificate.hop_delta, certificate.hop_delta)
 
 
-def verify_apart(manifest: Manifest, timeout_seconds: float = VERIFY_SECONDS) -> Meaning:
-    """`verify` in a process of its own, so that this one stays small; the same result or the same refusal."""
-    return Meaning(manifest, **_apart(manifest, [], timeout_seconds)["meaning"])
+def verify_apart(manifest: Manifest, kept: Path | None = None) -> Meaning:
+    """`verify` in a process of its own, so that this one stays small; the same result or the same refusal.
+
+    `kept` is a folder of this node's state for what it has verified: it is not computed again after a restart.
+    """
+    return Meaning(manifest, **_apart(manifest, [], kept)["meaning"])
 
 
 def verify_apart_with_charge(
-    manifest: Manifest, party: str, filters: Policy, timeout_seconds: float = VERIFY_SECONDS
+    manifest: Manifest, party: str, filters: Policy, kept: Path | None = None
 ) -> tuple[Meaning, Charge]:
     """`verify_with_charge` in a process of its own."""
-    answer = _apart(manifest, [party, json.dumps(filters.as_json())], timeout_seconds)
+    answer = _apart(manifest, [party, json.dumps(filters.as_json())], kept)
     return Meaning(manifest, **answer["meaning"]), Charge.from_json(answer["charge"])
 
 
-def _apart(manifest: Manifest, arguments: list[str], timeout_seconds: float) -> dict[str, Any]:
+def kept_file(folder: Path, manifest: Manifest, arguments: list[str]) -> Path:
+    """Where a verification is kept: by the manifest, by what was asked, by the version of this software."""
+    what = json.dumps([version("parley-federation"), manifest.digest.hex(), arguments])
+    return folder / f"{hashlib.sha256(what.encode()).hexdigest()[:32]}.json"
+
+
+def _apart(manifest: Manifest, arguments: list[str], kept: Path | None) -> dict[str, Any]:
+    """Only what was verified is kept: a refusal may be of a passing cause."""
+    if kept is None:
+        return _computed(manifest, arguments)
+    path = kept_file(kept, manifest, arguments)
+    if path.exists():
+        found: dict[str, Any] = json.loads(path.read_text())
+        return found
+    answer = _computed(manifest, arguments)
+    kept.mkdir(mode=0o700, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps(answer))
+    fresh.replace(path)
+    return answer
+
+
+def _computed(manifest: Manifest, arguments: list[str]) -> dict[str, Any]:
     try:
         done = subprocess.run(
             [sys.executable, "-m", "parley.federation.meaning", *arguments],
             input=manifest.canonical,
             capture_output=True,
-            timeout=timeout_seconds,
+            timeout=VERIFY_SECONDS,
             check=False,
         )
         answer: dict[str, Any] = json.loads(done.stdout)
     except subprocess.TimeoutExpired:
-        raise FederationError(f"the manifest was not verified in {timeout_seconds:g} s: nothing is admitted") from None
+        raise FederationError(f"the manifest was not verified in {VERIFY_SECONDS:g} s: nothing is admitted") from None
     except ValueError:
         raise FederationError(
             f"the process that verifies manifests ended with code {done.returncode}: {done.stderr.decode()[-300:]}"
