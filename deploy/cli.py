@@ -20,6 +20,7 @@ from deploy.commands import (
     ca,
     coordinator,
     doctor,
+    init,
     ledger,
     manifest,
     node,
@@ -60,6 +61,7 @@ app.add_typer(reproduce.app, name="reproduce")
 app.command("simulate")(simulate.simulate)
 app.command("export")(export)
 app.command("doctor")(doctor.doctor)
+app.command("init")(init.init)
 
 
 def main() -> None:
