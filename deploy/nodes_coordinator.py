@@ -234,7 +234,7 @@ async def run(node: CoordinatorNode, note: Callable[..., None], gather_seconds: 
     ports = await process.serve()
     ready = {"ready": True, "role": "coordinator", "name": process.identity.name.name, "ports": ports}
     print(json.dumps(ready), flush=True)
-    note("node.ready", **ports)
+    note("node.ready")
     try:
         await done.wait()
     finally:

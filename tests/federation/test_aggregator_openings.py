@@ -1,7 +1,6 @@
 """Openings by two real server processes: sums with noise, replays, drop-outs, several runs, the end."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from parley.federation.endings import verify_ends

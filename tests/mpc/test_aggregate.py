@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mpc.aggregate import Aggregator, Contributions, RolledBackError, RoundLostError, TooFewError
+from mpc.aggregate import Aggregator, Contributions, RoundLostError
 from mpc.channel import Channel, MemoryLink
 from mpc.errors import ConfigurationError, FrameError, MpcError, RangeError
-from mpc.openings import Counts, Opened, OpeningStore, Phase, RefusedError
+from mpc.openings import Opened, OpeningStore, Phase, RefusedError
 from mpc.pool import NoisePool
 from mpc.request import Request
 from mpc.ring import Lattice, share
