@@ -49,13 +49,20 @@ def export(
 
 
 def find_model(source: Path, run: str | None = None) -> Path:
-    """The model file that a folder holds: model.npz, models/RUN.npz, RUN/model.npz, or the only one below."""
+    """The model file that a folder holds: model.npz, models/RUN.npz, RUN/model.npz, or the only one below.
+
+    A coordinator's folder without the file still has the run in its store, and the file is written from there.
+    """
     if not source.is_dir():
         return source
     named = ["model.npz"] if run is None else [f"models/{run}.npz", f"{run}/model.npz", f"models/{run}/model.npz"]
     for path in (source / name for name in [*named, "model.npz"]):
         if path.is_file():
             return path
+    if (source / "state" / "runs.sqlite").is_file():
+        from deploy.finishing import write_from_store  # the coordinator's store knows, whatever became of the file
+
+        return write_from_store(source, run)
     found = sorted(path for path in source.rglob("*.npz") if not path.is_symlink())
     if len(found) == 1:
         return found[0]

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from coordinator.service.store import RoundRecord, RunStore
 from deploy.errors import ModelFileError
+from deploy.finishing import write_result
 from deploy.model_file import LoadedModel, card_path, load, read_model, write_model
 from deploy.software import source_digest
 from tests.deploy.test_commands import answer, parley
@@ -194,3 +196,41 @@ def test_export_finds_checks_and_copies(path: Path, tmp_path: Path) -> None:
     refused = parley("export", str(path), "-o", str(out))
     assert refused.returncode == 2
     assert refused.stderr.startswith("error: model.npz: theta is not what the card is about")
+
+
+def finished(folder: Path, *runs: str) -> RunStore:
+    """A coordinator's folder with runs that have a result."""
+    (folder / "state").mkdir(parents=True)
+    store = RunStore(folder / "state/runs.sqlite")
+    for run in runs:
+        each = manifest(run=run)
+        store.submit(each.digest, run, each.canonical)
+        store.set_claim(each.digest, meaning(run=run).as_json())
+        last = RoundRecord(39, 1.0, 0.1, 0.1, 0.1, 0.1, 0.1, list(each.parties), [], 1.0, 1.0, 100, 100, {})
+        store.finish(each.digest, THETA, {"loss": 0.5, "error": 0.25, "accuracy": 0.75}, last)
+    return store
+
+
+def test_a_finished_run_becomes_a_model_file_twice_over_if_need_be(tmp_path: Path) -> None:
+    store = finished(tmp_path, "heart-1")
+    path = write_result(tmp_path, store, manifest())
+    assert path == tmp_path / "models/heart-1.npz"
+    assert write_result(tmp_path, store, manifest()) == path
+    card = read_model(path).card
+    assert (card["rounds"], card["epsilon"], card["evaluation"]["accuracy"]) == (40, 1.78, 0.75)
+    submitted = manifest(run="heart-2")
+    store.submit(submitted.digest, "heart-2", submitted.canonical)
+    assert write_result(tmp_path, store, submitted) is None
+    store.close()
+
+
+def test_export_writes_from_the_coordinators_store_where_the_file_is_gone(tmp_path: Path) -> None:
+    home, out = tmp_path / "lead", tmp_path / "model.npz"
+    finished(home, "heart-1").close()
+    assert parley("export", str(home), "-o", str(out)).returncode == 0
+    assert np.array_equal(read_model(out).theta, THETA)
+    both = tmp_path / "both"
+    finished(both, "heart-1", "heart-2").close()
+    assert "more than one model: give --run" in parley("export", str(both), "-o", str(out)).stderr
+    assert parley("export", str(both), "--run", "heart-2", "-o", str(out)).returncode == 0
+    assert "no model yet" in parley("export", str(both), "--run", "heart-3", "-o", str(out)).stderr

@@ -8,6 +8,7 @@ from parley.federation.trail import verify as verify_trail
 
 from coordinator.service.store import State
 from deploy.local import LocalFederation
+from deploy.model_file import read_model
 from deploy.running import Coordinator
 from privacy.ledger import Ledger
 
@@ -35,4 +36,7 @@ def test_a_run_ends_with_a_model_and_every_ledger_charged(
         assert sorted(ledger.runs[manifest.run].recorded) == list(range(manifest.releases)), node.name
         assert ledger.runs[manifest.run].ended, node.name
         ledger.close()
+    model = read_model(federation.coordinator.folder / "models" / f"{manifest.run}.npz")
+    assert np.array_equal(model.theta, theta)
+    assert model.card["manifest_digest"] == manifest.digest.hex()
     verify_trail(federation.coordinator.folder / "state" / "trail.jsonl")
