@@ -178,12 +178,12 @@ def split(records: Records, parties: int, seed: int) -> dict[str, Records]:
     """A pooled file over simulated parties of nearly equal size, shuffled (section 6 of the core paper)."""
     if parties == 1:
         return {"party-1": records}
-    order = _permutation(len(records.rows), SeededRandomness("split", seed))
+    order = permutation(len(records.rows), SeededRandomness("split", seed))
     parts = np.array_split(order, parties)
     return {f"party-{index + 1}": records.select(np.sort(part)) for index, part in enumerate(parts)}
 
 
-def _permutation(count: int, randomness: SeededRandomness) -> NDArray[np.int64]:
+def permutation(count: int, randomness: SeededRandomness) -> NDArray[np.int64]:
     words = np.frombuffer(randomness.read(8 * count), "<u8")
     # Equal words would order by position: one chance in 2^64 per pair, and the order is no secret.
     return np.argsort(words, kind="stable").astype(np.int64)
