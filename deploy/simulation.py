@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator.algorithm import Algorithm, Ask, Plan, Setting
+from coordinator.algorithm import Algorithm, Ask, Plan
 from mpc.clear import ClearSampler
 from mpc.randomness import Csprng
 from mpc.tables import load
 from party.contributor import Contributor, Encoding, Query
+from party.frame import Frame
 from party.local import LocalFit
 from party.models import Model
 from party.records import Records
@@ -164,14 +165,8 @@ def query_of(round_index: int, ask: Ask) -> Query:
     """An algorithm's question as a party understands it."""
     work = ask.local
     local = LocalFit(work.method, work.steps, work.step, work.strength, work.reach) if work else None
-    return Query(round_index, ask.points, ask.kind, ask.scale, local)
-
-
-def setting_of(
-    sizes: dict[str, int], model: Model, epsilon: float, delta: float, feature_bound: float, kind: str
-) -> Setting:
-    """The public facts that an algorithm may plan with."""
-    return Setting(sum(sizes.values()), model.dimension, epsilon, delta, feature_bound, kind)
+    frame = Frame(ask.view.shift, ask.view.scale, ask.view.form) if ask.view else None
+    return Query(round_index, ask.points, ask.kind, ask.scale, frame, local)
 
 
 def split(records: Records, parties: int, seed: int) -> dict[str, Records]:

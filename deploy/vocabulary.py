@@ -7,11 +7,11 @@ starts a run and refuses there too. Here all of them are at hand, so a mistake s
 from collections.abc import Callable
 from typing import TypeVar
 
-from coordinator.algorithm import Plan, Setting
+from coordinator.algorithm import Plan
 from coordinator.errors import CoordinatorError
 from coordinator.regularisers import Regulariser
 from deploy.errors import DeployError
-from deploy.run_file import build_algorithm, build_model
+from deploy.run_file import build_algorithm, build_model, setting_of
 from federation.errors import ManifestError
 from federation.manifest import Manifest
 from party.errors import PartyError
@@ -37,9 +37,7 @@ def check_vocabulary(manifest: Manifest) -> None:
     algorithm = _built("algorithm", lambda: build_algorithm(parameters, regulariser))
     mechanism, guarantee = manifest.mechanism, manifest.guarantee
     units = sum(mechanism.sampler(party, 0).units for party in manifest.parties)
-    setting = Setting(
-        units, model.dimension, guarantee.epsilon, guarantee.delta, schema.feature_bound, manifest.model.kind
-    )
+    setting = setting_of(units, model, guarantee.epsilon, guarantee.delta, schema, manifest.model.kind)
     _agrees(manifest, _built("algorithm", lambda: algorithm.plan(setting)))
 
 

@@ -7,7 +7,7 @@ answer is an integer vector on the lattice of the round's noise, ready to be sha
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from mpc.ring import Lattice
 from party.encoding import Scale, Terms, fraction_bits
 from party.errors import QueryError
+from party.frame import Frame
 from party.local import MARGIN, LocalFit, constants
 from party.local import fit as fit_locally
-from party.models import Linear, Model
+from party.models import Constant, Linear, Model
 from party.records import Records
 from privacy.mechanism import Mechanism
 from privacy.randomness import Randomness
@@ -42,16 +43,19 @@ class Query:
     points: tuple[Floats, ...]
     kind: str = "gradient"
     """Or `losses`: clipped vectors of loss differences between each further point and the first; or `norms`: a
-    histogram of gradient norms at one point, each unit counting once, with the weight of the clip norm."""
+    histogram of gradient norms at one point, each unit counting once, with the weight of the clip norm; or `means`:
+    clipped feature rows themselves, at no point."""
     scale: float = 1.0
-    """What gradients or loss differences are multiplied by before the clip; for `norms`, the top of the histogram."""
+    """What gradients, rows or loss differences are multiplied by before the clip; for `norms`, the histogram's top."""
+    frame: Frame | None = None
+    """What features are relative to, for linear models; without one they are as read."""
     local: LocalFit | None = None
     """For `solution`: the sum is of the parties' own models, each times its number of records."""
 
 
-def answer_length(query: Query, dimension: int) -> int:
-    """How many integers answer a query: what the servers must have noise for."""
-    return {"norms": BUCKETS, "losses": len(query.points) - 1}.get(query.kind, dimension)
+def answer_length(query: Query, dimension: int, columns: int) -> int:
+    """How many integers answer a query, of a model's `dimension` or a row's `columns`: what needs noise."""
+    return {"norms": BUCKETS, "losses": len(query.points) - 1, "means": columns}.get(query.kind, dimension)
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,8 @@ class Contributor:
     randomness: Randomness
     last_round: int = -1
     """A second answer to one round would be a second exposure that nothing accounts: refused."""
+    framed: tuple[Frame, Records] | None = None
+    """The records as the last frame shows them."""
 
     def __post_init__(self) -> None:
         mechanism = self.encoding.mechanism
@@ -114,10 +120,14 @@ class Contributor:
             raise QueryError(f"round {index} was answered already: resend what was stored, never compute it again")
         if not (SMALLEST_SCALE <= query.scale <= 1 / SMALLEST_SCALE):
             raise QueryError(f"the query's scale is {query.scale}: use {SMALLEST_SCALE} to {1 / SMALLEST_SCALE:g}")
-        terms = Terms.of(mechanism.clip, index, query.scale if query.kind == "gradient" else 1.0)
+        terms = Terms.of(mechanism.clip, index, query.scale if query.kind in ("gradient", "means") else 1.0)
         bound = mechanism.clip.contribution_bound(index)
-        if query.kind not in ("gradient", "losses", "norms", "solution"):
-            raise QueryError(f"no query of kind {query.kind!r}: use gradient, losses, norms or solution")
+        if query.kind not in ("gradient", "losses", "norms", "means", "solution"):
+            raise QueryError(f"no query of kind {query.kind!r}: use gradient, losses, norms, means or solution")
+        if query.kind == "means" and (terms.points != 1 or query.points):
+            raise QueryError("feature rows are averaged at no point, under a single clip norm")
+        if query.frame is not None and (query.kind == "solution" or not isinstance(self.model, Linear)):
+            raise QueryError("a frame is for gradients, losses, norms and means of linear models")
         if query.kind == "norms" and (terms.points != 1 or len(query.points) != 1):
             raise QueryError("gradient norms are counted at one point, under a single clip norm")
         if query.kind == "gradient" and len(query.points) != terms.points:
@@ -128,19 +138,31 @@ class Contributor:
             if point.shape != (self.model.dimension,) or not np.isfinite(point).all():
                 raise QueryError(f"a point must have {self.model.dimension:,} finite numbers: the run has gone astray")
         lattice = self.encoding.lattice(index)
+        held = self._seen(query.frame)
         self.last_round = index
         if query.kind == "solution":
             return self._solution(query, bound, lattice)
         batch = mechanism.draw(self.party, index, self.randomness)
         if query.kind == "losses":
-            return self._in_chunks(batch, 1, lambda part: self._losses(part, query, bound, lattice))
+            return self._in_chunks(batch, 1, lambda part: self._losses(part, held, query, bound, lattice))
         if query.kind == "norms":
-            return self._in_chunks(batch, 1, lambda part: self._norms(part, query, bound, lattice))
-        if self.records.unit_column is None:
+            return self._in_chunks(batch, 1, lambda part: self._norms(part, held, query, bound, lattice))
+        model, points = self.model, query.points
+        if query.kind == "means":
+            model, points = Linear(held.rows.dimension, Constant()), (np.zeros(held.rows.dimension),)
+        if held.unit_column is None:
             scale = Scale.of(lattice, bound, len(batch.indices))
-            return self._in_chunks(batch, 1, lambda part: self._by_row(part, query.points, terms, scale))
-        width = self.records.records_per_unit * self.model.dimension
-        return self._in_chunks(batch, width, lambda part: self._by_unit(part, query.points, terms, bound, lattice))
+            return self._in_chunks(batch, 1, lambda part: _by_row(part, held, model, points, terms, scale))
+        width = held.records_per_unit * model.dimension
+        return self._in_chunks(batch, width, lambda part: _by_unit(part, held, model, points, terms, bound, lattice))
+
+    def _seen(self, frame: Frame | None) -> Records:
+        """The records in this frame, computed once for all rounds that keep it."""
+        if frame is None:
+            return self.records
+        if self.framed is None or not frame.same_as(self.framed[0]):
+            self.framed = (frame, replace(self.records, rows=frame.rows(self.records.rows)))
+        return self.framed[1]
 
     def _in_chunks(self, batch: Batch, width: int, answer: Callable[[Batch], Integers]) -> Integers:
         """The sum over parts of the batch whose rows, `width` numbers each, take bounded memory; lengths are public."""
@@ -151,15 +173,11 @@ class Contributor:
         answers = [answer(Batch(batch.indices[part], batch.present[part])) for part in parts]
         return np.asarray(np.sum(answers, axis=0, dtype=np.int64))
 
-    def _by_row(self, batch: Batch, points: tuple[Floats, ...], terms: Terms, scale: Scale) -> Integers:
-        block, targets = self.records.rows.take(batch.indices), self.records.targets[batch.indices]
-        return self.model.contribution(block, targets, batch.present, points, terms, scale)
-
-    def _losses(self, batch: Batch, query: Query, bound: float, lattice: Lattice) -> Integers:
+    def _losses(self, batch: Batch, held: Records, query: Query, bound: float, lattice: Lattice) -> Integers:
         """Σ of each unit's vector (ℓ(θ_k) − ℓ(θ_0)) for k ≥ 1, scaled and clipped: int64[points − 1]."""
-        members = self.records.unit_members(batch.indices)
+        members = held.unit_members(batch.indices)
         flat = np.maximum(members, 0).ravel()
-        block, targets = self.records.rows.take(flat), self.records.targets[flat]
+        block, targets = held.rows.take(flat), held.targets[flat]
         with np.errstate(all="ignore"):
             losses = np.stack([self.model.losses(block, targets, point) for point in query.points], axis=1)
             differences = query.scale * (losses[:, 1:] - losses[:, :1]).reshape(*members.shape, -1)
@@ -167,14 +185,14 @@ class Contributor:
             encoded = lattice.encode_records(clip_vectors(rows, bound), bound)
         return np.asarray((encoded * batch.present[:, None]).sum(axis=0))
 
-    def _norms(self, batch: Batch, query: Query, bound: float, lattice: Lattice) -> Integers:
+    def _norms(self, batch: Batch, held: Records, query: Query, bound: float, lattice: Lattice) -> Integers:
         """How many units have a gradient norm in (scale·2^(−k/2−1/2), scale·2^(−k/2)], times the bound: int64[BUCKETS].
 
         The first and the last bucket are open; a unit of several records counts with the sum of their norms.
         """
-        members = self.records.unit_members(batch.indices)
+        members = held.unit_members(batch.indices)
         flat = np.maximum(members, 0).ravel()
-        block, targets = self.records.rows.take(flat), self.records.targets[flat]
+        block, targets = held.rows.take(flat), held.targets[flat]
         with np.errstate(all="ignore"):
             norms = self.model.gradient_norms(block, targets, query.points[0]).reshape(members.shape)
             total = np.where(members >= 0, norms, 0.0).sum(axis=1)
@@ -201,25 +219,38 @@ class Contributor:
             )
         return lattice.encode(count * fit_locally(self.records, self.model, query.local, self.randomness))
 
-    def _by_unit(
-        self, batch: Batch, points: tuple[Floats, ...], terms: Terms, bound: float, lattice: Lattice
-    ) -> Integers:
-        """Units of several records: their gradients are summed before the clip."""
-        members = self.records.unit_members(batch.indices)
-        flat = np.maximum(members, 0).ravel()
-        block, targets = self.records.rows.take(flat), self.records.targets[flat]
-        mask = (members >= 0)[:, :, None]
-        shape = (*members.shape, self.model.dimension)
-        with np.errstate(all="ignore"):
-            sums = [
-                np.where(mask, self.model.gradients(block, targets, point).reshape(shape), 0.0).sum(axis=1)
-                for point in points
-            ]
-            wanted = terms.gradient_weight * clip_vectors(sums[0], terms.gradient_norm)
-            if len(points) == 2:
-                wanted += terms.difference_weight * clip_vectors(sums[0] - sums[1], terms.difference_norm)
-        encoded = lattice.encode_records(wanted, bound)
-        return np.asarray((encoded * batch.present[:, None]).sum(axis=0))
+
+def _by_row(
+    batch: Batch, held: Records, model: Model, points: tuple[Floats, ...], terms: Terms, scale: Scale
+) -> Integers:
+    block, targets = held.rows.take(batch.indices), held.targets[batch.indices]
+    return model.contribution(block, targets, batch.present, points, terms, scale)
+
+
+def _by_unit(
+    batch: Batch,
+    held: Records,
+    model: Model,
+    points: tuple[Floats, ...],
+    terms: Terms,
+    bound: float,
+    lattice: Lattice,
+) -> Integers:
+    """Units of several records: their gradients are summed before the clip."""
+    members = held.unit_members(batch.indices)
+    flat = np.maximum(members, 0).ravel()
+    block, targets = held.rows.take(flat), held.targets[flat]
+    mask = (members >= 0)[:, :, None]
+    shape = (*members.shape, model.dimension)
+    with np.errstate(all="ignore"):
+        sums = [
+            np.where(mask, model.gradients(block, targets, point).reshape(shape), 0.0).sum(axis=1) for point in points
+        ]
+        wanted = terms.gradient_weight * clip_vectors(sums[0], terms.gradient_norm)
+        if len(points) == 2:
+            wanted += terms.difference_weight * clip_vectors(sums[0] - sums[1], terms.difference_norm)
+    encoded = lattice.encode_records(wanted, bound)
+    return np.asarray((encoded * batch.present[:, None]).sum(axis=0))
 
 
 def clip_vectors(rows: Floats, norm: float) -> Floats:

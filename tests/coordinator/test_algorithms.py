@@ -108,9 +108,9 @@ def test_auto_takes_its_clip_from_the_histograms_median() -> None:
     histogram = np.zeros(24)
     histogram[6] = 100.0
     # Half way into the bucket that ends at top·2^−3.
-    assert algorithm.median_norm(histogram) == pytest.approx(8.0 * 2**-3.25)
-    # Three deviations of noise, 0.3 each here, explain a count; then the public bound 2 decides.
-    assert algorithm.median_norm(0.002 * histogram) == pytest.approx(0.5)
+    assert algorithm.median_norm(histogram, 0.5) == pytest.approx(8.0 * 2**-3.25)
+    # Three deviations of noise, 0.3 each here, explain a count; then what was known before decides.
+    assert algorithm.median_norm(0.002 * histogram, 0.5) == pytest.approx(0.5)
 
 
 def test_loss_selection_takes_the_best_candidate_or_stays() -> None:
