@@ -12,7 +12,7 @@ an averaged tail. What is otherwise tuned on private data follows from releases 
    θ_j = s_j·w_j, and m·θ less at the intercept.
 3. Step. Noise may move a typical score by `score_noise` in the whole run, or the model by `step_factor` of the way that
    the signal has come, whichever is more (after DoG; Ivgi, Hinder and Carmon 2023): Ση_t = f·r_t / (ν·sqrt d), ν the
-   deviation of the mean of the run's gradients; r_t = max |w_i − w_0|, less what noise explains. Never beyond what heavy
+   deviation of the mean of its gradients; r_t = max |w_i − w_0|, less what noise explains. Never beyond what heavy
    ball is stable at for a loss of curvature L, 2(1 + β)/((1 − β)·L), with L from the median norm.
 4. Batch. The sampling noise of T rounds at rate q is about a twentieth of the privacy noise at q = 3nμ²/(dT), with
    μ = ε/sqrt(2·log(1.25/δ)); between 1/16 and 1/2, and not so small that amplification ends.
@@ -60,6 +60,8 @@ INTERCEPT_SHARE = 3.0
 """The intercept is at most one over this of the features' length."""
 REFERENCE_NOISE = 0.005
 """|noise| / C of a whole run at which the clip is `clip_factor` times the median."""
+CLIP_GROWTH = 0.15
+"""Power of the noise by which the clip norm grows as noise falls, between 0.7 and 2.5 times"""
 STABLE = 0.75
 """Of the step at which heavy ball would diverge"""
 MEMORY = 0.1
@@ -162,7 +164,7 @@ class Auto(Algorithm):
         median, dimension = self.number("median"), len(self.theta)
         # Of the mean of all gradients of the run, in units of the clip.
         whole = self.number("noise") * math.sqrt(dimension / STEPS)
-        growth = min(max((REFERENCE_NOISE / max(whole, 1e-12)) ** 0.1, 0.7), 1.7)
+        growth = min(max((REFERENCE_NOISE / max(whole, 1e-12)) ** CLIP_GROWTH, 0.7), 2.5)
         self.keep("clip", self.clip_factor * growth * median)
         # Noise of norm c·r moves the score of a row |x| by c·r·|x|/sqrt(d), and |x| is about twice the median.
         self.keep("distance", self.score_noise * math.sqrt(dimension) / (2 * self.step_factor * median))
