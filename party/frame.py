@@ -15,8 +15,8 @@ from party.rows import DenseRows, Rows
 
 Floats = NDArray[np.float64]
 
-BITS = 10
-"""Fraction bits of framed features."""
+BITS = 8
+"""Fraction bits of framed features: few, for the longer a row of integers, the coarser is its residual."""
 LARGEST = 2.0**14
 """Of a framed feature, in the data's unit: what lies beyond is cut."""
 MOST_COLUMNS = 4096
