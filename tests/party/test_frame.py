@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from mpc.ring import Lattice
 from party.contributor import Contributor, Encoding, Query, answer_length
@@ -33,9 +34,9 @@ def contributor(model: Model, bound: float = 100.0) -> Contributor:
     return Contributor("one", records, model, Encoding.of(mechanism, 41, model.largest_limit), SystemRandomness())
 
 
-def rounding(lattice: Lattice, frame: Frame) -> np.ndarray:
+def rounding(lattice: Lattice, frame: Frame) -> NDArray[np.float64]:
     """A residual is a whole number of steps per integer feature: half a step for each, at most, and float's share."""
-    return (0.5 + 1e-6) * lattice.step * abs(frame.rows(DenseRows.of(VALUES, 2)).values).sum(axis=0)
+    return np.asarray((0.5 + 1e-6) * lattice.step * abs(frame.rows(DenseRows.of(VALUES, 2)).values).sum(axis=0))
 
 
 def test_sparse_and_dense_rows_have_the_same_frame() -> None:
@@ -49,7 +50,7 @@ def test_sparse_and_dense_rows_have_the_same_frame() -> None:
 
 
 @pytest.mark.parametrize(("form", "expected"), [("plain", VALUES / 4), ("absolute", abs(VALUES) / 4)])
-def test_means_are_the_mean_of_framed_rows(form: str, expected: np.ndarray) -> None:
+def test_means_are_the_mean_of_framed_rows(form: str, expected: NDArray[np.float64]) -> None:
     party = contributor(Linear(COLUMNS, Logistic()))
     frame = Frame(np.zeros(COLUMNS), np.ones(COLUMNS), form)
     query = Query(0, (), "means", frame=frame)
