@@ -79,16 +79,6 @@ class LocalWork:
     reach: float
 
 
-@dataclass(frozen=True, eq=False)
-class View:
-    """What parties take features relative to, (x − shift)·scale per column, before a query: see party/frame.py."""
-
-    shift: Floats
-    scale: Floats
-    form: str = "plain"
-    """Or `absolute` or `square` of that."""
-
-
 @dataclass(frozen=True)
 class Ask:
     """One round's query: gradients at one or two points, loss differences, norms, feature means or a solution."""
@@ -96,9 +86,8 @@ class Ask:
     points: tuple[Floats, ...]
     kind: str = "gradient"
     scale: float = 1.0
-    """What gradients or loss differences are multiplied by before the clip; for `norms`, the histogram's top."""
+    """What gradients, rows or loss differences are multiplied by before the clip; for `norms`, the histogram's top."""
     local: LocalWork | None = None
-    view: View | None = None
 
 
 @dataclass(kw_only=True)

@@ -17,7 +17,6 @@ from mpc.clear import ClearSampler
 from mpc.randomness import Csprng
 from mpc.tables import load
 from party.contributor import Contributor, Encoding, Query
-from party.frame import Frame
 from party.local import LocalFit
 from party.models import Model
 from party.records import Records
@@ -165,8 +164,7 @@ def query_of(round_index: int, ask: Ask) -> Query:
     """An algorithm's question as a party understands it."""
     work = ask.local
     local = LocalFit(work.method, work.steps, work.step, work.strength, work.reach) if work else None
-    frame = Frame(ask.view.shift, ask.view.scale, ask.view.form) if ask.view else None
-    return Query(round_index, ask.points, ask.kind, ask.scale, frame, local)
+    return Query(round_index, ask.points, ask.kind, ask.scale, local)
 
 
 def split(records: Records, parties: int, seed: int) -> dict[str, Records]:

@@ -27,6 +27,15 @@ from privacy.sampling import Batch
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+FRAMED = {
+    "framed gradient": ("gradient", "plain"),
+    "framed norms": ("norms", "plain"),
+    "means": ("means", "plain"),
+    "absolute means": ("means", "absolute"),
+    "square means": ("means", "square"),
+}
+"""Kinds of queries whose first two points are a frame's shift and scale, and what they ask in the frame."""
+KINDS = ("gradient", "losses", "norms", "solution", *FRAMED)
 MOST_CANDIDATES = 64
 BUCKETS = 24
 """Of a histogram of gradient norms, half a power of two each."""
@@ -43,19 +52,28 @@ class Query:
     points: tuple[Floats, ...]
     kind: str = "gradient"
     """Or `losses`: clipped vectors of loss differences between each further point and the first; or `norms`: a
-    histogram of gradient norms at one point, each unit counting once, with the weight of the clip norm; or `means`:
-    clipped feature rows themselves, at no point."""
+    histogram of gradient norms at one point, each unit counting once, with the weight of the clip norm; or `means` of
+    clipped feature rows. Some in a frame (`FRAMED`): linear models only."""
     scale: float = 1.0
     """What gradients, rows or loss differences are multiplied by before the clip; for `norms`, the histogram's top."""
-    frame: Frame | None = None
-    """What features are relative to, for linear models; without one they are as read."""
     local: LocalFit | None = None
     """For `solution`: the sum is of the parties' own models, each times its number of records."""
 
+    def unframed(self, columns: int) -> "tuple[Query, Frame | None]":
+        """What is asked in the frame, and the frame: the first `columns` numbers of the first two points."""
+        if self.kind not in FRAMED:
+            return self, None
+        if len(self.points) < 2:
+            raise QueryError(f"{self.kind} need a frame: its shift and its scale are the first two points")
+        kind, form = FRAMED[self.kind]
+        shift, scale = (point[:columns] for point in self.points[:2])
+        return replace(self, kind=kind, points=self.points[2:]), Frame(shift, scale, form)
 
-def answer_length(query: Query, dimension: int, columns: int) -> int:
-    """How many integers answer a query, of a model's `dimension` or a row's `columns`: what needs noise."""
-    return {"norms": BUCKETS, "losses": len(query.points) - 1, "means": columns}.get(query.kind, dimension)
+
+def answer_length(query: Query, dimension: int) -> int:
+    """How many integers answer a query: what the servers must have noise for."""
+    lengths = {"norms": BUCKETS, "framed norms": BUCKETS, "losses": len(query.points) - 1}
+    return lengths.get(query.kind, dimension)
 
 
 @dataclass(frozen=True)
@@ -113,48 +131,67 @@ class Contributor:
                 f"{self.records.unit_column or 'row'}: load them with the run's unit"
             )
 
-    def contribution(self, query: Query) -> Integers:
-        """int64[dimension] in steps of the round's lattice. Call once per round: each call draws a fresh batch."""
+    def check(self, query: Query) -> None:
+        """Refuse what this run's mechanism or model does not admit. Reads public facts only, never a record."""
         mechanism, index = self.encoding.mechanism, query.round_index
         if index <= self.last_round:
             raise QueryError(f"round {index} was answered already: resend what was stored, never compute it again")
         if not (SMALLEST_SCALE <= query.scale <= 1 / SMALLEST_SCALE):
             raise QueryError(f"the query's scale is {query.scale}: use {SMALLEST_SCALE} to {1 / SMALLEST_SCALE:g}")
-        terms = Terms.of(mechanism.clip, index, query.scale if query.kind in ("gradient", "means") else 1.0)
-        bound = mechanism.clip.contribution_bound(index)
-        if query.kind not in ("gradient", "losses", "norms", "means", "solution"):
-            raise QueryError(f"no query of kind {query.kind!r}: use gradient, losses, norms, means or solution")
+        if query.kind not in KINDS:
+            raise QueryError(f"no query of kind {query.kind!r}: use {', '.join(KINDS)}")
+        for point in query.points:
+            if point.shape != (self.model.dimension,) or not np.isfinite(point).all():
+                raise QueryError(f"a point must have {self.model.dimension:,} finite numbers: the run has gone astray")
+        if query.kind in FRAMED and not isinstance(self.model, Linear):
+            raise QueryError(f"{query.kind} are asked of linear models only")
+        query, frame = query.unframed(self.records.rows.dimension)
+        if frame is not None:
+            frame.check(self.records.rows.dimension)
+        terms = Terms.of(mechanism.clip, index, 1.0)
         if query.kind == "means" and (terms.points != 1 or query.points):
             raise QueryError("feature rows are averaged at no point, under a single clip norm")
-        if query.frame is not None and (query.kind == "solution" or not isinstance(self.model, Linear)):
-            raise QueryError("a frame is for gradients, losses, norms and means of linear models")
         if query.kind == "norms" and (terms.points != 1 or len(query.points) != 1):
             raise QueryError("gradient norms are counted at one point, under a single clip norm")
         if query.kind == "gradient" and len(query.points) != terms.points:
             raise QueryError(f"round {index} evaluates at {terms.points} points, the query has {len(query.points)}")
         if query.kind == "losses" and (terms.points != 1 or not 2 <= len(query.points) <= MOST_CANDIDATES):
             raise QueryError(f"losses are compared at 2 to {MOST_CANDIDATES} points, under a single clip norm")
-        for point in query.points:
-            if point.shape != (self.model.dimension,) or not np.isfinite(point).all():
-                raise QueryError(f"a point must have {self.model.dimension:,} finite numbers: the run has gone astray")
+        if query.kind == "solution":
+            self._check_solution(query, mechanism.clip.contribution_bound(index), self.encoding.lattice(index))
+
+    def contribution(self, query: Query) -> Integers:
+        """int64[dimension] in steps of the round's lattice. Call once per round: each call draws a fresh batch."""
+        self.check(query)
+        mechanism, index = self.encoding.mechanism, query.round_index
+        query, frame = query.unframed(self.records.rows.dimension)
+        terms = Terms.of(mechanism.clip, index, query.scale if query.kind in ("gradient", "means") else 1.0)
+        bound = mechanism.clip.contribution_bound(index)
         lattice = self.encoding.lattice(index)
-        held = self._seen(query.frame)
+        held = self._seen(frame)
         self.last_round = index
         if query.kind == "solution":
-            return self._solution(query, bound, lattice)
+            return self._solution(query, lattice)
         batch = mechanism.draw(self.party, index, self.randomness)
         if query.kind == "losses":
             return self._in_chunks(batch, 1, lambda part: self._losses(part, held, query, bound, lattice))
         if query.kind == "norms":
             return self._in_chunks(batch, 1, lambda part: self._norms(part, held, query, bound, lattice))
-        model, points = self.model, query.points
         if query.kind == "means":
-            model, points = Linear(held.rows.dimension, Constant()), (np.zeros(held.rows.dimension),)
+            columns = held.rows.dimension
+            found = self._summed(batch, held, Linear(columns, Constant()), (np.zeros(columns),), terms, lattice)
+            # As long as a model, so that every question of a run but the histograms has one length.
+            return np.pad(found, (0, self.model.dimension - columns))
+        return self._summed(batch, held, self.model, query.points, terms, lattice)
+
+    def _summed(
+        self, batch: Batch, held: Records, model: Model, points: tuple[Floats, ...], terms: Terms, lattice: Lattice
+    ) -> Integers:
         if held.unit_column is None:
-            scale = Scale.of(lattice, bound, len(batch.indices))
+            scale = Scale.of(lattice, terms.bound, len(batch.indices))
             return self._in_chunks(batch, 1, lambda part: _by_row(part, held, model, points, terms, scale))
         width = held.records_per_unit * model.dimension
-        return self._in_chunks(batch, width, lambda part: _by_unit(part, held, model, points, terms, bound, lattice))
+        return self._in_chunks(batch, width, lambda part: _by_unit(part, held, model, points, terms, lattice))
 
     def _seen(self, frame: Frame | None) -> Records:
         """The records in this frame, computed once for all rounds that keep it."""
@@ -202,8 +239,8 @@ class Contributor:
         weight = int(lattice.encode(np.array([bound]))[0])
         return weight * np.bincount(bucket, weights=sound, minlength=BUCKETS).astype(np.int64)
 
-    def _solution(self, query: Query, bound: float, lattice: Lattice) -> Integers:
-        """This party's own model times its number of records; refused unless the mechanism pays for its sensitivity."""
+    def _check_solution(self, query: Query, bound: float, lattice: Lattice) -> None:
+        """Refused unless the mechanism pays for the sensitivity of a fitted model."""
         count = len(self.records.rows)
         if query.local is None or not isinstance(self.model, Linear):
             raise QueryError("a local solution needs a linear model and a description of the fit")
@@ -217,6 +254,12 @@ class Contributor:
                 f"a record moves this party's solution by {needed * (1 + MARGIN):.4g} and the mechanism pays for "
                 f"{2 * bound:.4g}: raise the clip norm, or use a finer lattice"
             )
+
+    def _solution(self, query: Query, lattice: Lattice) -> Integers:
+        """This party's own model times its number of records."""
+        if query.local is None or not isinstance(self.model, Linear):
+            raise QueryError("a local solution needs a linear model and a description of the fit")
+        count = len(self.records.rows)
         return lattice.encode(count * fit_locally(self.records, self.model, query.local, self.randomness))
 
 
@@ -233,7 +276,6 @@ def _by_unit(
     model: Model,
     points: tuple[Floats, ...],
     terms: Terms,
-    bound: float,
     lattice: Lattice,
 ) -> Integers:
     """Units of several records: their gradients are summed before the clip."""
@@ -249,7 +291,7 @@ def _by_unit(
         wanted = terms.gradient_weight * clip_vectors(sums[0], terms.gradient_norm)
         if len(points) == 2:
             wanted += terms.difference_weight * clip_vectors(sums[0] - sums[1], terms.difference_norm)
-    encoded = lattice.encode_records(wanted, bound)
+    encoded = lattice.encode_records(wanted, terms.bound)
     return np.asarray((encoded * batch.present[:, None]).sum(axis=0))
 
 

@@ -45,17 +45,20 @@ class Frame:
             return False
         return np.array_equal(self.shift, other.shift) and np.array_equal(self.scale, other.scale)
 
-    def rows(self, rows: Rows) -> DenseRows:
-        """All rows of a party in this frame."""
-        shape = (rows.dimension,)
-        if self.shift.shape != shape or self.scale.shape != shape:
-            raise QueryError(f"a frame needs a shift and a scale for each of the {rows.dimension:,} columns")
-        if not (np.isfinite(self.shift).all() and np.isfinite(self.scale).all() and (self.scale > 0).all()):
-            raise QueryError("a frame's numbers must be finite, and its scales above 0")
+    def check(self, columns: int) -> None:
+        """Refuse what rows of so many columns cannot be seen in."""
         if self.form not in FORMS:
             raise QueryError(f"a frame's form is {self.form!r}: use one of {', '.join(FORMS)}")
-        if rows.dimension > MOST_COLUMNS:
-            raise QueryError(f"rows of {rows.dimension:,} columns are kept as they are: frame at most {MOST_COLUMNS:,}")
+        if self.shift.shape != (columns,) or self.scale.shape != (columns,):
+            raise QueryError(f"a frame needs a shift and a scale for each of the {columns:,} columns")
+        if not (np.isfinite(self.shift).all() and np.isfinite(self.scale).all() and (self.scale > 0).all()):
+            raise QueryError("a frame's numbers must be finite, and its scales above 0")
+        if columns > MOST_COLUMNS:
+            raise QueryError(f"rows of {columns:,} columns are kept as they are: frame at most {MOST_COLUMNS:,}")
+
+    def rows(self, rows: Rows) -> DenseRows:
+        """All rows of a party in this frame."""
+        self.check(rows.dimension)
         held = np.empty((len(rows), rows.dimension), np.int32)
         for start in range(0, len(rows), ROWS_AT_ONCE):
             chosen = np.arange(start, min(start + ROWS_AT_ONCE, len(rows)))

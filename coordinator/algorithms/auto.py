@@ -25,7 +25,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator.algorithm import Algorithm, Ask, Plan, Setting, View, register
+from coordinator.algorithm import Algorithm, Ask, Plan, Setting, register
 from coordinator.schedules import Output
 from privacy.clipping import GradientClip
 from privacy.randomness import Randomness
@@ -117,11 +117,23 @@ class Auto(Algorithm):
     def ask(self, round_index: int) -> Ask:
         kind = self.asked[round_index] if round_index < len(self.asked) else "gradient"
         if kind == "gradient":
-            return Ask((self.state["inner"],), kind, 1 / self.number("clip"), view=self.view())
+            return self.seen(kind, 1 / self.number("clip"))
         if "norms" in kind:
-            return Ask((self.state["inner"],), "norms", self.top, view=self.view() if round_index else None)
-        form = {"absolute": "absolute", "second": "square"}.get(kind, "plain")
-        return Ask((), "means", 1 / self.number("row"), view=self.view(form) if kind != "mean" else None)
+            return self.seen("norms", self.top) if round_index else Ask((self.theta,), "norms", self.top)
+        return Ask(self.frame(around=kind != "mean"), MOMENTS[kind], 1 / self.number("row"))
+
+    def seen(self, kind: str, scale: float) -> Ask:
+        """A question at w in the view, or at θ without one."""
+        if not self.viewed:
+            return Ask((self.state["inner"],), kind, scale)
+        return Ask((*self.frame(), self.state["inner"]), f"framed {kind}", scale)
+
+    def frame(self, around: bool = False) -> tuple[Floats, Floats]:
+        """Shift and scale, as long as a model. `around` the mean nobody asks for the spread of the constant 1."""
+        shift, scale = np.zeros(len(self.theta)), np.ones(len(self.theta))
+        shift[: self.columns], scale[: self.columns] = self.state["shift"], self.state["scale"]
+        shift[self.columns - 1] = float(around)
+        return shift, scale
 
     def advance(self, round_index: int, estimate: Floats) -> None:
         if round_index >= len(self.asked):
@@ -133,7 +145,7 @@ class Auto(Algorithm):
             self.keep("median", self.median_norm(estimate, before))
             self.keep("row", min(self.row_bound, ROOM * self.number("median") / RESIDUAL.get(self.model, 0.5)))
         else:
-            self.state[kind] = self.state[kind] + estimate * self.number("row") / ROUNDS[kind]
+            self.state[kind] = self.state[kind] + estimate[: self.columns] * self.number("row") / ROUNDS[kind]
         if self.asked[round_index + 1 : round_index + 2] != [kind]:
             self.conclude(kind)
         if round_index == len(self.asked) - 1:
@@ -198,14 +210,6 @@ class Auto(Algorithm):
         stable = STABLE * (1 + self.momentum) / ((1 - self.momentum) * curvature)
         return min(wanted / max(noise, 1e-300), stable)
 
-    def view(self, form: str = "plain") -> View | None:
-        if not self.viewed:
-            return None
-        shift = self.state["shift"].copy()
-        # Nobody asks for the spread of the constant 1: it is not to take up clip norm.
-        shift[-1] = 0.0 if form == "plain" else 1.0
-        return View(shift, self.state["scale"], form)
-
     def outward(self, inner: Floats) -> Floats:
         """θ from w"""
         if not self.viewed:
@@ -249,4 +253,5 @@ class Auto(Algorithm):
 
 PREPARED = ("mean", "middle norms", "absolute", "second", "last norms")
 """Kinds of rounds before the descent, after the first histogram."""
+MOMENTS = {"mean": "means", "absolute": "absolute means", "second": "square means"}
 ROUNDS = {"mean": MEANS, "absolute": SPREADS, "second": SPREADS}

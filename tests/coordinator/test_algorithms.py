@@ -128,7 +128,7 @@ def viewed() -> Auto:
     }
     for index, kind in enumerate(algorithm.asked):
         asked = algorithm.ask(index)
-        assert asked.kind == ("norms" if "norms" in kind else "means")
+        assert ("norms" in asked.kind) == ("norms" in kind)
         algorithm.tell(index, histogram if "norms" in kind else answers[kind] * asked.scale)
     return algorithm
 

@@ -49,15 +49,17 @@ def test_sparse_and_dense_rows_have_the_same_frame() -> None:
     np.testing.assert_array_equal(dense.values * 2.0**-BITS, (VALUES / 4 - SHIFT) * SCALE)
 
 
-@pytest.mark.parametrize(("form", "expected"), [("plain", VALUES / 4), ("absolute", abs(VALUES) / 4)])
-def test_means_are_the_mean_of_framed_rows(form: str, expected: NDArray[np.float64]) -> None:
-    party = contributor(Linear(COLUMNS, Logistic()))
-    frame = Frame(np.zeros(COLUMNS), np.ones(COLUMNS), form)
-    query = Query(0, (), "means", frame=frame)
+@pytest.mark.parametrize(("kind", "expected"), [("means", VALUES / 4), ("absolute means", abs(VALUES) / 4)])
+def test_means_are_sums_of_framed_rows_as_long_as_a_model(kind: str, expected: NDArray[np.float64]) -> None:
+    party = contributor(Linear(COLUMNS, Softmax(3)))
+    shift, scale = np.zeros(3 * COLUMNS), np.ones(3 * COLUMNS)
+    query = Query(0, (shift, scale), kind)
     lattice = party.encoding.lattice(0)
     answer = lattice.decode(party.contribution(query))
-    assert (abs(answer - expected.sum(axis=0)) <= rounding(lattice, frame)).all()
-    assert len(answer) == answer_length(query, 3 * COLUMNS, COLUMNS)
+    assert len(answer) == answer_length(query, 3 * COLUMNS)
+    limit = rounding(lattice, Frame(shift[:COLUMNS], scale[:COLUMNS]))
+    assert (abs(answer[:COLUMNS] - expected.sum(axis=0)) <= limit).all()
+    assert not answer[COLUMNS:].any()
 
 
 def test_a_framed_gradient_is_that_of_the_model_in_the_frame() -> None:
@@ -65,7 +67,7 @@ def test_a_framed_gradient_is_that_of_the_model_in_the_frame() -> None:
     party = contributor(Linear(COLUMNS, Logistic()))
     inner = np.array([0.3, -0.2, 0.5, 0.1])
     lattice, frame = party.encoding.lattice(0), Frame(SHIFT, SCALE)
-    answer = lattice.decode(party.contribution(Query(0, (inner,), frame=frame)))
+    answer = lattice.decode(party.contribution(Query(0, (SHIFT, SCALE, inner), "framed gradient")))
     framed = (VALUES / 4 - SHIFT) * SCALE
     residuals = 1 / (1 + np.exp(-framed @ inner)) - TARGETS
     assert (abs(answer - residuals @ framed) <= rounding(lattice, frame)).all()
@@ -107,31 +109,36 @@ def test_in_any_frame_one_record_moves_a_sum_by_at_most_the_declared_bound(
 def test_the_rows_of_a_frame_are_kept_until_another_comes() -> None:
     party = contributor(Linear(COLUMNS, Logistic()))
     shift = np.zeros(COLUMNS)
-    party.contribution(Query(0, (), "means", frame=Frame(shift, SCALE)))
+    party.contribution(Query(0, (shift, SCALE), "means"))
     kept = party.framed
-    party.contribution(Query(1, (), "means", frame=Frame(shift, SCALE)))
+    party.contribution(Query(1, (shift, SCALE), "means"))
     assert party.framed is kept
     # The very array that the first frame was made of: a stale frame would answer for another model.
     shift[0] = 1.0
-    party.contribution(Query(2, (), "means", frame=Frame(shift, SCALE)))
+    party.contribution(Query(2, (shift, SCALE), "means"))
     assert party.framed is not kept
 
 
 def test_what_a_frame_cannot_be_is_refused() -> None:
     party = contributor(Linear(COLUMNS, Logistic()))
-    point = (np.zeros(COLUMNS),)
-    for frame, reason in (
-        (Frame(SHIFT[:2], SCALE), "each of the 4 columns"),
-        (Frame(SHIFT, -SCALE), "above 0"),
-        (Frame(SHIFT + np.inf, SCALE), "finite"),
-        (Frame(SHIFT, SCALE, "cube"), "use one of plain, absolute, square"),
+    point = np.zeros(COLUMNS)
+    for points, kind, reason in (
+        ((point,), "means", "first two points"),
+        ((SHIFT, -SCALE), "means", "above 0"),
+        ((SHIFT + np.inf, SCALE), "means", "finite"),
+        ((SHIFT[:2], SCALE), "means", "4 finite numbers"),
+        ((SHIFT, SCALE, point), "means", "at no point"),
+        ((SHIFT, SCALE), "framed gradient", "evaluates at 1 points"),
+        ((SHIFT, SCALE), "framed norms", "at one point"),
+        ((SHIFT, SCALE), "cubic means", "no query of kind"),
     ):
         with pytest.raises(QueryError, match=reason):
-            party.contribution(Query(0, point, frame=frame))
-    with pytest.raises(QueryError, match="at no point"):
-        party.contribution(Query(0, point, "means"))
+            party.contribution(Query(0, points, kind))
+    with pytest.raises(QueryError, match="use one of plain, absolute, square"):
+        Frame(SHIFT, SCALE, "cube").check(COLUMNS)
     perceptron = contributor(Perceptron(COLUMNS, (2,), Logistic()))
+    wide = np.ones(perceptron.model.dimension)
     with pytest.raises(QueryError, match="linear models"):
-        perceptron.contribution(Query(0, (np.zeros(perceptron.model.dimension),), frame=Frame(SHIFT, SCALE)))
+        perceptron.contribution(Query(0, (wide, wide, wide), "framed gradient"))
     # A refused query has drawn nothing and used up no round.
-    party.contribution(Query(0, point, frame=Frame(SHIFT, SCALE)))
+    party.contribution(Query(0, (SHIFT, SCALE, point), "framed gradient"))
