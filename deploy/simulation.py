@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator.algorithm import Algorithm, Ask, Plan, Setting
+from coordinator.algorithm import Algorithm, Ask, Plan
 from mpc.clear import ClearSampler
 from mpc.randomness import Csprng
 from mpc.tables import load
@@ -165,13 +165,6 @@ def query_of(round_index: int, ask: Ask) -> Query:
     work = ask.local
     local = LocalFit(work.method, work.steps, work.step, work.strength, work.reach) if work else None
     return Query(round_index, ask.points, ask.kind, ask.scale, local)
-
-
-def setting_of(
-    sizes: dict[str, int], model: Model, epsilon: float, delta: float, feature_bound: float, kind: str
-) -> Setting:
-    """The public facts that an algorithm may plan with."""
-    return Setting(sum(sizes.values()), model.dimension, epsilon, delta, feature_bound, kind)
 
 
 def split(records: Records, parties: int, seed: int) -> dict[str, Records]:
