@@ -7,6 +7,7 @@ to the next timer. So thirty seconds of deadline cost nothing, and one schedule 
 
 import asyncio
 import contextvars
+import heapq
 import queue
 import threading
 from collections import deque
@@ -97,6 +98,9 @@ class _Loop(asyncio.SelectorEventLoop):
     def _run_once(self) -> None:
         self._world.wait_idle()
         scheduled: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
+        while scheduled and scheduled[0].cancelled():
+            heapq.heappop(scheduled)._scheduled = False  # type: ignore[attr-defined]
+            self._timer_cancelled_count -= 1  # type: ignore[attr-defined]
         if not self._ready and scheduled:  # type: ignore[attr-defined]
             self._world.now = max(self._world.now, scheduled[0].when())
         super()._run_once()  # type: ignore[misc]
