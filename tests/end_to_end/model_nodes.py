@@ -120,17 +120,14 @@ async def on_behalf(world: World, node: Mortal, work: Callable[[], Awaitable[Any
     async def go() -> Any:
         return await work()
 
+    life = node.life
     task = world.loop.create_task(go(), context=context)
     try:
         return await asyncio.shield(task)
     except Died:
         raise Gone from None
-    except asyncio.CancelledError:
-        if node.dead:
-            raise Gone from None
-        raise
-    except Exception:
-        if node.dead:
+    except (asyncio.CancelledError, Exception):
+        if node.dead or node.life != life:
             raise Gone from None
         raise
 
@@ -177,7 +174,7 @@ class Server(Mortal):
         self._threads = Threads(world)
 
     def start(self) -> None:
-        self.dead = False
+        self.dead, self.life = False, self.life + 1
         self.session[0] += 1
         token = NODE.set(self)
         self.store = OpeningStore(self.path)
@@ -252,7 +249,7 @@ class Server(Mortal):
                 return aggregator_pb2.EndResponse(end=common_pb2.SignedEnd(aggregator=name, openings=openings))
             answer = await self.run.open(request)
             if answer.state == aggregator_pb2.OpenResponse.STATE_OPENED:
-                self.released.setdefault(request.round, set()).add(answer.share)
+                self.released.setdefault(request.round, set()).add(answer.opening + answer.share)
             return answer
 
         return await on_behalf(self.world, self, handle)
@@ -379,7 +376,7 @@ class Lead(Mortal):
         self.notes = Notes()
 
     def start(self) -> None:
-        self.dead = False
+        self.dead, self.life = False, self.life + 1
         self.store = RunStore(self.path)
         length = self.manifest.model.dimension
         tools = DriverTools(
@@ -484,7 +481,7 @@ class Party(Mortal):
     def start(self) -> None:
         if self.ended:
             return
-        self.dead = False
+        self.dead, self.life = False, self.life + 1
         self.outbox = Outbox(self.path)
         self.world.running(1)
         context = contextvars.copy_context()

@@ -15,7 +15,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 from parley.federation.manifest import Manifest
 from parley.federation.names import Role
 
@@ -34,6 +41,7 @@ LABELS = {
     **dict.fromkeys(MANIFEST.parties, [f"party.{label}" for label in ROUND_LABELS[Role.party]]),
 }
 DEATHS = [(name, label) for name, labels in LABELS.items() for label in labels]
+SERVER_DEATHS = [death for death in DEATHS if death[0] in "AB"]
 SHORT = st.sampled_from([0.0, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05])
 """A call takes a millisecond, a round about six."""
 NAMES = ("A", "B", "lead", *MANIFEST.parties)
@@ -114,13 +122,13 @@ class WholeSystem(RuleBasedStateMachine):
         self.world.advance(seconds)
 
     @rule(name=st.sampled_from(NAMES), seconds=SHORT)
-    def crash(self, name: str, seconds: float) -> None:
+    def somebody_dies(self, name: str, seconds: float) -> None:
         self.nodes[name].die()
         self.world.advance(seconds)
 
     @rule(name=st.sampled_from(NAMES), seconds=SHORT)
-    def crash_and_restart(self, name: str, seconds: float) -> None:
-        self.crash(name, seconds)
+    def somebody_dies_and_comes_back(self, name: str, seconds: float) -> None:
+        self.somebody_dies(name, seconds)
         self.restart(name, seconds)
 
     @rule(what=st.sampled_from(DEATHS), count=st.integers(1, 2), seconds=SHORT)
@@ -128,6 +136,43 @@ class WholeSystem(RuleBasedStateMachine):
         name, label = what
         self.armed[name] = [label, count]
         self.world.advance(seconds)
+
+    @rule(what=st.sampled_from(DEATHS), count=st.integers(1, 2), down=SHORT)
+    def somebody_dies_at_a_label_and_comes_back(self, what: tuple[str, str], count: int, down: float) -> None:
+        """Everybody else is well, so that the label is reached."""
+        self._recover()
+        self.armed[what[0]] = [what[1], count]
+        for _ in range(60):
+            self.world.advance(0.002)
+            if self.nodes[what[0]].dead:
+                break
+        self.world.advance(down)
+        self.restart(what[0], down)
+
+    @rule(first=st.sampled_from(SERVER_DEATHS), second=st.sampled_from(SERVER_DEATHS), down=SHORT, later=SHORT)
+    def both_servers_die(self, first: tuple[str, str], second: tuple[str, str], down: float, later: float) -> None:
+        self._recover()
+        for name, label in (first, second):
+            self.armed[name] = [label, 1]
+        self.world.advance(0.05)
+        self.restart(first[0], down)
+        self.restart(second[0], later)
+
+    @rule(party=st.sampled_from(MANIFEST.parties), away=st.sampled_from(["A", "B", "lead", "dead"]), seconds=SHORT)
+    def a_party_is_away_past_a_deadline(self, party: str, away: str, seconds: float) -> None:
+        """From one server only, too: then its contribution is on the other one."""
+        self._recover()
+        if away == "dead":
+            self.nodes[party].die()
+        else:
+            self.network.cut.add(frozenset((party, away)))
+        self.world.advance(31.0 + seconds)
+
+    def _recover(self) -> None:
+        self.network.cut.clear()
+        self.network.fates.clear()
+        for name in NAMES:
+            self.restart(name, 0.0)
 
     @rule(name=st.sampled_from(NAMES), seconds=SHORT)
     def restart(self, name: str, seconds: float) -> None:
@@ -138,9 +183,8 @@ class WholeSystem(RuleBasedStateMachine):
         self.world.advance(seconds)
 
     @rule(seconds=SHORT)
-    def everybody_restarts(self, seconds: float) -> None:
-        for name in NAMES:
-            self.restart(name, 0.0)
+    def everybody_recovers(self, seconds: float) -> None:
+        self._recover()
         self.world.advance(seconds)
 
     @rule(
@@ -156,11 +200,6 @@ class WholeSystem(RuleBasedStateMachine):
     def partition(self, pair: tuple[str, str], seconds: float) -> None:
         self.network.cut.add(frozenset(pair))
         self.world.advance(seconds)
-
-    @precondition(lambda self: self.network.cut)
-    @rule()
-    def heal(self) -> None:
-        self.network.cut.clear()
 
     @precondition(lambda self: self.network.replays)
     @rule(which=st.integers(0, 63))
@@ -196,7 +235,9 @@ class WholeSystem(RuleBasedStateMachine):
             assert len(first.contributors) == len(set(first.contributors)) >= self.manifest.minimum_parties
             length = self.manifest.model.dimension
             due = sum(
-                contribution_of(party.place, index, length) for party in self.parties if party.name in first.contributors
+                contribution_of(party.place, index, length)
+                for party in self.parties
+                if party.name in first.contributors
             )
             assert np.array_equal(first.total, due), (index, first.total, first.contributors)
         for server in self.servers:
@@ -245,12 +286,7 @@ class WholeSystem(RuleBasedStateMachine):
     def _end(self) -> None:
         """Everything heals: the run finishes, with everybody in it or named."""
         self.armed.clear()
-        self.network.cut.clear()
-        self.network.fates.clear()
-        for node in self.nodes.values():
-            if node.dead:
-                started: Any = node
-                started.start()
+        self._recover()
         self._submit_again()
         for _ in range(4):
             self.world.advance(LONG_SECONDS)

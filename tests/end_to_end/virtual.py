@@ -32,6 +32,8 @@ class Mortal:
 
     name = ""
     dead = False
+    life = 0
+    """How often it was started."""
 
     def die(self) -> None:
         """Memory is gone; what is durable stays."""
