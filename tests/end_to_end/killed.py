@@ -116,7 +116,7 @@ def replayed(manifest: Manifest, openings: list[tuple[Stored, Stored]], watched:
 def ledgers_cover(
     federation: LocalFederation, manifest: Manifest, openings: list[tuple[Stored, Stored]], totals: list[Integers]
 ) -> None:
-    """The coordinator has noted exactly what the servers hold; a party every round that it is in, and its bytes once."""
+    """The coordinator has noted exactly what the servers hold; a party every round it is in, and its bytes once."""
     ledger = Ledger.open(federation.coordinator.folder / "state" / "ledger.sqlite")
     run = ledger.runs[manifest.run]
     digests = {index: hashlib.sha256(total.astype("<i8").tobytes()).hexdigest() for index, total in enumerate(totals)}

@@ -5,6 +5,7 @@ network, the clock and death are the test's. Contributions are one-hot and noise
 it: twice what belongs there betrays a replay, nothing where a party is not named missing a silent loss.
 """
 
+import contextlib
 import tempfile
 import time
 from pathlib import Path
@@ -29,16 +30,19 @@ from parley.federation.names import Role
 from coordinator.service.store import State
 from mpc import crash
 from tests.end_to_end.killing import ROUNDS as ROUND_LABELS
-from tests.end_to_end.model_nodes import Gone, Lead, Network, Party, Server, contribution_of
-from tests.end_to_end.virtual import NODE, Died, Mortal, World
+from tests.end_to_end.model_lead import Lead
+from tests.end_to_end.model_parties import Party, contribution_of
+from tests.end_to_end.model_servers import Gone, Network, Server
+from tests.end_to_end.virtual import NODE, Died, World
 from tests.federation import documents
 
 ROUNDS = 8
 MANIFEST = documents.manifest(**{"run": "model", "mechanism.steps": ROUNDS - 1, "rounds.deadline_seconds": 30.0})
+RARE = ("discarded", "ended")
 LABELS = {
-    **dict.fromkeys("AB", [f"aggregator.{label}" for label in (*ROUND_LABELS[Role.aggregator], "discarded", "ended")]),
-    "lead": [f"coordinator.{label}" for label in (*ROUND_LABELS[Role.coordinator], "running", "result", "ended")],
-    **dict.fromkeys(MANIFEST.parties, [f"party.{label}" for label in ROUND_LABELS[Role.party]]),
+    **{name: [f"aggregator.{each}" for each in (*ROUND_LABELS[Role.aggregator], *RARE)] for name in "AB"},
+    "lead": [f"coordinator.{each}" for each in (*ROUND_LABELS[Role.coordinator], "running", "result", "ended")],
+    **{name: [f"party.{each}" for each in ROUND_LABELS[Role.party]] for name in MANIFEST.parties},
 }
 DEATHS = [(name, label) for name, labels in LABELS.items() for label in labels]
 SERVER_DEATHS = [death for death in DEATHS if death[0] in "AB"]
@@ -61,8 +65,8 @@ class WholeSystem(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
         path = Path(self.folder.name)
         self.world = World()
-        self.patches = [
-            mock.patch.object(time, "monotonic", lambda: self.world.now),
+        self.patches: list[Any] = [
+            mock.patch.object(time, "monotonic", self.world.loop.time),
             mock.patch.object(crash, "point", self._point),
             mock.patch("party.client.run.log"),
             mock.patch("party.client.uploads.log"),
@@ -80,9 +84,10 @@ class WholeSystem(RuleBasedStateMachine):
             Party(self.world, self.manifest, place, path / f"{name}.sqlite")
             for place, name in enumerate(self.manifest.parties)
         ]
-        self.nodes: dict[str, Mortal] = {node.name: node for node in (a, b, self.lead, *self.parties)}
+        everybody: list[Server | Lead | Party] = [a, b, self.lead, *self.parties]
+        self.nodes = {node.name: node for node in everybody}
         self.network = Network(self.world)
-        for node in (a, b, self.lead, *self.parties):
+        for node in self.nodes.values():
             node.network = self.network
         for party in self.parties:
             party.lead, party.servers = self.lead, self.servers
@@ -102,7 +107,7 @@ class WholeSystem(RuleBasedStateMachine):
     @initialize(calm_rounds=st.integers(-1, 2))
     def begin(self, calm_rounds: int = 0) -> None:
         """Misfortunes begin at once, or when the run is in its rounds."""
-        for node in (*self.servers, self.lead, *self.parties):
+        for node in self.nodes.values():
             node.start()
         self.lead.submit()
         for _ in range(1000 if calm_rounds >= 0 else 0):
@@ -176,7 +181,7 @@ class WholeSystem(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NAMES), seconds=SHORT)
     def restart(self, name: str, seconds: float) -> None:
-        node: Any = self.nodes[name]
+        node = self.nodes[name]
         if node.dead:
             node.start()
             self._submit_again()
@@ -210,18 +215,14 @@ class WholeSystem(RuleBasedStateMachine):
 
     @staticmethod
     async def _quietly(make: Any) -> None:
-        try:
+        with contextlib.suppress(Exception):  # a refusal is as good as an answer here
             await make()
-        except Exception:  # a refusal is as good as an answer here
-            pass
 
     def _submit_again(self) -> None:
         """The operator's word was lost with the process."""
         if not self.lead.dead and self.lead.store.get(self.manifest.digest) is None:
-            try:
+            with contextlib.suppress(Gone):
                 self.lead.submit()
-            except Gone:
-                pass
 
     # ------------------------------------------------------------ what holds at any time
 
@@ -291,10 +292,10 @@ class WholeSystem(RuleBasedStateMachine):
         for _ in range(4):
             self.world.advance(LONG_SECONDS)
             row = self.lead.store.get(self.manifest.digest)
-            assert row is not None
-            if not row.state.resumable:
+            if row is None or not row.state.resumable:
                 break
             self.lead.resume()
+        assert row is not None
         assert row.state is State.finished, (row.state, row.outcome, row.round)
         self.world.advance(60.0)
         self.a_sum_opens_once_and_nobody_is_in_it_twice()
@@ -307,6 +308,20 @@ class WholeSystem(RuleBasedStateMachine):
         assert all(party.ended for party in self.parties)
         assert [server.look() for server in self.servers] == [self.manifest.releases] * 2
         assert set(self.lead.notes.recorded) == set(range(self.manifest.releases))
+
+
+def test_a_server_that_dies_while_it_settles_is_settled_with_again() -> None:
+    """A has committed and believes B to have: a round that B was never asked about again, and a run without an end."""
+    system = WholeSystem()
+    try:
+        system.begin(0)
+        for label in ("aggregator.agreeing", "aggregator.committing"):
+            system.armed["B"] = [label, 1]
+            system.world.advance(0.5)
+            assert system.nodes["B"].dead
+            system.restart("B", 0.0)
+    finally:
+        system.teardown()
 
 
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]

@@ -1,8 +1,8 @@
 """One process, no network, a clock that jumps: where the model of the whole system lives.
 
-Event loop and threads share one virtual time (`time.monotonic`). A thread is either running or waiting here, for a frame,
-an answer or a pause; the loop goes on only when all threads wait, and when it has nothing to do either, the clock jumps
-to the next timer. So thirty seconds of deadline cost nothing, and one schedule of rules gives one course of events.
+Event loop and threads share one virtual time (`time.monotonic`). A thread either runs or waits here, for a frame, an
+answer or a pause; the loop goes on only when all threads wait, and when it has nothing to do either, the clock jumps to
+the next timer. So thirty seconds of deadline cost nothing, and one schedule of rules gives one course of events.
 """
 
 import asyncio
@@ -47,6 +47,7 @@ class World:
         self.now = 1000.0
         self._changed = threading.Condition()
         self._running = 0
+        self._runnable: deque[Callable[[], None]] = deque()
         self.loop = _Loop(self)
         self.loop.set_task_factory(self._task)
         self.tasks: set[asyncio.Task[Any]] = set()
@@ -55,15 +56,25 @@ class World:
         """Let everything happen that happens in this time."""
         self.loop.run_until_complete(asyncio.sleep(seconds))
 
-    def running(self, change: int) -> None:
+    def soon(self, start: Callable[[], None]) -> None:
+        """A thread is to run, by `start`, when those before it wait: one at a time, so that a schedule repeats."""
         with self._changed:
-            self._running += change
+            self._runnable.append(start)
+
+    def waits(self) -> None:
+        """Said by the thread that ran: it waits, or has ended."""
+        with self._changed:
+            self._running -= 1
             self._changed.notify_all()
 
     def wait_idle(self) -> None:
+        """Until no thread has anything to do."""
         with self._changed:
-            if not self._changed.wait_for(lambda: self._running == 0, STUCK_SECONDS):
-                raise AssertionError(f"{self._running} threads neither wait nor end")
+            while self._runnable:
+                self._running += 1
+                self._runnable.popleft()()
+                if not self._changed.wait_for(lambda: self._running == 0, STUCK_SECONDS):
+                    raise AssertionError("a thread neither waits nor ends")
 
     def _task(self, loop: asyncio.AbstractEventLoop, coroutine: Any, context: Any = None) -> asyncio.Task[Any]:
         task: asyncio.Task[Any] = asyncio.Task(coroutine, loop=loop, context=context)
@@ -113,18 +124,18 @@ class Waiter:
 
     def __init__(self, world: World) -> None:
         self._world, self._event = world, threading.Event()
+        self._woken = False
         self._result: Any = None
         self._error: BaseException | None = None
 
     def wake(self, result: Any = None, error: BaseException | None = None) -> None:
         """The first one counts."""
-        if not self._event.is_set():
-            self._result, self._error = result, error
-            self._world.running(1)
-            self._event.set()
+        if not self._woken:
+            self._result, self._error, self._woken = result, error, True
+            self._world.soon(self._event.set)
 
     def wait(self) -> Any:
-        self._world.running(-1)
+        self._world.waits()
         self._event.wait()
         if self._error is not None:
             raise self._error
@@ -141,12 +152,12 @@ class Threads(Executor):
     def submit(self, function: Any, /, *arguments: Any, **named: Any) -> Future[Any]:
         future: Future[Any] = Future()
         context = contextvars.copy_context()
-        self._world.running(1)
         try:
             worker = self._idle.get_nowait()
         except queue.Empty:
             worker = _Worker(self._idle)
-        worker.jobs.put((self._world, future, lambda: context.run(function, *arguments, **named)))
+        job = (self._world, future, lambda: context.run(function, *arguments, **named))
+        self._world.soon(lambda: worker.jobs.put(job))
         return future
 
 
@@ -166,7 +177,7 @@ class _Worker:
             else:
                 future.set_result(result)
             self._idle.put(self)
-            world.running(-1)
+            world.waits()
 
 
 class Inline(Executor):
