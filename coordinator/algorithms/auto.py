@@ -45,8 +45,8 @@ MOST_COLUMNS = 1024
 TOP = 4.0
 """The histogram begins at so many times the public bound of a feature row."""
 HALF_POWER = math.sqrt(2)
-CLEAR = 3.0
-"""Standard deviations of noise above which a bucket of the histogram counts."""
+CLEAR = 4.0
+"""Standard deviations of noise above which a bucket of the histogram counts: all 24 stay below in 99.9 % of runs."""
 RESIDUAL = {"logistic": 0.5, "softmax": 0.9, "linear": 0.5, "huber": 0.5}
 """About what a residual is at the start: exact for two classes; the models that a view is for."""
 CURVATURE = {"logistic": 0.25, "softmax": 0.5, "linear": 1.0, "huber": 1.0}
