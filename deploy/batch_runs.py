@@ -2,6 +2,7 @@
 
 import math
 import statistics
+import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -9,12 +10,28 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from deploy.central.method import STATEMENT, CentralMethod, linear_model
+from deploy.central.noise import Noise
+from deploy.errors import RunFileError
 from deploy.evaluation import Quality, evaluate
 from deploy.run_file import RunFile
-from deploy.simulation import Calibrated, Federation, calibrate, setting_of, split
+from deploy.simulation import (
+    Calibrated,
+    Federation,
+    SeededRandomness,
+    calibrate,
+    seeded_stream,
+    setting_of,
+    split,
+)
 from party.records import Records, load
 from party.schema import Schema
-from privacy.mechanism import Unit
+from privacy.mechanism import Mechanism, Unit
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -24,7 +41,14 @@ class Prepared:
     setup: RunFile
     pooled: list[Records]
     test: Records | None
-    calibrated: Calibrated
+    calibrated: Calibrated | None
+    """None for a central method, which no mechanism describes"""
+
+    @property
+    def mechanism(self) -> Mechanism:
+        if self.calibrated is None:
+            raise RunFileError(f"{self.setup.algorithm['name']} has no mechanism: its noise is the party's own")
+        return self.calibrated.mechanism
 
 
 @lru_cache(maxsize=4)
@@ -41,6 +65,8 @@ def prepare(setup: RunFile) -> Prepared:
 
 def prepare_with(setup: RunFile, pooled: list[Records], test: Records | None) -> Prepared:
     """The same with records that are in memory already."""
+    if setup.central_method() is not None:
+        return Prepared(setup, pooled, test, None)
     sizes = {name: records.units for name, records in _parties(setup, pooled, 0).items()}
     model = setup.new_model()
     plan = setup.new_algorithm().plan(
@@ -58,7 +84,13 @@ def _parties(setup: RunFile, pooled: list[Records], seed: int) -> dict[str, Reco
 
 def one_run(prepared: Prepared, seed: int) -> dict[str, Any]:
     """The fields of `parley simulate`."""
-    setup, mechanism = prepared.setup, prepared.calibrated.mechanism
+    method = prepared.setup.central_method()
+    found = _central(prepared, method, seed) if method else _federated(prepared, seed)
+    return {"seed": seed, **found, **_qualities(prepared, found["theta"])}
+
+
+def _federated(prepared: Prepared, seed: int) -> dict[str, Any]:
+    setup, mechanism, calibrated = prepared.setup, prepared.mechanism, prepared.calibrated
     model, algorithm = setup.new_model(), setup.new_algorithm()
     parties = _parties(setup, prepared.pooled, seed)
     sizes = {name: records.units for name, records in parties.items()}
@@ -67,31 +99,64 @@ def one_run(prepared: Prepared, seed: int) -> dict[str, Any]:
     )
     federation = Federation(algorithm, plan, model, parties, mechanism, seed, setup.noise)
     outcome = federation.run()
-    private = plan.private and setup.noise
+    private = plan.private and setup.noise and calibrated is not None
+    return {
+        "epsilon": calibrated.epsilon if calibrated and private else None,
+        "delta": calibrated.delta if calibrated and private else None,
+        "accountant": calibrated.accountant if calibrated and private else "none",
+        "noise_multiplier": mechanism.noise_multiplier if private else 0.0,
+        "rounds": mechanism.releases,
+        "passes": plan.passes(sum(sizes.values())),
+        "seconds": outcome.seconds,
+        "cpu_seconds": outcome.cpu_seconds,
+        "theta": outcome.theta,
+    }
+
+
+def _central(prepared: Prepared, method: CentralMethod, seed: int) -> dict[str, Any]:
+    """ε and δ are the target's, by the method's own proof."""
+    setup, model = prepared.setup, prepared.setup.new_model()
+    parties = {
+        name: (records, Noise(seeded_stream(f"own noise {name}", seed), not setup.noise), SeededRandomness(name, seed))
+        for name, records in _parties(setup, prepared.pooled, seed).items()
+    }
+    wall, cpu = time.perf_counter(), time.process_time()
+    reach = setup.schema.feature_bound
+    theta = method.train(parties.values(), model, setup.epsilon, setup.delta, reach)
+    seconds, cpu_seconds = time.perf_counter() - wall, time.process_time() - cpu
+    smallest = min(len(records.rows) for records, _, _ in parties.values())
+    target = method.target(smallest, linear_model(model), setup.epsilon, setup.delta, reach)
+    return {
+        "epsilon": setup.epsilon if setup.noise else None,
+        "delta": target.delta if setup.noise else None,
+        "accountant": "own proof" if setup.noise else "none",
+        "noise_scale": method.noise_scale(target) if setup.noise else 0.0,
+        "statement": STATEMENT,
+        "rounds": 1,
+        "passes": None,
+        "seconds": seconds,
+        "cpu_seconds": cpu_seconds,
+        "theta": theta,
+    }
+
+
+def _qualities(prepared: Prepared, theta: Floats) -> dict[str, Any]:
+    setup = prepared.setup
+    model = setup.new_model()
 
     def quality(records: Records) -> Quality:
-        return evaluate(model, records, outcome.theta, setup.regulariser, setup.schema.target.kind)
+        return evaluate(model, records, theta, setup.regulariser, setup.schema.target.kind)
 
     train = [quality(records) for records in prepared.pooled]
     weights = [len(records.rows) for records in prepared.pooled]
     test = quality(prepared.test) if prepared.test else None
     return {
-        "seed": seed,
-        "epsilon": prepared.calibrated.epsilon if private else None,
-        "delta": prepared.calibrated.delta if private else None,
-        "accountant": prepared.calibrated.accountant if private else "none",
-        "noise_multiplier": mechanism.noise_multiplier if private else 0.0,
-        "rounds": mechanism.releases,
-        "passes": plan.passes(sum(sizes.values())),
         "train_loss": math.fsum(each.loss * w for each, w in zip(train, weights, strict=True)) / sum(weights),
         "train_objective": math.fsum(each.objective * w for each, w in zip(train, weights, strict=True)) / sum(weights),
         "test_loss": test.loss if test else None,
         "test_objective": test.objective if test else None,
         "test_error": test.error if test else None,
         "auc": test.auc if test else None,
-        "seconds": outcome.seconds,
-        "cpu_seconds": outcome.cpu_seconds,
-        "theta": outcome.theta,
     }
 
 

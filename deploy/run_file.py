@@ -24,6 +24,7 @@ from typing import Any
 from coordinator.algorithm import Algorithm, build
 from coordinator.regularisers import Regulariser
 from coordinator.schedules import Output
+from deploy.central.method import CentralMethod, build_central
 from deploy.errors import RunFileError
 from party.models import Huber, Linear, Logistic, Model, Residual, Softmax, Squared
 from party.perceptron import Perceptron
@@ -54,6 +55,13 @@ class RunFile:
 
     def new_algorithm(self) -> Algorithm:
         return build_algorithm(self.algorithm, self.regulariser)
+
+    def central_method(self) -> CentralMethod | None:
+        """None where the algorithm is one that a federation can run."""
+        found = build_central(self.algorithm)
+        if found and self.regulariser.kind != "none":
+            raise RunFileError("a central method has its own penalty, strength: leave the regulariser out")
+        return found
 
 
 def read_run_file(path: Path) -> RunFile:
@@ -91,7 +99,8 @@ def read_run_file(path: Path) -> RunFile:
         _regulariser(_table(body, "regulariser", {"kind", "weight"}, optional=True)),
     )
     run.new_model()
-    run.new_algorithm()
+    if run.central_method() is None:
+        run.new_algorithm()
     return run
 
 
@@ -125,6 +134,8 @@ def build_algorithm(body: dict[str, Any], regulariser: Regulariser) -> Algorithm
     name = parameters.pop("name", None)
     if not isinstance(name, str):
         raise RunFileError('[algorithm] needs a name, such as "auto"')
+    if build_central(body):
+        raise RunFileError(f"{name} runs in `parley simulate` and `reproduce` only: no mechanism accounts its noise")
     if "output" in parameters:
         parameters["output"] = Output(**_table(parameters, "output", {"rule", "tail"}))
     return build(name, {**parameters, "regulariser": regulariser})

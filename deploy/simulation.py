@@ -34,11 +34,16 @@ OVERFLOW_SHARE = 1e-3
 BUFFER = 1 << 16
 
 
+def seeded_stream(label: str, seed: int) -> Csprng:
+    """The stream cipher keyed by a label and a seed: repeatable, hence no protection."""
+    return Csprng(hashlib.sha256(f"parley simulation {label} {seed}".encode()).digest())
+
+
 class SeededRandomness:
     """A repeatable stream behind the product's randomness protocol: for simulation and tests, never for a party."""
 
     def __init__(self, label: str, seed: int) -> None:
-        self._rng = Csprng(hashlib.sha256(f"parley simulation {label} {seed}".encode()).digest())
+        self._rng = seeded_stream(label, seed)
         self._buffer = b""
         self._at = 0
 
@@ -124,7 +129,7 @@ class Federation:
         self.noise = noise and plan.private
         tables = load("strips", "standard")
         self.encoding = Encoding.of(mechanism, tables.format.scale_bits, model.largest_limit)
-        self.sampler = ClearSampler(tables, Csprng(hashlib.sha256(f"parley simulation noise {seed}".encode()).digest()))
+        self.sampler = ClearSampler(tables, seeded_stream("noise", seed))
         self.public = SeededRandomness("public", seed)
         self.parties = [
             Contributor(party, records, model, self.encoding, SeededRandomness(f"party {party}", seed))

@@ -187,7 +187,7 @@ def _row(setup: RunFile, row: Row, seeds: int) -> dict[str, Any]:
 
 def noise_by_accountant(prepared: Any, setup: RunFile) -> dict[str, float | str]:
     """The noise multiplier that each accountant asks for at (ε, δ), or why it cannot certify any."""
-    events = set(prepared.calibrated.mechanism.events().values())
+    events = set(prepared.mechanism.events().values())
     found: dict[str, float | str] = {}
     for name in ("pld", "rdp", "paper"):
         try:
