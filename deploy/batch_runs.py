@@ -106,7 +106,7 @@ def _federated(prepared: Prepared, seed: int) -> dict[str, Any]:
         "accountant": calibrated.accountant if calibrated and private else "none",
         "noise_multiplier": mechanism.noise_multiplier if private else 0.0,
         "rounds": mechanism.releases,
-        "passes": plan.passes(sum(sizes.values())),
+        "passes": plan.passes(sum(sizes.values()), outcome.releases),
         "seconds": outcome.seconds,
         "cpu_seconds": outcome.cpu_seconds,
         "theta": outcome.theta,

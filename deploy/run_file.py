@@ -5,7 +5,7 @@ train = ["a9a.xz"]                 # one file, or one list per party under `part
 test = ["a9a.t.xz"]                # public: evaluation by the coordinator
 [schema]                           # party/schema.py
 [model]
-kind = "logistic"                  # logistic, softmax, linear, huber, perceptron
+kind = "logistic"                  # logistic, softmax, linear, huber, smoothed-hinge, perceptron
 [algorithm]
 name = "auto"                      # and its parameters, output = { rule = "average" }, …
 [privacy]
@@ -28,9 +28,11 @@ from deploy.central.method import CentralMethod, build_central
 from deploy.errors import RunFileError
 from party.models import Huber, Linear, Logistic, Model, Residual, Softmax, Squared
 from party.perceptron import Perceptron
+from party.proximal import SmoothedHinge
 from party.schema import Schema, schema_from_json
 
-MODELS = ("logistic", "softmax", "linear", "huber", "perceptron")
+MODELS = ("logistic", "softmax", "linear", "huber", "smoothed-hinge", "perceptron")
+OPTIONS = {"huber": {"threshold"}, "smoothed-hinge": {"smoothness"}, "perceptron": {"hidden", "activation"}}
 
 
 @dataclass(frozen=True)
@@ -109,12 +111,16 @@ def build_model(body: dict[str, Any], schema: Schema) -> Model:
     kind = body.get("kind")
     if kind not in MODELS:
         raise RunFileError(f"[model] kind is {kind!r}: use one of {', '.join(MODELS)}")
-    _only(body, "[model]", {"kind"} | {"huber": {"threshold"}, "perceptron": {"hidden", "activation"}}.get(kind, set()))
+    _only(body, "[model]", {"kind"} | OPTIONS.get(kind, set()))
     target = schema.target.kind
     residual: Residual
     if kind in ("linear", "huber"):
         _matching(kind, target, "number")
         residual = Squared() if kind == "linear" else Huber(body.get("threshold", 1.0))
+    elif kind == "smoothed-hinge":
+        _matching(kind, target, "binary")
+        # Without a smoothness the loss is quadratic over a margin of 1.
+        residual = SmoothedHinge(body.get("smoothness", schema.feature_bound**2), schema.feature_bound)
     elif target == "classes":
         _matching(kind, "classes" if kind != "logistic" else "binary", "classes")
         residual = Softmax(schema.outputs)

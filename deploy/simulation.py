@@ -110,6 +110,8 @@ class Outcome:
     theta: Floats
     seconds: float
     cpu_seconds: float
+    releases: int
+    """Made; fewer than the mechanism's where the algorithm had finished"""
 
 
 class Federation:
@@ -149,10 +151,12 @@ class Federation:
     def run(self) -> Outcome:
         wall, cpu = time.perf_counter(), time.process_time()
         self.algorithm.begin(self.plan, self.start(), self.noise_level(), self.public)
-        for round_index in range(self.mechanism.releases):
-            self.algorithm.tell(round_index, self.round(round_index))
+        made = 0
+        while made < self.mechanism.releases and not self.algorithm.finished(made):
+            self.algorithm.tell(made, self.round(made))
+            made += 1
         theta = self.algorithm.result()
-        return Outcome(theta, time.perf_counter() - wall, time.process_time() - cpu)
+        return Outcome(theta, time.perf_counter() - wall, time.process_time() - cpu, made)
 
     def round(self, round_index: int) -> Floats:
         """The noised mean over the expected batch, as the coordinator would decode it."""

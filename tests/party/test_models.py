@@ -11,6 +11,7 @@ from party.contributor import clip_vectors
 from party.encoding import Scale, Terms, fraction_bits
 from party.models import Huber, Linear, Logistic, Model, Softmax, Squared
 from party.perceptron import Perceptron
+from party.proximal import SmoothedHinge
 from party.rows import DenseRows, SparseRows
 from privacy.clipping import Clip, GradientClip, MomentumClip
 
@@ -20,6 +21,7 @@ MODELS: dict[str, Model] = {
     "softmax": Linear(D, Softmax(K)),
     "linear": Linear(D, Squared()),
     "huber": Linear(D, Huber(0.7)),
+    "smoothed hinge": Linear(D, SmoothedHinge(3.0, 2.0)),
     "perceptron": Perceptron(D, (5, 4), Softmax(K), "tanh"),
     "relu perceptron": Perceptron(D, (6,), Logistic()),
 }
@@ -30,7 +32,7 @@ def data(name: str, seed: int = 1) -> tuple[DenseRows, NDArray[np.float64], NDAr
     rows = DenseRows.of(rng.integers(-256, 257, (N, D)), 8)
     if name in ("softmax", "perceptron"):
         targets = rng.integers(0, K, N).astype(np.float64)
-    elif name in ("logistic", "relu perceptron"):
+    elif name in ("logistic", "relu perceptron", "smoothed hinge"):
         targets = rng.integers(0, 2, N).astype(np.float64)
     else:
         targets = rng.normal(0, 1, N)
