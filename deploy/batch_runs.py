@@ -29,6 +29,7 @@ from deploy.simulation import (
 )
 from party.records import Records, load
 from party.schema import Schema
+from privacy.accountants import accountant
 from privacy.mechanism import Mechanism, Unit
 
 Floats = NDArray[np.float64]
@@ -57,13 +58,13 @@ def _load(paths: tuple[Path, ...], schema: Schema) -> Records:
     return load(paths, schema)
 
 
-def prepare(setup: RunFile) -> Prepared:
-    """Read, plan and calibrate."""
+def prepare(setup: RunFile, certified: bool = False) -> Prepared:
+    """Read, plan and calibrate; `certified` pays for the sampler's finite precision too, which takes some seconds."""
     pooled = [_load(tuple(paths), setup.schema) for paths in setup.train]
-    return prepare_with(setup, pooled, _load(tuple(setup.test), setup.schema) if setup.test else None)
+    return prepare_with(setup, pooled, _load(tuple(setup.test), setup.schema) if setup.test else None, certified)
 
 
-def prepare_with(setup: RunFile, pooled: list[Records], test: Records | None) -> Prepared:
+def prepare_with(setup: RunFile, pooled: list[Records], test: Records | None, certified: bool = False) -> Prepared:
     """The same with records that are in memory already."""
     if setup.central_method() is not None:
         return Prepared(setup, pooled, test, None)
@@ -73,7 +74,13 @@ def prepare_with(setup: RunFile, pooled: list[Records], test: Records | None) ->
         setting_of(sizes, model, setup.epsilon, setup.delta, setup.schema.feature_bound, setup.model["kind"])
     )
     unit = Unit(setup.schema.unit)
-    return Prepared(setup, pooled, test, calibrate(plan, sizes, setup.epsilon, setup.delta, setup.accountant, unit))
+    if certified and accountant(setup.accountant).certifies:
+        from deploy.certified import calibrate_certified
+
+        chosen = calibrate_certified(plan, sizes, model.dimension, setup.epsilon, setup.delta, setup.accountant, unit)
+    else:
+        chosen = calibrate(plan, sizes, setup.epsilon, setup.delta, setup.accountant, unit)
+    return Prepared(setup, pooled, test, chosen)
 
 
 def _parties(setup: RunFile, pooled: list[Records], seed: int) -> dict[str, Records]:
@@ -90,27 +97,44 @@ def one_run(prepared: Prepared, seed: int) -> dict[str, Any]:
 
 
 def _federated(prepared: Prepared, seed: int) -> dict[str, Any]:
-    setup, mechanism, calibrated = prepared.setup, prepared.mechanism, prepared.calibrated
-    model, algorithm = setup.new_model(), setup.new_algorithm()
+    federation = federation_of(prepared, seed)
+    outcome, plan, mechanism = federation.run(), federation.plan, federation.mechanism
+    private = plan.private and prepared.setup.noise
+    return {
+        **(_guarantee(prepared) if private else {"epsilon": None, "delta": None, "accountant": "none"}),
+        "noise_multiplier": mechanism.noise_multiplier if private else 0.0,
+        "rounds": mechanism.releases,
+        "passes": plan.passes(sum(party.records.units for party in federation.parties), outcome.releases),
+        "seconds": outcome.seconds,
+        "cpu_seconds": outcome.cpu_seconds,
+        "theta": outcome.theta,
+    }
+
+
+def federation_of(prepared: Prepared, seed: int) -> Federation:
+    """One seed's run, ready to be played."""
+    setup, model, algorithm = prepared.setup, prepared.setup.new_model(), prepared.setup.new_algorithm()
     parties = _parties(setup, prepared.pooled, seed)
     sizes = {name: records.units for name, records in parties.items()}
     plan = algorithm.plan(
         setting_of(sizes, model, setup.epsilon, setup.delta, setup.schema.feature_bound, setup.model["kind"])
     )
-    federation = Federation(algorithm, plan, model, parties, mechanism, seed, setup.noise)
-    outcome = federation.run()
-    private = plan.private and setup.noise and calibrated is not None
-    return {
-        "epsilon": calibrated.epsilon if calibrated and private else None,
-        "delta": calibrated.delta if calibrated and private else None,
-        "accountant": calibrated.accountant if calibrated and private else "none",
-        "noise_multiplier": mechanism.noise_multiplier if private else 0.0,
-        "rounds": mechanism.releases,
-        "passes": plan.passes(sum(sizes.values()), outcome.releases),
-        "seconds": outcome.seconds,
-        "cpu_seconds": outcome.cpu_seconds,
-        "theta": outcome.theta,
-    }
+    precision = prepared.calibrated.precision if prepared.calibrated else "standard"
+    return Federation(algorithm, plan, model, parties, prepared.mechanism, seed, setup.noise, precision)
+
+
+def _guarantee(prepared: Prepared) -> dict[str, Any]:
+    """ε at δ, and where a claim was made what the finite sampler takes of both."""
+    chosen = prepared.calibrated
+    if chosen is None:
+        return {}
+    found: dict[str, Any] = {"epsilon": chosen.epsilon, "delta": chosen.delta, "accountant": chosen.accountant}
+    if chosen.claim:
+        found["gaussian_epsilon"] = chosen.claim.gaussian.epsilon
+        found["gaussian_delta"] = chosen.claim.gaussian.delta
+        found["noise_precision"] = chosen.precision
+        found["statement"] = chosen.claim.sentence
+    return found
 
 
 def _central(prepared: Prepared, method: CentralMethod, seed: int) -> dict[str, Any]:
@@ -162,7 +186,7 @@ def _qualities(prepared: Prepared, theta: Floats) -> dict[str, Any]:
 
 def simulate_seeds(setup: RunFile, seeds: int, workers: int) -> list[dict[str, Any]]:
     """Seeds 0 … seeds − 1, in order."""
-    prepared = prepare(setup)
+    prepared = prepare(setup, certified=setup.noise)
     if workers == 1 or seeds == 1:
         return [one_run(prepared, seed) for seed in range(seeds)]
     with ProcessPoolExecutor(min(workers, seeds), initializer=_keep, initargs=(prepared,)) as pool:

@@ -98,7 +98,7 @@ class RandomRound(StochasticDescent):
         self.state["rounds"] = np.array([float(min(drawn, plan.steps - 1) + 1)])
 
     def finished(self, round_index: int) -> bool:
-        return round_index >= self.state["rounds"][0]
+        return bool(round_index >= self.state["rounds"][0])
 
     def advance(self, round_index: int, estimate: Floats) -> None:
         if not self.finished(round_index):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.regularisers import Regulariser
-from deploy.batch_runs import mean_of, one_run, prepare
+from deploy.batch_runs import Prepared, mean_of, one_run, prepare
 from deploy.console import progress
 from deploy.errors import RunFileError
 from deploy.evaluation import gradient_norm
@@ -124,30 +124,28 @@ def rows_of(data: DataSet) -> list[Row]:
     ]
 
 
-def reproduce(name: str, folder: Path, seeds: int, only: tuple[str, ...] = ()) -> list[dict[str, Any]]:
-    """All rows at both ε, `seeds` runs each."""
+def setup_of(name: str, folder: Path, row: Row, epsilon: float) -> RunFile:
+    """One row at one ε, as a run file would have it."""
     data = DATA_SETS[name]
     for file in (data.train, data.test):
         if not (folder / file).is_file():
             raise RunFileError(f"--data: {file} is not in the folder given; data/README.md says where it comes from")
-    schema = schema_from_json({"format": "libsvm", "target": TARGET, **data.schema})
-    base = RunFile(
-        [[folder / data.train]], [folder / data.test], schema, {"kind": "logistic"}, {}, 0.5, DELTA,
-        regulariser=Regulariser("nonconvex", 0.001),
+    schema = schema_from_json({"format": "libsvm", "target": TARGET, "intercept": row.intercept, **data.schema})
+    return RunFile(
+        [[folder / data.train]], [folder / data.test], schema, {"kind": "logistic"}, row.algorithm, epsilon, DELTA,
+        parties=row.parties, regulariser=Regulariser("nonconvex", 0.001),
     )  # fmt: skip
+
+
+def reproduce(name: str, folder: Path, seeds: int, only: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+    """All rows at both ε, `seeds` runs each."""
+    data = DATA_SETS[name]
     table = []
     for row in rows_of(data):
         if only and row.method not in only:
             continue
         for index, epsilon in enumerate(EPSILONS):
-            setup = replace(
-                base,
-                schema=replace(schema, intercept=row.intercept),
-                algorithm=row.algorithm,
-                epsilon=epsilon,
-                parties=row.parties,
-            )
-            found = _row(setup, row, seeds)
+            found = _row(setup_of(name, folder, row, epsilon), row, seeds)
             found["paper_test_loss"] = data.paper[row.paper][index] if row.paper else None
             loss, deviation = found["test_loss"], found["test_loss_std"]
             progress(f"{name} {row.method} epsilon {epsilon}: objective {loss:.4f} ± {deviation:.4f}")
@@ -163,6 +161,7 @@ def _row(setup: RunFile, row: Row, seeds: int) -> dict[str, Any]:
     model = setup.new_model()
     norms = [gradient_norm(model, prepared.pooled[0], run["theta"], setup.regulariser) for run in runs]
     private = runs[0]["epsilon"] is not None
+    noises = noise_by_accountant(prepared, setup) if private else {}
     return {
         "method": row.method,
         "epsilon": setup.epsilon,
@@ -179,13 +178,31 @@ def _row(setup: RunFile, row: Row, seeds: int) -> dict[str, Any]:
         "cpu_seconds": mean["cpu_seconds"],
         "rounds": runs[0]["rounds"],
         "noise_multiplier": runs[0]["noise_multiplier"],
-        "noise_by_accountant": noise_by_accountant(prepared, setup) if private else {},
+        "noise_by_accountant": noises,
+        "test_loss_by_accountant": losses_by_accountant(prepared, noises, seeds, mean["test_objective"]),
         "seeds": seeds,
         "algorithm": dict(setup.algorithm),
     }
 
 
-def noise_by_accountant(prepared: Any, setup: RunFile) -> dict[str, float | str]:
+def losses_by_accountant(
+    prepared: Prepared, noises: dict[str, float | str], seeds: int, main: float
+) -> dict[str, float | None]:
+    """The mean test objective with the noise that each accountant asks for; None where it certifies none."""
+    found: dict[str, float | None] = {}
+    for name, noise in noises.items():
+        if name == prepared.setup.accountant:
+            found[name] = main
+        elif isinstance(noise, str) or prepared.calibrated is None:
+            found[name] = None
+        else:
+            mechanism = replace(prepared.mechanism, noise_multiplier=noise)
+            other = replace(prepared, calibrated=replace(prepared.calibrated, mechanism=mechanism))
+            found[name] = sum(one_run(other, seed)["test_objective"] for seed in range(seeds)) / seeds
+    return found
+
+
+def noise_by_accountant(prepared: Prepared, setup: RunFile) -> dict[str, float | str]:
     """The noise multiplier that each accountant asks for at (ε, δ), or why it cannot certify any."""
     events = set(prepared.mechanism.events().values())
     found: dict[str, float | str] = {}
