@@ -14,9 +14,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from deploy.central.method import Target, central, require_rows
+from deploy.central.method import Target, central
 from deploy.central.noise import Noise, gaussian_delta, largest_ratio
-from deploy.central.objective import ObjectivePerturbation, minimise
+from deploy.central.objective import ObjectivePerturbation, minimise, shortened
 from deploy.errors import RunFileError
 from party.models import Linear
 from party.records import Records
@@ -68,9 +68,9 @@ class MinimaPerturbation(ObjectivePerturbation):
         return distance / largest_ratio(second.epsilon, second.delta, gaussian_delta)
 
     def solve(self, records: Records, model: Linear, target: Target, noise: Noise, randomness: Randomness) -> Floats:
-        require_rows(records, target.reach)
         tilt = noise.gaussian(self.noise_scale(target), target.dimension) / target.records
-        theta, length = minimise(records, model, self.penalty(self.parts(target)[0]), tilt, self.stop_at(target))
+        rows, penalty = shortened(records, target.reach), self.penalty(self.parts(target)[0])
+        theta, length = minimise(rows, records.targets, model, penalty, tilt, self.stop_at(target))
         if not length <= self.stop_at(target) < math.inf:
             raise RunFileError("the minimum was not approached as closely as is paid for: this is a defect, report it")
         return np.asarray(theta + noise.gaussian(self.output_deviation(target), target.dimension))

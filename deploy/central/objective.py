@@ -56,11 +56,17 @@ class ObjectivePerturbation(CentralMethod):
     """Of ε, for the Jacobian: fixes the least penalty, as the paper's β ≤ εnλ does."""
     radius: float | None = None
     """M; with it the penalty is at least Theorem 5.3's."""
+    row_norm: float | None = None
+    """Longer rows are shortened to it before the fit, record by record: a public choice below the schema's bound."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.curvature_share < 1 or (self.radius is not None and not 0 < self.radius < math.inf):
-            raise RunFileError("[algorithm] curvature_share must lie between 0 and 1, and radius be above 0")
+        lengths = [each for each in (self.radius, self.row_norm) if each is not None]
+        if not 0 < self.curvature_share < 1 or not all(0 < each < math.inf for each in lengths):
+            raise RunFileError("[algorithm] curvature_share must lie between 0 and 1, radius and row_norm be above 0")
+
+    def target(self, size: int, model: Linear, epsilon: float, delta: float, reach: float) -> Target:
+        return super().target(size, model, epsilon, delta, min(reach, self.row_norm or reach))
 
     def penalty(self, target: Target) -> float:
         """μ, at least what the share of ε asks for."""
@@ -77,35 +83,45 @@ class ObjectivePerturbation(CentralMethod):
         return 2 * target.lipschitz / largest_ratio(target.epsilon - curvature, target.delta, plane_delta)
 
     def solve(self, records: Records, model: Linear, target: Target, noise: Noise, randomness: Randomness) -> Floats:
-        require_rows(records, target.reach)
         tilt = noise.gaussian(self.noise_scale(target), target.dimension) / target.records
-        return minimise(records, model, self.penalty(target), tilt, 0.0)[0]
+        rows = shortened(records, target.reach)
+        return minimise(rows, records.targets, model, self.penalty(target), tilt, 0.0)[0]
 
 
-def minimise(records: Records, model: Linear, penalty: float, tilt: Floats, enough: float) -> tuple[Floats, float]:
+def shortened(records: Records, reach: float) -> Floats:
+    """All rows in the data's unit, none longer than `reach`."""
+    require_rows(records)
+    block = records.rows.take(np.arange(len(records.rows)))
+    lengths = np.sqrt(block.norms.squared) * 2.0**-block.bits
+    return (
+        block.dense() * (2.0**-block.bits * np.minimum(1.0, (1 - 1e-12) * reach / np.maximum(lengths, 1e-300)))[:, None]
+    )
+
+
+def minimise(
+    rows: Floats, targets: Floats, model: Linear, penalty: float, tilt: Floats, enough: float
+) -> tuple[Floats, float]:
     """argmin of mean loss + ⟨tilt, θ⟩ + penalty/2·|θ|² by damped Newton steps, and the gradient's norm there.
 
     Stops below `enough`, or at rounding where that is 0.
     """
-    count = len(records.rows)
-    block = records.rows.take(np.arange(count))
-    rows = block.dense() * 2.0**-block.bits
+    count = len(rows)
     theta: Floats = np.zeros(model.dimension)
 
     def value(at: Floats) -> float:
-        loss = float(model.losses(block, records.targets, at).mean())
+        loss = float(model.residual.losses((rows @ at)[:, None], targets).mean())
         return loss + float(tilt @ at) + penalty / 2 * float(at @ at)
 
     length = math.inf
     for _ in range(MOST_STEPS):
         scores = rows @ theta
-        residual = model.residual.residuals(scores[:, None], records.targets)[:, 0]
+        residual = model.residual.residuals(scores[:, None], targets)[:, 0]
         gradient = residual @ rows / count + tilt + penalty * theta
         length = float(np.linalg.norm(gradient))
         scale = 1 + float(np.linalg.norm(tilt)) + penalty * float(np.linalg.norm(theta))
         if length <= max(enough, ROUNDING * scale if enough == 0 else 0.0):
             return theta, length
-        weights = _curvature(model, scores, records.targets)
+        weights = _curvature(model, scores, targets)
         hessian = (rows * weights[:, None]).T @ rows / count + penalty * np.eye(len(theta))
         step = np.linalg.solve(hessian, gradient)
         before, size = value(theta), 1.0

@@ -13,7 +13,7 @@ from coordinator.regularisers import Regulariser
 from deploy.central.method import Own, Target, known
 from deploy.central.minima import MinimaPerturbation
 from deploy.central.noise import Noise, gaussian_delta, largest_ratio
-from deploy.central.objective import ObjectivePerturbation, minimise, plane_delta
+from deploy.central.objective import ObjectivePerturbation, minimise, plane_delta, shortened
 from deploy.central.pure_output import PureOutputPerturbation
 from deploy.cli import app
 from deploy.errors import RunFileError
@@ -97,7 +97,7 @@ def test_the_papers_printed_deviation_is_smaller_than_replacing_a_record_asks_fo
 def test_the_minimum_has_no_gradient_left(residual: Logistic | Huber) -> None:
     data, tilt = records(), np.array([0.01, -0.02, 0.03])
     model = Linear(D, residual)
-    theta, length = minimise(data, model, 0.01, tilt, 0.0)
+    theta, length = minimise(shortened(data, 2.0), data.targets, model, 0.01, tilt, 0.0)
     block = data.rows.take(np.arange(N))
     gradient = model.gradients(block, data.targets, theta).mean(axis=0) + tilt + 0.01 * theta
     assert np.linalg.norm(gradient) <= 1e-10
@@ -107,16 +107,28 @@ def test_the_minimum_has_no_gradient_left(residual: Logistic | Huber) -> None:
 def test_amp_pays_for_the_distance_to_the_minimum() -> None:
     """γ/μ bounds the distance, and the second noise covers twice that at its share of ε and δ."""
     data, model = records(), Linear(D, Logistic())
-    target = Target(N, D, 1.0, 1e-5, 1.75, 1.75**2 / 4, 1.75)
+    target, rows = Target(N, D, 1.0, 1e-5, 1.75, 1.75**2 / 4, 1.75), shortened(data, 1.75)
     for gamma in (1e-2, 1e-4):
         method = MinimaPerturbation(gradient_norm=gamma, output_share=0.1)
         penalty = method.penalty(method.parts(target)[0])
-        exact, _ = minimise(data, model, penalty, np.zeros(D), 0.0)
-        near, _ = minimise(data, model, penalty, np.zeros(D), gamma)
+        exact, _ = minimise(rows, data.targets, model, penalty, np.zeros(D), 0.0)
+        near, _ = minimise(rows, data.targets, model, penalty, np.zeros(D), gamma)
         assert np.linalg.norm(near - exact) <= gamma / penalty
         ratio = 2 * gamma / penalty / method.output_deviation(target)
         assert gaussian_delta(0.1, ratio) <= 1e-6
     assert MinimaPerturbation().noise_scale(target) > ObjectivePerturbation().noise_scale(target)
+
+
+def test_a_row_norm_shortens_rows_and_lowers_the_noise() -> None:
+    data, model = records(), Linear(D, Logistic())
+    rows = shortened(data, 0.3)
+    lengths = np.linalg.norm(data.rows.take(np.arange(N)).dense() * 2.0**-8, axis=1)
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), np.minimum(lengths, 0.3), rtol=1e-9)
+    short = ObjectivePerturbation(row_norm=0.3)
+    targets = [each.target(N, model, 1.0, 1e-5, 1.75) for each in (ObjectivePerturbation(), short)]
+    assert targets[1].lipschitz == 0.3
+    assert targets[1].smoothness == pytest.approx(0.09 / 4)
+    assert short.noise_scale(targets[1]) == pytest.approx(short.noise_scale(targets[0]) * 0.3 / 1.75)
 
 
 def test_ratios_come_from_below() -> None:
