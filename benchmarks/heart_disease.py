@@ -84,7 +84,7 @@ def aucs(
     """AUC and accuracy of every problem and seed."""
     described = schema()
     model = build_model(MODEL, described)
-    setting = setting_of(EVERYONE, model, epsilon, DELTA, described, "logistic")
+    setting = setting_of(sum(SIZES.values()), model, epsilon, DELTA, described, "logistic")
     built = build_algorithm(algorithm, Regulariser())
     mechanism = calibrate(built.plan(setting), SIZES, epsilon, DELTA).mechanism
     for parties, hold_out in problems:
