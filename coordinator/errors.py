@@ -7,3 +7,11 @@ class CoordinatorError(Exception):
 
 class AlgorithmError(CoordinatorError):
     """An unknown algorithm, or parameters with which it cannot run."""
+
+
+class StateError(CoordinatorError):
+    """The coordinator's own records do not allow this."""
+
+
+class RunFailedError(CoordinatorError):
+    """A run cannot go on; the message is its outcome."""

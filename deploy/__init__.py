@@ -2,4 +2,4 @@
 none.
 """
 
-import federation as federation  # first of all, so that grpc is loaded with TLS 1.3 alone
+from parley.federation import tls as tls  # first of all, so that grpc is loaded with TLS 1.3 alone

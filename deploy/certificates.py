@@ -18,8 +18,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
-from federation.credentials import (
+from parley.federation.credentials import (
     Identity,
     certificate_fingerprint,
     fingerprint,
@@ -28,8 +27,8 @@ from federation.credentials import (
     read_private,
     write_private,
 )
-from federation.errors import CertificateError, FingerprintError, IdentityError, WrongIdentityError
-from federation.names import LABEL_RULE, NodeName, Role, is_label
+from parley.federation.errors import CertificateError, FingerprintError, IdentityError, WrongIdentityError
+from parley.federation.names import LABEL_RULE, NodeName, Role, is_label
 
 PEM = serialization.Encoding.PEM
 BACKDATED = dt.timedelta(minutes=5)

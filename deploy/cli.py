@@ -10,12 +10,27 @@ into one line and a documented exit code (see `deploy.console`).
 import sys
 
 import typer
+from parley.federation.errors import FederationError, PeerRefusedError
 
 from coordinator.errors import CoordinatorError
-from deploy.commands import audit, bench, ca, ledger, manifest, node, noise, privacy, reproduce, simulate
+from deploy.commands import (
+    aggregator,
+    audit,
+    bench,
+    ca,
+    coordinator,
+    ledger,
+    manifest,
+    node,
+    noise,
+    party,
+    privacy,
+    reproduce,
+    runs,
+    simulate,
+)
 from deploy.console import EXIT_PEER, EXIT_USAGE
 from deploy.errors import DeployError
-from federation.errors import FederationError, PeerRefusedError
 from mpc.errors import MpcError, PeerError
 from party.errors import PartyError
 from privacy.errors import PrivacyError
@@ -30,10 +45,15 @@ app.add_typer(noise.app, name="noise")
 app.add_typer(bench.app, name="bench")
 app.add_typer(privacy.app, name="privacy")
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(aggregator.app, name="aggregator")
 app.add_typer(audit.app, name="audit")
 app.add_typer(ca.app, name="ca")
 app.add_typer(node.app, name="node")
 app.add_typer(manifest.app, name="manifest")
+app.add_typer(coordinator.app, name="coordinator")
+for command in (runs.run, runs.watch, runs.status, runs.stop, runs.resume):
+    app.command()(command)
+app.add_typer(party.app, name="party")
 app.add_typer(reproduce.app, name="reproduce")
 app.command("simulate")(simulate.simulate)
 

@@ -17,9 +17,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-
-from deploy.certificates import PEM, load_request, request_fingerprint, same_fingerprint
-from federation.credentials import (
+from parley.federation.credentials import (
     AUTHORITY_FILE,
     CERTIFICATE_FILE,
     KEY_FILE,
@@ -31,8 +29,10 @@ from federation.credentials import (
     read_private,
     write_private,
 )
-from federation.errors import CertificateError, FingerprintError, WrongIdentityError
-from federation.names import NodeName
+from parley.federation.errors import CertificateError, FingerprintError, WrongIdentityError
+from parley.federation.names import NodeName
+
+from deploy.certificates import PEM, load_request, request_fingerprint, same_fingerprint
 
 REQUEST_FILE = "request.pem"
 

@@ -7,13 +7,14 @@ starts a run and refuses there too. Here all of them are at hand, so a mistake s
 from collections.abc import Callable
 from typing import TypeVar
 
+from parley.federation.errors import ManifestError
+from parley.federation.manifest import Manifest
+
 from coordinator.algorithm import Plan, Setting
 from coordinator.errors import CoordinatorError
 from coordinator.regularisers import Regulariser
 from deploy.errors import DeployError
 from deploy.run_file import build_algorithm, build_model
-from federation.errors import ManifestError
-from federation.manifest import Manifest
 from party.errors import PartyError
 from party.schema import schema_from_json
 from privacy.errors import PrivacyError

@@ -4,6 +4,9 @@
 class PartyError(Exception):
     """Base of every error that this folder raises on purpose."""
 
+    public = False
+    """Whether the message may be logged: not by default, for what reads records quotes their cells."""
+
 
 class SchemaError(PartyError):
     """The schema is not usable, or a cell of the data does not fit it; row and column are named."""
@@ -15,3 +18,5 @@ class DataError(PartyError):
 
 class QueryError(PartyError):
     """The coordinator asks for something that this run's mechanism or model does not admit."""
+
+    public = True

@@ -2,9 +2,8 @@
 
 import warnings
 
+import parley.federation  # noqa: F401  before any test loads grpc
 import pytest
-
-import federation  # noqa: F401  before any test loads grpc
 
 
 @pytest.fixture(autouse=True)

@@ -10,11 +10,11 @@ from typing import Annotated
 
 import typer
 from cryptography import x509
+from parley.federation.credentials import certificate_fingerprint, load_certificate, name_in, read_file, read_private
+from parley.federation.errors import CertificateError
 
 from deploy.certificates import PEM, Authority, federation_of, load_request, request_fingerprint
 from deploy.console import emit_json
-from federation.credentials import certificate_fingerprint, load_certificate, name_in, read_file, read_private
-from federation.errors import CertificateError
 
 app = typer.Typer(help="The federation's certificate authority.", no_args_is_help=True)
 Folder = Annotated[Path, typer.Option("--folder", help="Of the authority.")]

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from parley.federation.manifest import read_manifest
 from rich.console import Console
 
 from deploy.console import emit_json, progress
-from federation.manifest import read_manifest
 
 app = typer.Typer(help="Check a run's manifest and say what it means.", no_args_is_help=True)
 File = Annotated[Path, typer.Argument(help="The manifest, as TOML.", metavar="FILE")]
@@ -24,8 +24,9 @@ def check(file: File, json_output: Json = False) -> None:
 
     Exit code 2, with the field and what to change, if no role may admit it.
     """
+    from parley.federation.meaning import verify
+
     from deploy.vocabulary import check_vocabulary  # these two take seconds to import and to run
-    from federation.meaning import verify
 
     manifest = read_manifest(file)
     check_vocabulary(manifest)

@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-
-from deploy import nodes
-from deploy.certificates import federation_of
-from deploy.console import EXIT_BAD_NEWS, emit_json
-from federation.credentials import (
+from parley.federation.credentials import (
     Identity,
     NodeFolder,
     certificate_fingerprint,
     load_certificate,
     read_file,
 )
-from federation.errors import CertificateError
-from federation.names import NodeName
+from parley.federation.errors import CertificateError
+from parley.federation.names import NodeName
+
+from deploy import nodes
+from deploy.certificates import federation_of
+from deploy.console import EXIT_BAD_NEWS, emit_json
 
 app = typer.Typer(help="This node's identity and certificate.", no_args_is_help=True)
 Folder = Annotated[Path, typer.Option("--folder", help="Of this node.")]

@@ -12,11 +12,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
-from deploy import nodes
-from deploy.certificates import PEM, Authority, ThrowAwayAuthority, Validity, load_request, request_fingerprint
-from federation.credentials import Identity, NodeFolder, check_usage, write_private
-from federation.errors import (
+from parley.federation.credentials import Identity, NodeFolder, check_usage, write_private
+from parley.federation.errors import (
     CertificateError,
     ExpiredError,
     FingerprintError,
@@ -25,7 +22,10 @@ from federation.errors import (
     WrongAuthorityError,
     WrongIdentityError,
 )
-from federation.names import NodeName, Role
+from parley.federation.names import NodeName, Role
+
+from deploy import nodes
+from deploy.certificates import PEM, Authority, ThrowAwayAuthority, Validity, load_request, request_fingerprint
 from tests.deploy.test_commands import answer, parley
 from tests.federation.documents import BODY
 

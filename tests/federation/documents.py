@@ -3,8 +3,8 @@
 import copy
 from typing import Any
 
-from federation.manifest import Manifest
-from federation.meaning import Meaning
+from parley.federation.manifest import Manifest
+from parley.federation.meaning import Meaning
 
 BODY: dict[str, Any] = {
     "protocol": 1,

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from parley.federation.admission import Admission, AdmissionRecord, Refusal, admit, approve_by_hand
+from parley.federation.errors import ApprovalError, PolicyError
+from parley.federation.names import NodeName, Role
+from parley.federation.policy import Policy, read_policy, reasons_against
 
-from federation.admission import Admission, AdmissionRecord, Refusal, admit, approve_by_hand
-from federation.errors import ApprovalError, PolicyError
-from federation.names import NodeName, Role
-from federation.policy import Policy, read_policy, reasons_against
 from tests.federation.documents import AGGREGATOR_POLICY, COORDINATOR_POLICY, PARTY_POLICY, manifest, meaning
 
 POLICIES = {

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parley.federation.errors import ManifestError
+from parley.federation.manifest import HEADER, Manifest
+from parley.federation.names import Role
 
-from federation.errors import ManifestError
-from federation.manifest import HEADER, Manifest
-from federation.names import Role
 from tests.federation.documents import BODY, body, manifest
 
 PINNED = "db06e033ffb640da7433f8dfe11d3eed892ad3f04f30e3bbcf9637444e3337e5"

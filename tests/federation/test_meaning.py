@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from parley.federation.errors import ManifestError
+from parley.federation.meaning import verify, verify_apart
 
-from federation.errors import ManifestError
-from federation.meaning import verify, verify_apart
 from mpc.law import certify
 from privacy.accountants import accountant, worst_party
 from tests.federation.documents import manifest

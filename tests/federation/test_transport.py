@@ -18,13 +18,10 @@ from typing import Any
 import grpc
 import pytest
 from cryptography import x509
-
-from deploy import nodes
-from deploy.certificates import PEM, Authority, ThrowAwayAuthority, Validity, request_fingerprint
-from federation import tls
-from federation.authorization import AioAuthorization, Authorization, Authorizer, peer_of
-from federation.credentials import Identity, NodeFolder
-from federation.errors import (
+from parley.federation import tls
+from parley.federation.authorization import AioAuthorization, Authorization, Authorizer, peer_of
+from parley.federation.credentials import Identity, NodeFolder
+from parley.federation.errors import (
     CertificateError,
     ExpiredError,
     FederationError,
@@ -34,8 +31,11 @@ from federation.errors import (
     WrongAuthorityError,
     WrongIdentityError,
 )
-from federation.names import NodeName, Role
-from federation.transport import channel_options, open_aio_channel, open_channel, refusal_of, server_credentials
+from parley.federation.names import NodeName, Role
+from parley.federation.transport import channel_options, open_aio_channel, open_channel, refusal_of, server_credentials
+
+from deploy import nodes
+from deploy.certificates import PEM, Authority, ThrowAwayAuthority, Validity, request_fingerprint
 
 AUTHORITY = ThrowAwayAuthority("cardio")
 SERVER = NodeName("cardio", Role.aggregator, "north")
@@ -341,8 +341,9 @@ def test_requests_are_fingerprinted_as_a_whole(tmp_path: Path) -> None:
 
 def test_grpc_loaded_too_early_is_noticed() -> None:
     """In processes of their own, for what is loaded stays loaded."""
-    for order, refused in (("import grpc, federation.tls", True), ("import federation.tls, grpc", False)):
-        script = f"{order}\nfrom federation.errors import FederationError\ntry:\n    federation.tls.require()\n"
+    for order, refused in (("import grpc", True), ("import parley.federation", False)):
+        script = f"{order}\nimport grpc\nfrom parley.federation import tls\n"
+        script += "from parley.federation.errors import FederationError\ntry:\n    tls.require()\n"
         script += "except FederationError:\n    print('refused')"
         environment = {name: value for name, value in os.environ.items() if name != tls.VARIABLE}
         done = subprocess.run(

@@ -15,10 +15,10 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+from parley.federation.credentials import Identity
 from parley.v1 import noise_pb2_grpc
 
 from deploy.certificates import ThrowAwayAuthority, identity_uri
-from federation.credentials import Identity
 from mpc.channel import Channel, Link
 from mpc.errors import FrameError, PeerClosedError, PeerError, PeerTimeoutError
 from mpc.grpc_link import KEEPALIVE, GrpcLink, NoiseServicer, dial

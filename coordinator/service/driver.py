@@ -1,0 +1,322 @@
+"""What happens to a run from its submission to its end; every step is durable before the next, and may be repeated.
+
+    verifying -> gathering -> running -> ending -> finished        stalled, stopped: until somebody resumes
+                                                                   failed, refused: for good
+A crash at any point comes back here with the state on disk. Opening a round again gives the same bytes, a checkpoint
+holds everything an algorithm knows, and the ledger takes the same release twice.
+"""
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from parley.federation.errors import FederationError
+from parley.federation.manifest import Manifest
+from parley.federation.names import Role
+from parley.v1 import aggregator_pb2, common_pb2, coordinator_pb2
+
+from coordinator.errors import CoordinatorError, RunFailedError
+from coordinator.service.controls import Controls, Opener, Opening, ShortError, StalledError, Wanted
+from coordinator.service.questions import Prepared, Question
+from coordinator.service.run import Run
+from coordinator.service.store import RoundRecord, RunStore, State, pack, unpack
+from mpc import crash
+from privacy.errors import PrivacyError
+
+ATTEMPTS = 3
+"""Deadlines that a round may miss before the run stalls."""
+PROPOSE_SECONDS = 0.5
+"""Between two proposals to a server that has not decided yet."""
+MOST_EVALUATIONS = 50
+"""Of a run, on the public set, besides the last."""
+
+
+class Books(Protocol):
+    """The coordinator's own admission, ledger and results; `deploy` keeps them, in this node's folder."""
+
+    async def admit(self, manifest: Manifest) -> dict[str, Any]:
+        """Verify, admit by policy or by hand, charge the ledger; the claim, or an error that names the rule."""
+        ...
+
+    def record(self, manifest: Manifest, round_index: int, digest: str) -> None:
+        """Note one release, durably; called in the worker thread."""
+        ...
+
+    async def close(self, manifest: Manifest, ends: list[common_pb2.SignedEnd]) -> None:
+        """The run is over: settle the ledger, write the model if there is one."""
+        ...
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What the driver works with."""
+
+    store: RunStore
+    books: Books
+    worker: Executor
+    """One thread: arithmetic and SQLite, off the event loop and in order."""
+    prepare: Callable[[Manifest], Prepared]
+    controls: Callable[[Manifest], Controls]
+    opener: Callable[[Controls], Opener]
+    note: Callable[..., None]
+    """The log and the audit trail: an event and public fields."""
+
+
+class Driver:
+    """Drives one run."""
+
+    def __init__(self, run: Run, tools: Tools, gather_seconds: float) -> None:
+        self.run, self.tools, self._gather_seconds = run, tools, gather_seconds
+        self.manifest = run.manifest
+        self._prepared: Prepared | None = None
+        self._attempts = 0
+
+    async def drive(self) -> None:
+        """Until the run rests. Never raises: how it ended is in the run's state."""
+        self._controls = self.tools.controls(self.manifest)
+        try:
+            steps = {
+                State.verifying: self._verify,
+                State.gathering: self._gather,
+                State.running: self._rounds,
+                State.ending: self._end,
+            }
+            while not self.run.state.resting:
+                await steps[self.run.state]()
+        except StalledError as error:
+            await self._move(State.stalled, f"{error}; parley resume {self.manifest.run} goes on from there")
+        except (CoordinatorError, FederationError, PrivacyError) as error:
+            await self._fail(str(error))
+        finally:
+            await self._controls.close()
+
+    async def end_early(self, outcome: str) -> None:
+        """By the operator's word, for good: both aggregators sign how many sums they opened."""
+        self._controls = self.tools.controls(self.manifest)
+        try:
+            await self._collect_ends(patience_seconds=self.manifest.deadline_seconds)
+            await self.tools.books.close(self.manifest, self.run.ends)
+            await self._move(State.failed, outcome)
+        finally:
+            await self._controls.close()
+
+    async def _move(self, state: State, outcome: str = "") -> None:
+        await self._work(self.tools.store.set_state, self.manifest.digest, state, outcome)
+        crash.point(f"coordinator.{state}")
+        self.tools.note("run." + state, run=self.manifest.run)
+        await self.run.move(state, outcome)
+
+    async def _fail(self, outcome: str) -> None:
+        """For good: the aggregators are told to open no more, if they can be reached."""
+        if self.run.state in (State.running, State.ending):
+            try:
+                await self._collect_ends(patience_seconds=self.manifest.deadline_seconds)
+                await self.tools.books.close(self.manifest, self.run.ends)
+            except RunFailedError as error:
+                self.tools.note("run.end_not_signed", run=self.manifest.run, error=error)
+        await self._move(State.refused if self.run.state is State.verifying else State.failed, outcome)
+
+    async def _work(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self.tools.worker, function, *arguments)
+
+    # ------------------------------------------------------------ before the first round
+
+    async def _verify(self) -> None:
+        claim = await self.tools.books.admit(self.manifest)
+        await self._work(self.tools.store.set_claim, self.manifest.digest, claim)
+        await self._move(State.gathering)
+
+    async def _gather(self) -> None:
+        """Both aggregators admit it; every party has answered, or time is up and enough have."""
+        until = time.monotonic() + self._gather_seconds
+        await asyncio.gather(*(self._propose(server, until) for server in self._controls.servers))
+        parties, least = set(self.manifest.parties), self.manifest.minimum_parties
+        run = self.run
+        async with run.changed:
+            while run.joined | run.refused.keys() != parties and time.monotonic() < until:
+                if run.state is not State.gathering:
+                    return
+                try:
+                    await asyncio.wait_for(run.changed.wait(), max(0.05, min(1.0, until - time.monotonic())))
+                except TimeoutError:
+                    continue
+        if len(run.joined) < least:
+            why = [f"{party} refused ({reason})" for party, reason in sorted(run.refused.items())]
+            silent = sorted(parties - run.joined - run.refused.keys())
+            why += [f"{party} did not answer" for party in silent]
+            message = f"{len(run.joined)} of at least {least} parties take part: {'; '.join(why)}"
+            raise StalledError(message) if silent else RunFailedError(message)
+        await self._move(State.running)
+
+    async def _propose(self, server: Any, until: float) -> None:
+        request = aggregator_pb2.ProposeRequest(manifest=self.manifest.canonical)
+        while True:
+            answer = await server.call("Propose", request, self._gather_seconds)
+            reasons = "; ".join(answer.reasons)
+            word = "joined" if answer.admitted else ("pending" if answer.pending else "refused")
+            await self._work(self.tools.store.answer, self.manifest.digest, server.peer.uri, word, reasons)
+            if answer.admitted:
+                return
+            if not answer.pending:
+                raise RunFailedError(f"aggregator {server.peer.name} does not take part: {reasons}")
+            if time.monotonic() > until:
+                raise StalledError(f"aggregator {server.peer.name} has not decided: {reasons or 'still verifying'}")
+            await asyncio.sleep(PROPOSE_SECONDS)
+
+    # ------------------------------------------------------------ rounds
+
+    async def _rounds(self) -> None:
+        question = await self._work(self._begin)
+        self._opener = self.tools.opener(self._controls)
+        while self.run.state is State.running and question is not None:
+            await self.run.publish(question)
+            question = await self._round(question)
+
+    def _begin(self) -> Question | None:
+        """The first question, or the one that waited when this process ended."""
+        prepared = self._prepared = self.tools.prepare(self.manifest)
+        stored = self.tools.store.question(self.manifest.digest)
+        if stored is not None:
+            _, question, points, checkpoint = stored
+            prepared.algorithm.restore(prepared.plan, unpack(checkpoint))
+            return Question(coordinator_pb2.Round.FromString(question), points)
+        mechanism = self.manifest.mechanism
+        last = mechanism.releases - 1
+        noise = mechanism.noise_deviation(last) / mechanism.expected_batch(last)
+        from privacy.randomness import SystemRandomness
+
+        prepared.algorithm.begin(prepared.plan, prepared.theta, noise, SystemRandomness())
+        return self._ask(0, None)
+
+    def _ask(self, index: int, record: RoundRecord | None) -> Question:
+        """The question of a round, on disk before anybody is asked."""
+        assert self._prepared is not None
+        ask = self._prepared.algorithm.ask(index)
+        question = Question.of(self.manifest.digest, index, ask, self._prepared.length(ask))
+        self.tools.store.advance(
+            self.manifest.digest,
+            index,
+            question.round.SerializeToString(),
+            question.points,
+            pack(self._prepared.algorithm.checkpoint()),
+            record,
+        )
+        crash.point("coordinator.asked")
+        return question
+
+    async def _round(self, question: Question) -> Question | None:
+        started = time.monotonic()
+        index = question.round.index
+        wanted = Wanted(
+            digest=self.manifest.digest,
+            round=index,
+            query=question.round.query_digest,
+            length=question.round.length,
+            lattice=self.manifest.lattice(index),
+            expected=self.run.expected,
+            missing=self._missing,
+            patience_seconds=2 * self.manifest.deadline_seconds + 60,
+        )
+        try:
+            opening = await self._opener.open(wanted)
+        except ShortError as error:
+            self._attempts += 1
+            self.tools.note("round.short", run=self.manifest.run, round=index, missing=list(error.missing))
+            if self._attempts >= ATTEMPTS:
+                raise
+            self.run.absent.clear()
+            return question
+        self._attempts = 0
+        crash.point("coordinator.opened")
+        self.run.note_opened(opening.contributors)
+        following: Question | None = await self._work(self._step, question, opening, started)
+        self.tools.note(
+            "round.opened", run=self.manifest.run, round=index, seconds=time.monotonic() - started,
+            contributors=opening.contributors,
+        )  # fmt: skip
+        if following is None:
+            await self.run.move(State.ending)
+        return following
+
+    def _missing(self, place: int, parties: Any) -> None:
+        if self.run.note_missing(place, parties):
+            task = asyncio.ensure_future(self.run.tell())
+            task.add_done_callback(lambda done: done.exception())
+
+    def _step(self, question: Question, opening: Opening, started: float) -> Question | None:
+        """Decode, step the algorithm, note the release, write the next question: in the worker thread."""
+        begun = time.monotonic()
+        prepared, mechanism, index = self._prepared, self.manifest.mechanism, question.round.index
+        assert prepared is not None
+        present = frozenset(opening.contributors)
+        if not self.manifest.minimum_parties <= len(present) or not present <= set(self.manifest.parties):
+            raise RunFailedError(f"round {index} was opened over {len(present)} parties, which the run does not allow")
+        batch = mechanism.expected_batch(index, present)
+        estimate = self.manifest.lattice(index).decode(opening.total) / batch
+        release = hashlib.sha256(opening.total.astype("<i8").tobytes()).hexdigest()
+        self.tools.books.record(self.manifest, index, release)
+        crash.point("coordinator.recorded")
+        prepared.algorithm.tell(index, estimate)
+        last = index + 1 == mechanism.releases
+        every = max(1, mechanism.releases // MOST_EVALUATIONS)
+        evaluation = prepared.evaluate(prepared.algorithm.result()) if last or index % every == 0 else {}
+        now = time.monotonic()
+        record = RoundRecord(
+            round=index,
+            at=time.time(),
+            seconds=now - started,
+            waited_seconds=opening.waited_seconds,
+            agreed_seconds=opening.agreed_seconds,
+            noised_seconds=opening.noised_seconds,
+            stepped_seconds=now - begun,
+            contributors=list(opening.contributors),
+            missing=sorted(self.run.joined - present),
+            estimator_norm=float(np.linalg.norm(estimate)),
+            noise_norm=float(np.sqrt(len(estimate)) * mechanism.noise_deviation(index) / batch),
+            bytes_down=self.run.bytes_down,
+            bytes_up=len(present) * (8 * question.round.length + 96),
+            evaluation=evaluation,
+        )
+        if not last:
+            return self._ask(index + 1, record)
+        self.tools.store.finish(self.manifest.digest, prepared.algorithm.result(), evaluation, record)
+        crash.point("coordinator.finished")
+        return None
+
+    # ------------------------------------------------------------ the end
+
+    async def _end(self) -> None:
+        await self._collect_ends(patience_seconds=2 * self.manifest.deadline_seconds + 60)
+        await self.tools.books.close(self.manifest, self.run.ends)
+        await self._move(State.finished, f"{self.manifest.releases} rounds")
+
+    async def _collect_ends(self, patience_seconds: float) -> None:
+        request = aggregator_pb2.EndRequest(manifest_digest=self.manifest.digest)
+        answers = await asyncio.gather(
+            *(server.call("End", request, patience_seconds) for server in self._controls.servers)
+        )
+        for answer in answers:
+            word = answer.end.SerializeToString()
+            await self._work(self.tools.store.put_end, self.manifest.digest, answer.end.aggregator, word)
+        self.run.ends = [answer.end for answer in answers]
+        crash.point("coordinator.ended")
+
+
+def restored(manifest: Manifest, store: RunStore) -> Run:
+    """A run as the disk has it."""
+    row = store.get(manifest.digest)
+    assert row is not None
+    uris = {name.uri: name.name for name in manifest.identities(Role.party)}
+    run = Run(manifest, row.state, row.outcome)
+    for node, (answer, reason) in store.answers(manifest.digest).items():
+        if node in uris and answer == "joined":
+            run.joined.add(uris[node])
+        elif node in uris and answer == "refused":
+            run.refused[uris[node]] = reason
+    run.ends = [common_pb2.SignedEnd.FromString(word) for word in store.ends(manifest.digest).values()]
+    return run

@@ -1,0 +1,134 @@
+"""All runs of this coordinator: taken up again at start-up, submitted, stopped, resumed. Lives on the event loop."""
+
+import asyncio
+from typing import Any
+
+from parley.federation.manifest import Manifest
+from parley.federation.names import NodeName, Role
+
+from coordinator.errors import StateError
+from coordinator.service.driver import Driver, Tools, restored
+from coordinator.service.run import Run
+from coordinator.service.store import State
+
+GATHER_SECONDS = 24 * 3600.0
+"""For people to approve a run by hand."""
+
+
+class Runs:
+    """The runs, and a task for each that is under way."""
+
+    def __init__(self, tools: Tools, gather_seconds: float = GATHER_SECONDS) -> None:
+        self._tools, self._gather_seconds = tools, gather_seconds
+        self.all: dict[bytes, Run] = {}
+        self.changed = asyncio.Condition()
+        self._tasks: dict[bytes, asyncio.Task[None]] = {}
+
+    def take_up(self) -> None:
+        """Go on with whatever was under way when this process last ended."""
+        for row in self._tools.store.runs():
+            run = restored(Manifest.from_canonical(row.manifest), self._tools.store)
+            self.all[row.digest] = run
+            if not run.state.resting:
+                self._drive(run)
+
+    async def submit(self, canonical: bytes) -> bytes:
+        """Durable before it returns."""
+        manifest = Manifest.from_canonical(canonical)
+        await self._work(self._tools.store.submit, manifest.digest, manifest.run, manifest.canonical)
+        if manifest.digest not in self.all:
+            run = self.all[manifest.digest] = Run(manifest, State.verifying)
+            self._tools.note("run.submitted", run=manifest.run, manifest=manifest.digest.hex())
+            self._drive(run)
+        return manifest.digest
+
+    async def joined(self, run: Run, party: str, accepted: bool, reason: str) -> None:
+        """A party's decision, durable before it is acknowledged. Who has joined can leave, for good."""
+        uri = NodeName(run.manifest.federation, Role.party, party).uri
+        word = "joined" if accepted else "refused"
+        if accepted and party in run.joined:
+            return
+        await self._work(self._tools.store.answer, run.manifest.digest, uri, word, reason)
+        self._tools.note("run." + word, run=run.manifest.run, party=party)
+        async with run.changed:
+            if accepted:
+                run.joined.add(party)
+                run.refused.pop(party, None)
+            else:
+                run.joined.discard(party)
+                run.refused[party] = reason
+            run.changed.notify_all()
+
+    async def stop(self, name: str, final: bool) -> State:
+        """Let a run rest, or end it."""
+        run = self._named(name)
+        if run.state.final:
+            raise StateError(f"run {name} is {run.state} already")
+        task = self._tasks.pop(run.manifest.digest, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        if final:
+            await Driver(run, self._tools, self._gather_seconds).end_early("stopped for good by the operator")
+        else:
+            await self._set(run, State.stopped, f"stopped by the operator; parley resume {name} goes on from there")
+        await self._tell()
+        return run.state
+
+    async def resume(self, name: str) -> State:
+        """Go on with a run that rests."""
+        run = self._named(name)
+        if not run.state.resumable:
+            raise StateError(f"run {name} is {run.state}: only a run that stalled or was stopped can be resumed")
+        stored = self._tools.store.get(run.manifest.digest)
+        assert stored is not None
+        begun = stored.started is not None
+        await self._set(run, State.running if begun else State.verifying, "")
+        if begun and stored.round >= run.manifest.releases:
+            await self._set(run, State.ending, "")
+        self._drive(run)
+        return run.state
+
+    async def close(self) -> None:
+        """Leave everything as the disk has it."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def _drive(self, run: Run) -> None:
+        driver = Driver(run, self._tools, self._gather_seconds)
+
+        async def go() -> None:
+            watcher = asyncio.ensure_future(self._forward(run))
+            try:
+                await driver.drive()
+            finally:
+                watcher.cancel()
+                await self._tell()
+
+        self._tasks[run.manifest.digest] = asyncio.ensure_future(go())
+
+    async def _forward(self, run: Run) -> None:
+        """Whoever waits for any run hears when this one may be joined."""
+        while run.state is State.verifying:
+            async with run.changed:
+                await run.changed.wait()
+        await self._tell()
+
+    async def _tell(self) -> None:
+        async with self.changed:
+            self.changed.notify_all()
+
+    async def _set(self, run: Run, state: State, outcome: str) -> None:
+        await self._work(self._tools.store.set_state, run.manifest.digest, state, outcome)
+        self._tools.note("run." + state, run=run.manifest.run)
+        await run.move(state, outcome)
+
+    def _named(self, name: str) -> Run:
+        for run in self.all.values():
+            if run.manifest.run == name:
+                return run
+        raise StateError(f"no run {name!r} on this coordinator")
+
+    async def _work(self, function: Any, *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._tools.worker, function, *arguments)

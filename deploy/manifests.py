@@ -1,0 +1,161 @@
+"""From what a study wants to a manifest that every role's check accepts: plan, noise, lattice, precision of the noise.
+
+The noise multiplier is the smallest at which the CLAIM, the finite precision of the servers' noise included, is the
+wanted (ε, δ): `parley.federation.meaning.verify` computes the same and finds at most ε. All from public facts. Calibration
+imports scipy, so a long-running process calls this in one that ends.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+
+from parley.federation.manifest import PROTOCOL, Manifest, Operator
+from parley.federation.mechanism import mechanism_table, party_tables
+
+from coordinator.algorithm import Plan
+from coordinator.regularisers import Regulariser
+from deploy.errors import DeployError
+from deploy.run_file import build_algorithm, build_model
+from deploy.simulation import mechanism_of, setting_of
+from mpc.errors import MpcError
+from mpc.tables import FORMATS, Cover, Precision
+from party.contributor import Encoding
+from party.schema import Schema
+from privacy.accountants import Accountant, Reading, accountant
+from privacy.calibration import smallest_noise
+from privacy.claim import FinitePrecision, gaussian_reading
+from privacy.errors import ConditionsUnmet, InvalidParameter
+from privacy.event import Event
+from privacy.mechanism import Mechanism, Unit
+
+NUDGE = 1 + 2.5e-4
+"""Accountants round upwards by up to 3e-4 of their figure, not always alike: what two parties' readings may differ by."""
+MOST_NUDGES = 20
+
+
+@dataclass(frozen=True)
+class Claiming:
+    """An accountant whose readings are claims: the finite precision's share of ε and δ is in them."""
+
+    chosen: Accountant
+    precision: FinitePrecision
+
+    @property
+    def name(self) -> str:
+        return self.chosen.name
+
+    @property
+    def certifies(self) -> bool:
+        return self.chosen.certifies
+
+    def epsilon(self, event: Event, delta: float) -> Reading:
+        try:
+            reading = gaussian_reading(self.precision, self.chosen, event, delta)
+        except ConditionsUnmet:
+            raise
+        except InvalidParameter:  # so little noise that its tail takes more of δ than it may: no claim, so look further
+            return Reading(math.inf, delta, self.name)
+        return replace(reading, epsilon=reading.epsilon + self.precision.epsilon_added)
+
+    def delta(self, event: Event, epsilon: float) -> float:
+        return self.precision.delta_total(epsilon, self.chosen.delta(event, epsilon - self.precision.epsilon_added))
+
+
+def draft(
+    *,
+    run: str,
+    federation: str,
+    model: Mapping[str, Any],
+    algorithm: Mapping[str, Any],
+    schema: Schema,
+    sizes: Mapping[str, int],
+    epsilon: float,
+    delta: float,
+    aggregators: tuple[Operator, Operator],
+    coordinator: Operator,
+    accountant_name: str = "pld",
+    regulariser: Regulariser | None = None,
+    minimum_parties: int | None = None,
+    deadline_seconds: float = 60.0,
+    cover: Cover = "strips",
+    precision: Precision | None = None,
+) -> Manifest:
+    """A complete manifest that claims exactly (ε, δ).
+
+    `model` and `algorithm` are tables of a run file; `sizes` are each party's units of privacy, in the manifest's order.
+    Without `minimum_parties` every party must take part. Without `precision` it is the cheapest preset that carries the
+    claim.
+    """
+    penalty = regulariser or Regulariser()
+    counted = dict(sizes)
+    built = build_model(dict(model), schema)
+    plan = build_algorithm(dict(algorithm), penalty).plan(
+        setting_of(counted, built, epsilon, delta, schema.feature_bound, str(model["kind"]))
+    )
+    if not plan.private:
+        raise DeployError(f"{algorithm['name']} is not private: choose an algorithm that is")
+    unit = Unit(schema.unit)
+    samples = built.dimension * plan.releases
+    presets: tuple[Precision, ...] = (precision,) if precision else get_args(Precision)
+    for index, preset in enumerate(presets):
+        try:
+            terms = finite_precision(samples, epsilon, delta, cover, preset)
+            mechanism = quietest(plan, counted, unit, epsilon, delta, Claiming(accountant(accountant_name), terms))
+        except (MpcError, InvalidParameter):
+            if index + 1 < len(presets):
+                continue
+            raise
+        chosen = preset
+        break
+    bits = Encoding.of(mechanism, FORMATS[chosen].scale_bits, built.largest_limit).fraction_bits
+    return Manifest.from_json(
+        {
+            "protocol": PROTOCOL,
+            "run": run,
+            "federation": federation,
+            "model": {**model, "dimension": built.dimension},
+            "algorithm": dict(algorithm),
+            "regulariser": {"kind": penalty.kind, "weight": penalty.weight},
+            "schema": {name: value for name, value in schema.as_json().items() if value is not None},
+            "privacy": {"epsilon": epsilon, "delta": delta, "accountant": accountant_name},
+            "mechanism": mechanism_table(mechanism),
+            "parties": party_tables(mechanism),
+            "noise": {"cover": cover, "precision": chosen, "fraction_bits": bits},
+            "rounds": {
+                "minimum_parties": len(counted) if minimum_parties is None else minimum_parties,
+                "deadline_seconds": deadline_seconds,
+            },
+            "aggregators": [{"name": each.name, "legal_entity": each.legal_entity} for each in aggregators],
+            "coordinator": {"name": coordinator.name, "legal_entity": coordinator.legal_entity},
+        }
+    )
+
+
+def finite_precision(samples: int, epsilon: float, delta: float, cover: Cover, precision: Precision) -> FinitePrecision:
+    """What the noise's certificate costs, counted as `meaning.verify` counts it; refused above its share."""
+    from mpc.law import certify  # seconds and megabytes
+
+    certificate = certify(samples, epsilon, delta, cover, precision)
+    if not certificate.within():
+        raise InvalidParameter(
+            f"{precision} noise takes more than 1 % of epsilon {epsilon:g} or delta {delta:g} over {samples:,} samples: "
+            "use high, fewer rounds or fewer parameters"
+        )
+    return FinitePrecision(certificate.samples, certificate.xi, certificate.hop_delta, certificate.hop_delta)
+
+
+def quietest(
+    plan: Plan, sizes: dict[str, int], unit: Unit, epsilon: float, delta: float, claiming: Accountant
+) -> Mechanism:
+    """The mechanism with the smallest noise at which every party's units have (ε, δ)."""
+    mechanism = mechanism_of(plan, sizes, delta, 1.0, unit)
+    events: set[Event] = set(mechanism.events().values())
+    noise = max(smallest_noise(claiming, event, epsilon, delta)[0] for event in events)
+    for _ in range(MOST_NUDGES):
+        if all(claiming.epsilon(event.with_noise(noise), delta).epsilon <= epsilon for event in events):
+            return replace(mechanism, noise_multiplier=noise)
+        noise *= NUDGE
+    raise InvalidParameter(
+        f"no noise near {noise:.4g} gives every party epsilon {epsilon:g}: this is a defect, report it"
+    )

@@ -1,0 +1,249 @@
+"""The coordinator's process: its folder, its listeners, its books.
+
+    parley coordinator run NODE
+
+Serves parties over mutual TLS and its own operator over a Unix socket. Everything that outlives the process is in
+NODE/state; a run that was under way goes on.
+"""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1._async import HealthServicer
+from parley.federation.admission import AdmissionRecord, Refusal, admit
+from parley.federation.authorization import AioAuthorization, Authorizer
+from parley.federation.credentials import Identity
+from parley.federation.endings import verify_ends
+from parley.federation.errors import ApprovalError, FederationError
+from parley.federation.manifest import Manifest
+from parley.federation.meaning import verify_apart_with_charge
+from parley.federation.names import NodeName, Role
+from parley.federation.policy import read_policy
+from parley.federation.transport import server_credentials
+from parley.v1 import common_pb2, coordinator_pb2_grpc, operator_pb2_grpc
+
+from coordinator.errors import RunFailedError, StateError
+from coordinator.service.controls import Controls
+from coordinator.service.driver import Tools
+from coordinator.service.operator import OperatorServicer
+from coordinator.service.parties import PartyServicer
+from coordinator.service.runs import GATHER_SECONDS, Runs
+from coordinator.service.store import RunStore
+from deploy.node_file import CoordinatorNode
+from deploy.preparation import prepare
+from mpc.grpc_link import KEEPALIVE
+from privacy.filters import Cap, Charge, Policy
+from privacy.ledger import EndProof, Ledger
+from privacy.mechanism import ROW
+
+SOCKET = "operator.sock"
+VERIFIED = "verified"
+LONGEST_SOCKET_PATH = 100
+MOST_CALLS = 4096
+"""At once, over all callers; each party has a limit of its own."""
+SERVICE = "parley.v1.CoordinatorService"
+HEALTH = "/grpc.health.v1.Health/Check"
+STOP_SECONDS = 2.0
+
+
+class NodeBooks:
+    """The coordinator's admissions and ledger."""
+
+    def __init__(self, node: CoordinatorNode, identity: Identity, worker: ThreadPoolExecutor, finished: Any) -> None:
+        self._node, self._name, self._authority = node, identity.name, identity.authority
+        self._worker, self._finished = worker, finished
+        self._admissions = AdmissionRecord(node.admissions)
+        self._ledger: Ledger | None = None
+
+    async def admit(self, manifest: Manifest) -> dict[str, Any]:
+        """By policy, or because a person approved it; the whole run is charged before anybody else hears of it."""
+        loop = asyncio.get_running_loop()
+        meaning, charge = await loop.run_in_executor(
+            None, verify_apart_with_charge, manifest, "", Policy(), self._node.state / VERIFIED
+        )
+        if not self._approved(manifest):
+            policy = read_policy(self._node.policy) if self._node.policy.exists() else None
+            decision = admit(self._admissions, meaning, self._name, policy)
+            if isinstance(decision, Refusal):
+                raise RunFailedError(
+                    f"this coordinator's policy does not admit the run: {decision}; a person can with "
+                    "`parley coordinator approve`, then submit it again"
+                )
+        await loop.run_in_executor(self._worker, self._reserve, manifest, charge)
+        claim: dict[str, Any] = meaning.as_json()
+        return claim
+
+    def _approved(self, manifest: Manifest) -> bool:
+        try:
+            return self._admissions.require(manifest.digest).run == manifest.run
+        except ApprovalError:
+            return False
+
+    def _open(self) -> Ledger:
+        """In the worker thread, to which it belongs."""
+        if self._ledger is None:
+            path = self._node.ledger
+            self._ledger = Ledger.open(path) if path.exists() else Ledger.create(path, Policy())
+        return self._ledger
+
+    def _reserve(self, manifest: Manifest, charge: Charge) -> None:
+        ledger = self._open()
+        population = f"{manifest.federation}: each party's {manifest.mechanism.unit.name}"
+        if population not in ledger.populations:
+            cap = Cap(self._node.epsilon, self._node.delta)
+            ledger.register(population, manifest.mechanism.unit if manifest.mechanism.unit.column else ROW, cap)
+        ledger.reserve(manifest.run, population, charge)
+
+    def record(self, manifest: Manifest, round_index: int, digest: str) -> None:
+        self._open().record(manifest.run, round_index, digest)
+
+    async def close(self, manifest: Manifest, ends: list[common_pb2.SignedEnd]) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._worker, self._settle, manifest, ends)
+        await loop.run_in_executor(self._worker, self._finished, manifest)
+
+    def _settle(self, manifest: Manifest, ends: list[common_pb2.SignedEnd]) -> None:
+        ledger = self._open()
+        if ledger.runs[manifest.run].ended:
+            return
+        opened = verify_ends(ends, manifest, self._authority)
+        evidence = b"".join(end.SerializeToString() for end in ends)
+        ledger.settle(EndProof(manifest.run, opened, "both aggregators' signed ends", evidence), lambda proof: None)
+
+
+class CoordinatorProcess:
+    """Everything that lives as long as the process."""
+
+    def __init__(
+        self,
+        node: CoordinatorNode,
+        note: Callable[..., None],
+        gather_seconds: float = GATHER_SECONDS,
+        adapt: Callable[[Tools], Tools] = lambda tools: tools,
+    ) -> None:
+        """`adapt` is for the benchmark, whose baseline has other tools."""
+        self.node, self._note = node, note
+        node.state.mkdir(mode=0o700, exist_ok=True)
+        self.identity = node.identity.load()
+        if self.identity.name.role is not Role.coordinator:
+            raise StateError(
+                f"this folder's certificate is for {self.identity.name}, no coordinator: see `parley node show`"
+            )
+        self.store = RunStore(node.state / "runs.sqlite")
+        self._worker = ThreadPoolExecutor(1, "coordinator")
+        books = NodeBooks(node, self.identity, self._worker, self._write_result)
+        addresses = {name: str(address) for name, address in node.aggregators.items()}
+        tools = Tools(
+            store=self.store,
+            books=books,
+            worker=self._worker,
+            prepare=lambda manifest: prepare(manifest, node.evaluation),
+            controls=lambda manifest: Controls(node.identity, manifest, addresses),
+            opener=lambda controls: controls,
+            note=note,
+        )
+        self.runs = Runs(adapt(tools), gather_seconds)
+
+    def _write_result(self, manifest: Manifest) -> None:
+        """The model and its card, in NODE/models."""
+
+    def _authorizer(self) -> Authorizer:
+        def parties() -> set[NodeName]:
+            return {name for run in self.runs.all.values() for name in run.manifest.identities(Role.party)}
+
+        methods = {f"/{SERVICE}/{name}": parties for name in ("ListRuns", "Join", "NextRound", "FetchPoint")}
+        # A party asks for runs before there is one: any party of the federation may.
+        return Authorizer(
+            {**methods, f"/{SERVICE}/ListRuns": _AnyParty(self.identity.name.federation), HEALTH: _Anyone()}
+        )
+
+    async def serve(self) -> dict[str, int]:
+        """Start the listeners; the port of the parties' one."""
+        # Without SO_REUSEPORT a second process of this node cannot serve beside the first.
+        options = [*KEEPALIVE, ("grpc.max_concurrent_streams", MOST_CALLS), ("grpc.so_reuseport", 0)]
+        self._server = grpc.aio.server(
+            interceptors=[AioAuthorization(self._authorizer())], options=options, maximum_concurrent_rpcs=MOST_CALLS
+        )
+        coordinator_pb2_grpc.add_CoordinatorServiceServicer_to_server(PartyServicer(self.runs), self._server)
+        health = HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(health, self._server)
+        port = self._server.add_secure_port(str(self.node.listen), server_credentials(self.node.identity))
+        if port == 0:
+            raise StateError(f"{self.node.listen} cannot be listened on: is another process there?")
+        self._operator = grpc.aio.server()
+        operator_pb2_grpc.add_OperatorServiceServicer_to_server(OperatorServicer(self.runs), self._operator)
+        bind_socket(self._operator, self.node.state / SOCKET)
+        self.runs.take_up()
+        await self._operator.start()
+        os.chmod(self.node.state / SOCKET, 0o600)
+        await self._server.start()
+        await health.set("", health_pb2.HealthCheckResponse.SERVING)
+        return {"parties": port}
+
+    async def stop(self) -> None:
+        """Answer what waits, leave the rest to the next start."""
+        await self.runs.close()
+        await self._operator.stop(0)
+        await self._server.stop(STOP_SECONDS)
+        self._worker.shutdown()
+        self.store.close()
+
+
+class _AnyParty:
+    """Every party of a federation: the authority vouches for the name."""
+
+    def __init__(self, federation: str) -> None:
+        self._federation = federation
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, NodeName) and name.role is Role.party and name.federation == self._federation
+
+
+class _Anyone:
+    """Every node with a certificate of the authority."""
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, NodeName)
+
+
+def bind_socket(server: grpc.aio.Server, path: Path) -> None:
+    """Mode 600 from its first moment: it is bound in a folder that only its owner may enter."""
+    if len(str(path)) > LONGEST_SOCKET_PATH:
+        raise StateError(f"{path} is too long for a Unix socket: use a folder with a shorter path")
+    if path.parent.stat().st_mode & 0o077:
+        raise StateError(f"{path.parent} may be entered by others: chmod 700 it")
+    path.unlink(missing_ok=True)
+    server.add_insecure_port(f"unix:{path}")
+
+
+async def run(node: CoordinatorNode, note: Callable[..., None], gather_seconds: float) -> None:
+    """Until SIGTERM or SIGINT."""
+    loop = asyncio.get_running_loop()
+    done = asyncio.Event()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, done.set)
+    process = CoordinatorProcess(node, note, gather_seconds)
+    ports = await process.serve()
+    ready = {"ready": True, "role": "coordinator", "name": process.identity.name.name, "ports": ports}
+    print(json.dumps(ready), flush=True)
+    note("node.ready")
+    try:
+        await done.wait()
+    finally:
+        await process.stop()
+        note("node.stopped")
+
+
+def main(node: CoordinatorNode, note: Callable[..., None], gather_seconds: float = GATHER_SECONDS) -> None:
+    try:
+        asyncio.run(run(node, note, gather_seconds))
+    except FederationError as error:
+        raise StateError(str(error)) from error

@@ -1,0 +1,68 @@
+"""What a manifest names, built from what is installed here: algorithm, plan, starting point, public evaluation."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from parley.federation.manifest import Manifest
+
+from coordinator.algorithm import Ask
+from coordinator.regularisers import Regulariser
+from coordinator.service.questions import Prepared
+from deploy.evaluation import evaluate
+from deploy.run_file import build_algorithm, build_model
+from deploy.simulation import query_of, setting_of
+from deploy.vocabulary import check_vocabulary
+from party.contributor import answer_length
+from party.models import Model
+from party.records import Records, load
+from party.schema import Schema, schema_from_json
+from privacy.randomness import Randomness, SystemRandomness, uniform_words
+
+Floats = NDArray[np.float64]
+
+
+def model_of(manifest: Manifest) -> tuple[Schema, Model]:
+    """The schema and the built-in model of a run."""
+    schema = schema_from_json(manifest.schema.body)
+    return schema, build_model({"kind": manifest.model.kind, **manifest.model.options.body}, schema)
+
+
+def prepare(manifest: Manifest, evaluation: Sequence[Path] = (), randomness: Randomness | None = None) -> Prepared:
+    """Refused where this installation cannot follow the manifest. `evaluation` is a PUBLIC data set."""
+    check_vocabulary(manifest)
+    schema, model = model_of(manifest)
+    regulariser = Regulariser(**manifest.regulariser.body)
+    algorithm = build_algorithm({"name": manifest.algorithm.name, **manifest.algorithm.parameters.body}, regulariser)
+    guarantee = manifest.guarantee
+    sizes = {party: manifest.mechanism.sampler(party, 0).units for party in manifest.parties}
+    setting = setting_of(sizes, model, guarantee.epsilon, guarantee.delta, schema.feature_bound, manifest.model.kind)
+    plan = algorithm.plan(setting)
+    theta = model.initial(uniform_words(randomness or SystemRandomness(), model.dimension))
+
+    def length(ask: Ask) -> int:
+        return answer_length(query_of(0, ask), model.dimension)
+
+    return Prepared(algorithm, plan, theta, length, evaluator(manifest, evaluation))
+
+
+def evaluator(manifest: Manifest, files: Sequence[Path]) -> Callable[[Floats], dict[str, float]]:
+    """Loss, error and, for binary targets, accuracy and AUC on public files; nothing without files."""
+    if not files:
+        return lambda theta: {}
+    schema, model = model_of(manifest)
+    records = load(files, schema)
+    regulariser = Regulariser(**manifest.regulariser.body)
+    return lambda theta: quality(model, records, theta, regulariser, schema.target.kind)
+
+
+def quality(model: Model, records: Records, theta: Floats, regulariser: Regulariser, kind: str) -> dict[str, float]:
+    """As the dashboard, the card and `--json` name it."""
+    found = evaluate(model, records, theta, regulariser, kind)
+    figures = {"loss": found.loss, "error": found.error}
+    if kind != "number":
+        figures["accuracy"] = 1 - found.error
+    if found.auc is not None:
+        figures["auc"] = found.auc
+    return figures

@@ -1,0 +1,162 @@
+"""Admission: by policy or by a person, and the durable record of which manifests were admitted.
+
+The record is the only thing a running role asks: `require(digest)` gives the manifest or refuses. A run's name is
+taken once and for good, so a second manifest under it is refused however good it is; withdrawing one does not free its
+name. Imports nothing but this folder.
+"""
+
+import datetime as dt
+import sqlite3
+import threading
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from parley.federation.errors import ApprovalError
+from parley.federation.manifest import Manifest
+from parley.federation.meaning import Meaning
+from parley.federation.names import NodeName
+from parley.federation.policy import Policy, Reason, reasons_against
+
+BY_POLICY, BY_HAND = "policy", "hand"
+
+
+@dataclass(frozen=True)
+class Admission:
+    """A manifest that this node takes part in."""
+
+    manifest: Manifest
+    how: str
+    """`policy` or `hand`."""
+    approved_by: str
+    at: str
+    """UTC, ISO 8601."""
+    overridden: tuple[str, ...] = ()
+    """What the policy held against it, and a person waved through."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A manifest that this node does not take part in."""
+
+    reasons: tuple[Reason, ...]
+
+    def __str__(self) -> str:
+        return "; ".join(str(reason) for reason in self.reasons)
+
+
+def admit(
+    record: "AdmissionRecord",
+    meaning: Meaning,
+    node: NodeName,
+    policy: Policy | None,
+    epsilon_spent: float | None = None,
+) -> Admission | Refusal:
+    """By policy: recorded before it is returned. See `policy.reasons_against` for the arguments."""
+    reasons = reasons_against(meaning, node, policy, epsilon_spent)
+    if reasons:
+        return Refusal(reasons)
+    return record.put(meaning.manifest, BY_POLICY, BY_POLICY)
+
+
+def approve_by_hand(
+    record: "AdmissionRecord",
+    meaning: Meaning,
+    node: NodeName,
+    policy: Policy | None,
+    epsilon_spent: float | None,
+    digest: str,
+    approved_by: str,
+) -> Admission | Refusal:
+    """By a person, who gives the digest of what was read and answers for it by name.
+
+    That overrides a policy's limits, or stands in for a policy, but not what is final: a node that the manifest does
+    not list, a total budget that is used up, aggregators of one legal entity.
+    """
+    if digest.strip().lower() != meaning.manifest.digest.hex():
+        raise ApprovalError("the digest is not this manifest's: read the manifest, and give the digest it shows")
+    if not approved_by.strip() or not approved_by.isprintable():
+        raise ApprovalError("an approval by hand needs the name of the person who gives it, on one line")
+    reasons = reasons_against(meaning, node, policy, epsilon_spent)
+    if any(reason.final for reason in reasons):
+        return Refusal(tuple(reason for reason in reasons if reason.final))
+    return record.put(meaning.manifest, BY_HAND, approved_by, tuple(str(reason) for reason in reasons))
+
+
+class AdmissionRecord:
+    """Admitted manifests on disk, in SQLite; several processes of one node may share the file."""
+
+    def __init__(self, path: Path | str) -> None:
+        self._lock = threading.Lock()
+        try:
+            if path != ":memory:":
+                Path(path).touch(mode=0o600)
+            self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("PRAGMA synchronous = FULL")
+            self._database.execute(
+                "CREATE TABLE IF NOT EXISTS admissions (run TEXT PRIMARY KEY, digest BLOB NOT NULL UNIQUE, "
+                "manifest BLOB NOT NULL, how TEXT NOT NULL, approved_by TEXT NOT NULL, at TEXT NOT NULL, "
+                "overridden TEXT NOT NULL, withdrawn INTEGER NOT NULL DEFAULT 0) STRICT"
+            )
+        except (OSError, sqlite3.Error) as error:
+            raise ApprovalError(f"the record of admissions cannot be opened ({error}): check its folder") from None
+
+    def put(self, manifest: Manifest, how: str, approved_by: str, overridden: tuple[str, ...] = ()) -> Admission:
+        """On disk before it returns. The same manifest again returns the first admission."""
+        at = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+        row = (manifest.run, manifest.digest, manifest.canonical, how, approved_by, at, "\n".join(overridden))
+        with self._lock:
+            self._database.execute(
+                "INSERT INTO admissions (run, digest, manifest, how, approved_by, at, overridden) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                row,
+            )
+        held = self._find("run = ?", manifest.run)
+        if held is None or held[0].manifest.digest != manifest.digest:
+            raise ApprovalError(
+                f"run {manifest.run} was admitted with another manifest: a run's name is taken once, choose a new one"
+            )
+        if held[1]:
+            raise ApprovalError(f"run {manifest.run} was withdrawn: it is not admitted again, choose a new name")
+        return held[0]
+
+    def require(self, digest: bytes) -> Manifest:
+        """The admitted manifest of that digest, or a refusal."""
+        held = self._find("digest = ?", digest)
+        if held is None:
+            raise ApprovalError(f"manifest {digest.hex()} was not admitted by this node: approve it first")
+        if held[1]:
+            raise ApprovalError(f"manifest {digest.hex()} was withdrawn by this node")
+        return held[0].manifest
+
+    def withdraw(self, digest: bytes) -> None:
+        """Stop taking part. What was released stays released."""
+        with self._lock:
+            changed = self._database.execute("UPDATE admissions SET withdrawn = 1 WHERE digest = ?", (digest,)).rowcount
+        if not changed:
+            raise ApprovalError(f"manifest {digest.hex()} was not admitted by this node: there is nothing to withdraw")
+
+    def all(self) -> list[tuple[Admission, bool]]:
+        """Every admission and whether it was withdrawn, oldest first."""
+        with self._lock, closing(self._database.execute(f"SELECT {_COLUMNS} FROM admissions ORDER BY rowid")) as rows:
+            return [_admission(row) for row in rows.fetchall()]
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _find(self, where: str, key: str | bytes) -> tuple[Admission, bool] | None:
+        with self._lock:
+            found = self._database.execute(f"SELECT {_COLUMNS} FROM admissions WHERE {where}", (key,)).fetchone()
+        return None if found is None else _admission(found)
+
+
+_COLUMNS = "digest, manifest, how, approved_by, at, overridden, withdrawn"
+
+
+def _admission(row: tuple[bytes, bytes, str, str, str, str, int]) -> tuple[Admission, bool]:
+    digest, data, how, approved_by, at, overridden, withdrawn = row
+    manifest = Manifest.from_canonical(data)
+    if manifest.digest != digest:
+        raise ApprovalError(f"the record of run {manifest.run} was altered: its digest is not its manifest's")
+    return Admission(manifest, how, approved_by, at, tuple(overridden.splitlines())), bool(withdrawn)

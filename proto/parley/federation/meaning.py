@@ -1,0 +1,246 @@
+"""What a manifest means, verified: the accountant's ε, the noise's exact law, the margin of the ring, in plain words.
+
+Takes seconds and a hundred megabytes (scipy, the tables of the law), so a long-running process calls `verify_apart`,
+which has a short-lived one do it. Nothing is admitted on the strength of what a manifest says of itself: `policy.admit`
+takes a `Meaning`, and only this module makes one. Imports `mpc` and `privacy`.
+"""
+
+import hashlib
+import json
+import math
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from mpc.errors import MpcError
+from parley.federation.errors import FederationError, ManifestError
+from parley.federation.manifest import Manifest
+from privacy.claim import Claim, FinitePrecision
+from privacy.errors import PrivacyError
+from privacy.filters import Charge, Policy, charge_of
+
+LARGEST_SHARE = 0.01
+"""Of ε and of δ that the noise's finite precision may take."""
+VERIFY_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """A manifest and the figures that were computed from it, not read in it."""
+
+    manifest: Manifest
+    epsilon: float
+    """Of the worst party at `delta`, the finite precision of the noise included; at most what the manifest claims."""
+    delta: float
+    worst_party: str
+    epsilon_added: float
+    """Of it by finite precision."""
+    delta_added: float
+    range_margin_bits: float
+    """How many times the largest possible sum could double before it left the ring, in the worst round."""
+    statement: str
+
+    def as_json(self) -> dict[str, Any]:
+        """For scripts, and for `verify_apart`."""
+        body = asdict(self)
+        del body["manifest"]
+        return body
+
+    @property
+    def sentences(self) -> list[str]:
+        """The run in plain words, for the person who has to approve it."""
+        manifest, mechanism = self.manifest, self.manifest.mechanism
+        units = [mechanism.sampler(party, 0).units for party in manifest.parties]
+        first, second = manifest.aggregators
+        neighbours = "one unit's data exchanged for any other (replace-one); how many there are is public"
+        deviations = " then ".join(
+            dict.fromkeys(f"{mechanism.noise_deviation(index):.4g}" for index in manifest.kinds_of_rounds)
+        )
+        return [
+            f"Run {manifest.run} of federation {manifest.federation}, manifest {manifest.digest.hex()}.",
+            f"Parties: {len(units)} ({', '.join(manifest.parties)}) with {min(units):,} to {max(units):,} units; "
+            f"a round needs {manifest.minimum_parties} of them within {manifest.deadline_seconds:g} seconds.",
+            f"Model: {manifest.model.kind} of {manifest.model.dimension:,} parameters, trained by "
+            f"{manifest.algorithm.name} in {manifest.releases:,} rounds.",
+            f"Privacy: epsilon {self.epsilon:.4g} at delta {self.delta:.3g} for the least protected party "
+            f"({self.worst_party}), by accountant {manifest.guarantee.accountant}; the manifest claims "
+            f"{manifest.guarantee.epsilon:.4g}.",
+            f"Unit of privacy: {mechanism.unit.name}. Neighbours: {neighbours}.",
+            f"Sampling: {_sampling(manifest)}.",
+            f"Noise: deviation {deviations} on the sum, {mechanism.noise_multiplier:.4g} times its sensitivity, "
+            "whoever is present.",
+            f"Precision: {manifest.noise.precision} ({manifest.noise.cover}), {manifest.noise.fraction_bits} fraction "
+            f"bits; it takes {self.epsilon_added:.2g} of epsilon and {self.delta_added:.2g} of delta.",
+            f"Range: the largest possible sum could double {self.range_margin_bits:.1f} times before it left the ring.",
+            f"Aggregators, who must not collude: {first.name} of {first.legal_entity}, {second.name} of "
+            f"{second.legal_entity}. Coordinator: {manifest.coordinator.name} of {manifest.coordinator.legal_entity}.",
+        ]
+
+
+def verify(manifest: Manifest) -> Meaning:
+    """Compute what the manifest means; refused if it claims more privacy than that, or cannot be certified."""
+    return _verified(manifest)[0]
+
+
+def verify_with_charge(manifest: Manifest, party: str, filters: Policy) -> tuple[Meaning, Charge]:
+    """The same, and what the ledger of `party` has to charge for the run under its rule of adding up.
+
+    Without a party it is the least protected one's charge: a coordinator's ledger counts for all of them.
+    """
+    from privacy.accountants import accountant
+
+    meaning, precision = _verified(manifest)
+    party = party or meaning.worst_party
+    if party not in manifest.parties:
+        listed = ", ".join(manifest.parties)
+        raise ManifestError("parties", f"have no {party!r} but {listed}: ask for a manifest with it")
+    claimed = manifest.guarantee
+    chosen = accountant(claimed.accountant)
+    charge = charge_of(manifest.mechanism, party, manifest.model.dimension, claimed.delta, chosen, precision, filters)
+    return meaning, charge
+
+
+def _verified(manifest: Manifest) -> tuple[Meaning, FinitePrecision]:
+    manifest = Manifest.from_canonical(manifest.canonical)  # however it was made, it passes every check of the parser
+    from privacy.accountants import accountant
+
+    claimed = manifest.guarantee
+    precision = _precision(manifest)
+    try:
+        claim = Claim.of(
+            manifest.mechanism, manifest.model.dimension, claimed.delta, accountant(claimed.accountant), precision
+        )
+    except PrivacyError as error:
+        raise ManifestError("privacy.epsilon", f"no claim can be made: {error}") from None
+    if not claim.epsilon <= claimed.epsilon:
+        raise ManifestError(
+            "privacy.epsilon",
+            f"claims {claimed.epsilon:.6g} and the run costs {claim.party} {claim.epsilon:.6g}: claim at least that, "
+            "or raise mechanism.noise_multiplier, or sample less, or plan fewer steps",
+        )
+    meaning = Meaning(
+        manifest,
+        float(claim.epsilon),
+        float(claim.delta),
+        claim.party,
+        precision.epsilon_added,
+        float(claim.delta - claim.gaussian.delta),
+        min(_margin_bits(manifest, index) for index in manifest.kinds_of_rounds),
+        claim.sentence,
+    )
+    return meaning, precision
+
+
+def _precision(manifest: Manifest) -> FinitePrecision:
+    """The certificate of the noise's finite law for all samples of the run; refused where it takes too much."""
+    from mpc.law import certify  # seconds and megabytes, here and not in every process that reads a manifest
+
+    claimed, noise = manifest.guarantee, manifest.noise
+    try:
+        certificate = certify(manifest.samples, claimed.epsilon, claimed.delta, noise.cover, noise.precision)
+    except MpcError as error:
+        raise ManifestError("noise.precision", str(error)) from None
+    if not certificate.within(LARGEST_SHARE):
+        raise ManifestError(
+            "noise.precision",
+            f"{noise.precision} adds {certificate.epsilon_added:.3g} to epsilon and {certificate.delta_added:.3g} to "
+            f"delta, more than {LARGEST_SHARE:.0%} of either: use high, fewer rounds or fewer parameters",
+        )
+    return FinitePrecision(certificate.samples, certificate.xi, certificate.hop_delta, certificate.hop_delta)
+
+
+def verify_apart(manifest: Manifest, kept: Path | None = None) -> Meaning:
+    """`verify` in a process of its own, so that this one stays small; the same result or the same refusal.
+
+    `kept` is a folder of this node's state for what it has verified: it is not computed again after a restart.
+    """
+    return Meaning(manifest, **_apart(manifest, [], kept)["meaning"])
+
+
+def verify_apart_with_charge(
+    manifest: Manifest, party: str, filters: Policy, kept: Path | None = None
+) -> tuple[Meaning, Charge]:
+    """`verify_with_charge` in a process of its own."""
+    answer = _apart(manifest, [party, json.dumps(filters.as_json())], kept)
+    return Meaning(manifest, **answer["meaning"]), Charge.from_json(answer["charge"])
+
+
+def kept_file(folder: Path, manifest: Manifest, arguments: list[str]) -> Path:
+    """Where a verification is kept: by the manifest, by what was asked, by the version of this software."""
+    what = json.dumps([version("parley-federation"), manifest.digest.hex(), arguments])
+    return folder / f"{hashlib.sha256(what.encode()).hexdigest()[:32]}.json"
+
+
+def _apart(manifest: Manifest, arguments: list[str], kept: Path | None) -> dict[str, Any]:
+    """Only what was verified is kept: a refusal may be of a passing cause."""
+    if kept is None:
+        return _computed(manifest, arguments)
+    path = kept_file(kept, manifest, arguments)
+    if path.exists():
+        found: dict[str, Any] = json.loads(path.read_text())
+        return found
+    answer = _computed(manifest, arguments)
+    kept.mkdir(mode=0o700, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps(answer))
+    fresh.replace(path)
+    return answer
+
+
+def _computed(manifest: Manifest, arguments: list[str]) -> dict[str, Any]:
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "parley.federation.meaning", *arguments],
+            input=manifest.canonical,
+            capture_output=True,
+            timeout=VERIFY_SECONDS,
+            check=False,
+        )
+        answer: dict[str, Any] = json.loads(done.stdout)
+    except subprocess.TimeoutExpired:
+        raise FederationError(f"the manifest was not verified in {VERIFY_SECONDS:g} s: nothing is admitted") from None
+    except ValueError:
+        raise FederationError(
+            f"the process that verifies manifests ended with code {done.returncode}: {done.stderr.decode()[-300:]}"
+        ) from None
+    if "refused" in answer:
+        raise ManifestError(answer["field"], answer["refused"])
+    return answer
+
+
+def _margin_bits(manifest: Manifest, round_index: int) -> float:
+    lattice = manifest.lattice(round_index)
+    largest = lattice.largest_sum(
+        manifest.most_contributions(round_index), manifest.mechanism.clip.contribution_bound(round_index)
+    )
+    return lattice.opening_bits - 1 - math.log2(largest)
+
+
+def _sampling(manifest: Manifest) -> str:
+    samplers = [manifest.mechanism.sampler(party, manifest.releases - 1) for party in manifest.parties]
+    how = {"wor": "a fixed number of units, without replacement", "poisson": "each unit independently, padded"}
+    rates = sorted(sampler.rate for sampler in samplers)
+    spread = f"{rates[0]:.4g}" if rates[0] == rates[-1] else f"{rates[0]:.4g} to {rates[-1]:.4g}"
+    return f"{how[samplers[0].kind]}, at rate {spread}; {sum(s.mean_batch for s in samplers):,} expected per round"
+
+
+def main() -> None:
+    """Canonical bytes in, one line of JSON out; with a party and a ledger's policy also what that ledger charges."""
+    try:
+        manifest = Manifest.from_canonical(sys.stdin.buffer.read())
+        answer: dict[str, Any]
+        if len(sys.argv) == 3:
+            meaning, charge = verify_with_charge(manifest, sys.argv[1], Policy(**json.loads(sys.argv[2])))
+            answer = {"meaning": meaning.as_json(), "charge": charge.as_json()}
+        else:
+            answer = {"meaning": verify(manifest).as_json()}
+    except ManifestError as refusal:
+        answer = {"field": refusal.field, "refused": str(refusal).removeprefix(f"{refusal.field}: ")}
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,301 @@
+"""Policies: which manifests a node takes part in without asking anybody. No policy, or half of one, admits nothing.
+
+Every role has its own TOML file, in which every field is required: a limit that is not written down is not "no limit".
+
+    role = "party"                        role = "aggregator"                  role = "coordinator"
+    epsilon_per_run = 1.0                 minimum_parties = 3                  epsilon_per_run = 1.0
+    delta_per_run = 1e-5                  largest_parties = 100                delta_per_run = 1e-5
+    epsilon_total = 4.0                   largest_dimension = 100_000          minimum_parties = 3
+    minimum_parties = 3                   largest_rounds = 5_000               largest_dimension = 100_000
+    unit_column = "patient"  # or "" = row  coordinators = ["lead"]            largest_rounds = 5_000
+    models = ["logistic"]                 [operators]                          [aggregators]
+    algorithms = ["auto"]                 north = "North Trust"                north = "North Trust"
+    coordinators = ["lead"]               south = "South Foundation"           south = "South Foundation"
+    [aggregators]
+    north = "North Trust"
+    south = "South Foundation"
+
+Legal entities come from here and not from the manifest, for whoever writes a manifest could write any two names.
+Limits on ε apply to the verified figure of `meaning`, never to the claimed one. Imports nothing but this folder.
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from parley.federation.errors import PolicyError
+from parley.federation.fields import Fields
+from parley.federation.manifest import LARGEST_DIMENSION, LARGEST_EPSILON
+from parley.federation.meaning import Meaning
+from parley.federation.names import NodeName, Role
+
+LARGEST_TOTAL = 1e6
+LARGEST_COUNT = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class PartyPolicy:
+    """What an institution lets be computed on its records."""
+
+    epsilon_per_run: float
+    delta_per_run: float
+    epsilon_total: float
+    """Over all runs on this party's records."""
+    minimum_parties: int
+    unit_column: str | None
+    """Whose privacy has to be counted; none for single rows."""
+    models: frozenset[str]
+    algorithms: frozenset[str]
+    coordinators: frozenset[str]
+    aggregators: Mapping[str, str]
+    """Name to legal entity."""
+
+
+@dataclass(frozen=True)
+class AggregatorPolicy:
+    """Which sums an aggregation server is ready to open."""
+
+    minimum_parties: int
+    largest_parties: int
+    largest_dimension: int
+    largest_rounds: int
+    coordinators: frozenset[str]
+    operators: Mapping[str, str]
+    """Name to legal entity, of this server and of those it may work with."""
+
+
+@dataclass(frozen=True)
+class CoordinatorPolicy:
+    """Which runs a coordinator leads."""
+
+    epsilon_per_run: float
+    delta_per_run: float
+    minimum_parties: int
+    largest_dimension: int
+    largest_rounds: int
+    aggregators: Mapping[str, str]
+    """Name to legal entity."""
+
+
+Policy = PartyPolicy | AggregatorPolicy | CoordinatorPolicy
+ROLES: dict[type[Policy], Role] = {
+    PartyPolicy: Role.party,
+    AggregatorPolicy: Role.aggregator,
+    CoordinatorPolicy: Role.coordinator,
+}
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a manifest is not admitted, and what would change that."""
+
+    field: str
+    message: str
+    final: bool = False
+    """Whether not even a person may wave it through."""
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}"
+
+
+def read_policy(path: Path) -> Policy:
+    """A policy from its file; an error, and so no admission, if it is missing or anything in it is not understood."""
+    try:
+        body = tomllib.loads(path.read_bytes().decode())
+    except OSError as error:
+        raise PolicyError(
+            path.name, f"cannot be read ({error.strerror}): without a policy nothing is admitted"
+        ) from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise PolicyError(path.name, f"is not TOML, mend the syntax: {error}") from None
+    fields = Fields(body, "", PolicyError)
+    readers = {Role.party: _party, Role.aggregator: _aggregator, Role.coordinator: _coordinator}
+    policy = readers[fields.choice("role", tuple(Role))](fields)
+    fields.finish()
+    return policy
+
+
+def reasons_against(
+    meaning: Meaning, node: NodeName, policy: Policy | None, epsilon_spent: float | None = None
+) -> tuple[Reason, ...]:
+    """Everything that keeps `node` from taking part, empty if nothing does.
+
+    `node` comes from the node's own certificate. `epsilon_spent` is a party's ledger's figure for these records; a
+    party whose ledger was not read is refused.
+    """
+    return tuple(_membership(meaning, node)) + tuple(_judged(meaning, node, policy, epsilon_spent))
+
+
+def _membership(meaning: Meaning, node: NodeName) -> Iterator[Reason]:
+    manifest = meaning.manifest
+    if node.federation != manifest.federation:
+        yield Reason("federation", f"is {manifest.federation!r} and this node is of {node.federation!r}", final=True)
+    elif node not in manifest.identities(node.role):
+        listed = ", ".join(each.name for each in manifest.identities(node.role))
+        yield Reason(_place(node.role), f"have no {node.name!r} but {listed}: ask for a manifest with it", final=True)
+
+
+def _judged(meaning: Meaning, node: NodeName, policy: Policy | None, epsilon_spent: float | None) -> Iterator[Reason]:
+    if policy is None:
+        yield Reason("policy", "this node has none, so nothing is admitted by it: write one, or approve by hand")
+        return
+    if ROLES[type(policy)] is not node.role:
+        yield Reason("policy", f"is for the role {ROLES[type(policy)]} and this node is a {node.role}: write its own")
+        return
+    manifest = meaning.manifest
+    if len(manifest.parties) < policy.minimum_parties or manifest.minimum_parties < policy.minimum_parties:
+        yield Reason(
+            "rounds.minimum_parties",
+            f"is {manifest.minimum_parties} of {len(manifest.parties)} and the policy asks for at least "
+            f"{policy.minimum_parties}: raise it in the manifest",
+        )
+    match policy:
+        case PartyPolicy():
+            yield from _privacy(meaning, policy)
+            yield from _budget(meaning, policy, epsilon_spent)
+            yield from _computation(meaning, policy)
+            yield from _entities(meaning, policy.aggregators, "aggregators")
+        case AggregatorPolicy():
+            yield from _size(meaning, policy)
+            yield from _listed(manifest.coordinator.name, "coordinator.name", policy.coordinators, "coordinators")
+            if len(manifest.parties) > policy.largest_parties:
+                count = len(manifest.parties)
+                yield Reason(
+                    "parties", f"are {count}, the policy admits {policy.largest_parties}: raise largest_parties"
+                )
+            yield from _entities(meaning, policy.operators, "operators")
+        case CoordinatorPolicy():
+            yield from _privacy(meaning, policy)
+            yield from _size(meaning, policy)
+            yield from _entities(meaning, policy.aggregators, "aggregators")
+
+
+def _privacy(meaning: Meaning, policy: PartyPolicy | CoordinatorPolicy) -> Iterator[Reason]:
+    # The claim counts too: the ledger charges what the manifest may spend.
+    epsilon = max(meaning.epsilon, meaning.manifest.guarantee.epsilon)
+    if not epsilon <= policy.epsilon_per_run:
+        yield Reason(
+            "privacy.epsilon",
+            f"is {epsilon:.6g} and the policy admits {policy.epsilon_per_run:g} per run: more noise, fewer rounds, or "
+            "raise epsilon_per_run",
+        )
+    if not meaning.delta <= policy.delta_per_run:
+        yield Reason(
+            "privacy.delta",
+            f"is {meaning.delta:g} and the policy admits {policy.delta_per_run:g}: lower it, or raise delta_per_run",
+        )
+
+
+def _budget(meaning: Meaning, policy: PartyPolicy, epsilon_spent: float | None) -> Iterator[Reason]:
+    if epsilon_spent is None or not epsilon_spent >= 0:
+        yield Reason("privacy.epsilon", "what was spent before is not known: read the ledger first", final=True)
+        return
+    epsilon = max(meaning.epsilon, meaning.manifest.guarantee.epsilon)
+    if not epsilon_spent + epsilon <= policy.epsilon_total:
+        yield Reason(
+            "privacy.epsilon",
+            f"{epsilon:.6g} on top of the {epsilon_spent:.6g} spent exceeds the {policy.epsilon_total:g} that these "
+            "records may cost in all: more noise or fewer rounds, or raise epsilon_total in the policy",
+            final=True,
+        )
+
+
+def _computation(meaning: Meaning, policy: PartyPolicy) -> Iterator[Reason]:
+    manifest = meaning.manifest
+    yield from _listed(manifest.model.kind, "model.kind", policy.models, "models")
+    yield from _listed(manifest.algorithm.name, "algorithm.name", policy.algorithms, "algorithms")
+    yield from _listed(manifest.coordinator.name, "coordinator.name", policy.coordinators, "coordinators")
+    unit = manifest.mechanism.unit.column
+    if unit != policy.unit_column:
+        yield Reason(
+            "mechanism.unit_column",
+            f"protects {unit or 'single rows'} and the policy {policy.unit_column or 'single rows'}: make them agree",
+        )
+
+
+def _size(meaning: Meaning, policy: AggregatorPolicy | CoordinatorPolicy) -> Iterator[Reason]:
+    manifest = meaning.manifest
+    for field, found, most, name in (
+        ("model.dimension", manifest.model.dimension, policy.largest_dimension, "largest_dimension"),
+        ("mechanism.steps", manifest.releases, policy.largest_rounds, "largest_rounds"),
+    ):
+        if found > most:
+            what = "makes rounds" if name == "largest_rounds" else "is"
+            yield Reason(field, f"{what} {found:,} and the policy admits {most:,}: lower it, or raise {name}")
+
+
+def _listed(found: str, field: str, allowed: frozenset[str], name: str) -> Iterator[Reason]:
+    if found not in allowed:
+        known = ", ".join(sorted(allowed)) or "none"
+        yield Reason(field, f"is {found!r} and the policy admits {known}: choose one of them, or add it to {name}")
+
+
+def _entities(meaning: Meaning, known: Mapping[str, str], name: str) -> Iterator[Reason]:
+    keys = []
+    for index, operator in enumerate(meaning.manifest.aggregators):
+        entity = known.get(operator.name)
+        if entity is None:
+            yield Reason(
+                f"aggregators[{index}].name",
+                f"{operator.name!r} is not in the policy: choose another aggregator, or add it to {name}",
+            )
+        elif _key(entity) != operator.entity_key:
+            yield Reason(
+                f"aggregators[{index}].legal_entity",
+                f"is {operator.legal_entity!r} and the policy knows {operator.name} as {entity!r}: correct one of them",
+            )
+        keys.append(entity and _key(entity))
+    if keys[0] is not None and keys[0] == keys[1]:
+        yield Reason("aggregators", "belong to one legal entity by the policy: choose two that are independent", True)
+
+
+def _key(entity: str) -> str:
+    return " ".join(entity.casefold().split())
+
+
+def _place(role: Role) -> str:
+    return {Role.party: "parties", Role.aggregator: "aggregators", Role.coordinator: "coordinator"}[role]
+
+
+def _party(fields: Fields) -> Policy:
+    return PartyPolicy(
+        *_limits(fields),
+        fields.number("epsilon_total", 0, LARGEST_TOTAL),
+        _minimum(fields),
+        _unit(fields),
+        fields.texts("models"),
+        fields.texts("algorithms"),
+        fields.labels("coordinators"),
+        fields.text_by_label("aggregators"),
+    )
+
+
+def _aggregator(fields: Fields) -> Policy:
+    return AggregatorPolicy(
+        _minimum(fields),
+        fields.whole("largest_parties", 2, LARGEST_COUNT),
+        *_sizes(fields),
+        fields.labels("coordinators"),
+        fields.text_by_label("operators"),
+    )
+
+
+def _coordinator(fields: Fields) -> Policy:
+    return CoordinatorPolicy(*_limits(fields), _minimum(fields), *_sizes(fields), fields.text_by_label("aggregators"))
+
+
+def _limits(fields: Fields) -> tuple[float, float]:
+    return fields.number("epsilon_per_run", 0, LARGEST_EPSILON), fields.number("delta_per_run", 0, 0.5)
+
+
+def _minimum(fields: Fields) -> int:
+    return fields.whole("minimum_parties", 2, LARGEST_COUNT)
+
+
+def _sizes(fields: Fields) -> tuple[int, int]:
+    return fields.whole("largest_dimension", 1, LARGEST_DIMENSION), fields.whole("largest_rounds", 1, LARGEST_COUNT)
+
+
+def _unit(fields: Fields) -> str | None:
+    return None if fields.empty_text("unit_column") else fields.text("unit_column")

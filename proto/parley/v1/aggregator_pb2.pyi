@@ -1,0 +1,185 @@
+from parley.v1 import common_pb2 as _common_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class UploadRequest(_message.Message):
+    __slots__ = ("manifest_digest", "round", "query_digest", "commitment_a", "commitment_b", "size", "offset", "data")
+    MANIFEST_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    QUERY_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    COMMITMENT_A_FIELD_NUMBER: _ClassVar[int]
+    COMMITMENT_B_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    manifest_digest: bytes
+    round: int
+    query_digest: bytes
+    commitment_a: bytes
+    commitment_b: bytes
+    size: int
+    offset: int
+    data: bytes
+    def __init__(self, manifest_digest: _Optional[bytes] = ..., round: _Optional[int] = ..., query_digest: _Optional[bytes] = ..., commitment_a: _Optional[bytes] = ..., commitment_b: _Optional[bytes] = ..., size: _Optional[int] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class UploadResponse(_message.Message):
+    __slots__ = ("received", "complete", "rejection")
+    class Rejection(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        REJECTION_UNSPECIFIED: _ClassVar[UploadResponse.Rejection]
+        REJECTION_TOO_LATE: _ClassVar[UploadResponse.Rejection]
+        REJECTION_OTHER_QUERY: _ClassVar[UploadResponse.Rejection]
+        REJECTION_CONTRADICTION: _ClassVar[UploadResponse.Rejection]
+        REJECTION_DIGEST: _ClassVar[UploadResponse.Rejection]
+        REJECTION_TOO_EARLY: _ClassVar[UploadResponse.Rejection]
+    REJECTION_UNSPECIFIED: UploadResponse.Rejection
+    REJECTION_TOO_LATE: UploadResponse.Rejection
+    REJECTION_OTHER_QUERY: UploadResponse.Rejection
+    REJECTION_CONTRADICTION: UploadResponse.Rejection
+    REJECTION_DIGEST: UploadResponse.Rejection
+    REJECTION_TOO_EARLY: UploadResponse.Rejection
+    RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    REJECTION_FIELD_NUMBER: _ClassVar[int]
+    received: int
+    complete: bool
+    rejection: UploadResponse.Rejection
+    def __init__(self, received: _Optional[int] = ..., complete: bool = ..., rejection: _Optional[_Union[UploadResponse.Rejection, str]] = ...) -> None: ...
+
+class ProposeRequest(_message.Message):
+    __slots__ = ("manifest",)
+    MANIFEST_FIELD_NUMBER: _ClassVar[int]
+    manifest: bytes
+    def __init__(self, manifest: _Optional[bytes] = ...) -> None: ...
+
+class ProposeResponse(_message.Message):
+    __slots__ = ("admitted", "reasons", "pending")
+    ADMITTED_FIELD_NUMBER: _ClassVar[int]
+    REASONS_FIELD_NUMBER: _ClassVar[int]
+    PENDING_FIELD_NUMBER: _ClassVar[int]
+    admitted: bool
+    reasons: _containers.RepeatedScalarFieldContainer[str]
+    pending: bool
+    def __init__(self, admitted: bool = ..., reasons: _Optional[_Iterable[str]] = ..., pending: bool = ...) -> None: ...
+
+class OpenRequest(_message.Message):
+    __slots__ = ("manifest_digest", "round", "query_digest", "length", "expected", "wait_seconds")
+    MANIFEST_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    QUERY_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_FIELD_NUMBER: _ClassVar[int]
+    WAIT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    manifest_digest: bytes
+    round: int
+    query_digest: bytes
+    length: int
+    expected: _containers.RepeatedScalarFieldContainer[str]
+    wait_seconds: float
+    def __init__(self, manifest_digest: _Optional[bytes] = ..., round: _Optional[int] = ..., query_digest: _Optional[bytes] = ..., length: _Optional[int] = ..., expected: _Optional[_Iterable[str]] = ..., wait_seconds: _Optional[float] = ...) -> None: ...
+
+class OpenResponse(_message.Message):
+    __slots__ = ("state", "contributors", "missing", "share", "size", "opening", "waited_seconds", "agreed_seconds", "noised_seconds")
+    class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        STATE_UNSPECIFIED: _ClassVar[OpenResponse.State]
+        STATE_WAITING: _ClassVar[OpenResponse.State]
+        STATE_OPENED: _ClassVar[OpenResponse.State]
+        STATE_SHORT: _ClassVar[OpenResponse.State]
+    STATE_UNSPECIFIED: OpenResponse.State
+    STATE_WAITING: OpenResponse.State
+    STATE_OPENED: OpenResponse.State
+    STATE_SHORT: OpenResponse.State
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    CONTRIBUTORS_FIELD_NUMBER: _ClassVar[int]
+    MISSING_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    OPENING_FIELD_NUMBER: _ClassVar[int]
+    WAITED_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    AGREED_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    NOISED_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    state: OpenResponse.State
+    contributors: _containers.RepeatedScalarFieldContainer[str]
+    missing: _containers.RepeatedScalarFieldContainer[str]
+    share: bytes
+    size: int
+    opening: bytes
+    waited_seconds: float
+    agreed_seconds: float
+    noised_seconds: float
+    def __init__(self, state: _Optional[_Union[OpenResponse.State, str]] = ..., contributors: _Optional[_Iterable[str]] = ..., missing: _Optional[_Iterable[str]] = ..., share: _Optional[bytes] = ..., size: _Optional[int] = ..., opening: _Optional[bytes] = ..., waited_seconds: _Optional[float] = ..., agreed_seconds: _Optional[float] = ..., noised_seconds: _Optional[float] = ...) -> None: ...
+
+class FetchShareRequest(_message.Message):
+    __slots__ = ("manifest_digest", "round", "offset")
+    MANIFEST_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    manifest_digest: bytes
+    round: int
+    offset: int
+    def __init__(self, manifest_digest: _Optional[bytes] = ..., round: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class FetchShareResponse(_message.Message):
+    __slots__ = ("data",)
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    data: bytes
+    def __init__(self, data: _Optional[bytes] = ...) -> None: ...
+
+class EndRequest(_message.Message):
+    __slots__ = ("manifest_digest",)
+    MANIFEST_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    manifest_digest: bytes
+    def __init__(self, manifest_digest: _Optional[bytes] = ...) -> None: ...
+
+class EndResponse(_message.Message):
+    __slots__ = ("end",)
+    END_FIELD_NUMBER: _ClassVar[int]
+    end: _common_pb2.SignedEnd
+    def __init__(self, end: _Optional[_Union[_common_pb2.SignedEnd, _Mapping]] = ...) -> None: ...
+
+class StatusRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class StatusResponse(_message.Message):
+    __slots__ = ("pool_available", "pool_capacity", "pool_produced", "pool_used", "pool_lost", "pool_error", "version", "share_bytes")
+    POOL_AVAILABLE_FIELD_NUMBER: _ClassVar[int]
+    POOL_CAPACITY_FIELD_NUMBER: _ClassVar[int]
+    POOL_PRODUCED_FIELD_NUMBER: _ClassVar[int]
+    POOL_USED_FIELD_NUMBER: _ClassVar[int]
+    POOL_LOST_FIELD_NUMBER: _ClassVar[int]
+    POOL_ERROR_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    SHARE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    pool_available: int
+    pool_capacity: int
+    pool_produced: int
+    pool_used: int
+    pool_lost: int
+    pool_error: str
+    version: str
+    share_bytes: int
+    def __init__(self, pool_available: _Optional[int] = ..., pool_capacity: _Optional[int] = ..., pool_produced: _Optional[int] = ..., pool_used: _Optional[int] = ..., pool_lost: _Optional[int] = ..., pool_error: _Optional[str] = ..., version: _Optional[str] = ..., share_bytes: _Optional[int] = ...) -> None: ...
+
+class OpeningServiceConverseRequest(_message.Message):
+    __slots__ = ("data", "last")
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    data: bytes
+    last: bool
+    def __init__(self, data: _Optional[bytes] = ..., last: bool = ...) -> None: ...
+
+class OpeningServiceConverseResponse(_message.Message):
+    __slots__ = ("data", "last")
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    data: bytes
+    last: bool
+    def __init__(self, data: _Optional[bytes] = ..., last: bool = ...) -> None: ...
