@@ -36,14 +36,14 @@ def ijcnn1(data: Data, seeds: Seeds = 10, method: Only = None, json_output: Json
 
 
 @app.command()
-def convex(data: Data, seeds: Seeds = 5, only: Sets = None, json_output: JsonFlag = False) -> None:
+def convex(data: Data, seeds: Seeds = 5, only: Sets = None, method: Only = None, json_output: JsonFlag = False) -> None:
     """Table 3 of Zhang, Zheng, Mou and Wang, and the Adult column of table 4 of Yu and others."""
     from deploy.experiments import convex as experiment
 
     for each in only or []:
         if each not in experiment.FILES:
             fail(f"no data set {each!r} here: use one of {', '.join(experiment.FILES)}")
-    rows = experiment.reproduce(data, seeds, tuple(only or ()))
+    rows = experiment.reproduce(data, seeds, tuple(only or ()), tuple(method or ()))
     if json_output:
         emit_json({"experiment": "convex", "rows": rows})
         return

@@ -89,8 +89,10 @@ def algorithms(kind: str, strength: float, row_norm: float) -> dict[str, dict[st
     }
 
 
-def reproduce(folder: Path, seeds: int, only: tuple[str, ...] = ()) -> list[dict[str, Any]]:
-    """All rows of both tables."""
+def reproduce(
+    folder: Path, seeds: int, only: tuple[str, ...] = (), methods: tuple[str, ...] = ()
+) -> list[dict[str, Any]]:
+    """All rows of both tables, or those of some data sets and methods."""
     table: list[dict[str, Any]] = []
     for name, (file, body, kind, strong) in FILES.items():
         if only and name not in only:
@@ -100,14 +102,14 @@ def reproduce(folder: Path, seeds: int, only: tuple[str, ...] = ()) -> list[dict
         schema = schema_from_json(body)
         records = load([folder / file], schema)
         for strength in (0.0, strong):
-            table += _table_3(name, records, schema, kind, strength, seeds)
+            table += _table_3(name, records, schema, kind, strength, seeds, methods)
         if name == "adult":
-            table += _table_4(records, schema, seeds)
+            table += _table_4(records, schema, seeds, methods)
     return table
 
 
 def _table_3(
-    name: str, records: Records, schema: Schema, kind: str, strength: float, seeds: int
+    name: str, records: Records, schema: Schema, kind: str, strength: float, seeds: int, only: tuple[str, ...]
 ) -> list[dict[str, Any]]:
     regulariser = Regulariser("l2", strength) if strength else Regulariser()
     base = RunFile([], [], schema, {"kind": kind}, {}, 1.0, DELTA, regulariser=regulariser)
@@ -115,6 +117,8 @@ def _table_3(
     best = evaluate(model, records, optimum(model, records, regulariser), regulariser, schema.target.kind).objective
     rows = []
     for method, parameters in algorithms(kind, strength, schema.feature_bound / 2).items():
+        if only and method not in only:
+            continue
         own = Regulariser() if method in OWN_PENALTY else regulariser
         for index, epsilon in enumerate(EPSILONS):
             setup = replace(base, algorithm={"name": method, **parameters}, epsilon=epsilon, regulariser=own)
@@ -139,7 +143,7 @@ def _table_3(
     return rows
 
 
-def _table_4(records: Records, schema: Schema, seeds: int) -> list[dict[str, Any]]:
+def _table_4(records: Records, schema: Schema, seeds: int, only: tuple[str, ...]) -> list[dict[str, Any]]:
     train, test = held_out(records)
     delta = 1 / len(train.rows) ** 2
     regulariser = Regulariser("l2", 1e-4)
@@ -154,6 +158,8 @@ def _table_4(records: Records, schema: Schema, seeds: int) -> list[dict[str, Any
     }
     rows = []
     for method, parameters in methods.items():
+        if only and method not in only:
+            continue
         own = Regulariser() if method in OWN_PENALTY else regulariser
         setup = replace(base, algorithm={"name": method, **parameters}, regulariser=own)
         prepared = prepare_with(setup, [train], test)
