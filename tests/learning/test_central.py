@@ -104,6 +104,16 @@ def test_the_minimum_has_no_gradient_left(residual: Logistic | Huber) -> None:
     assert length <= 1e-10
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_minimum_far_away_under_heavy_noise_is_found(seed: int) -> None:
+    """Steep tilts and small penalties once left the line search stuck in the value's rounding."""
+    data, rng = records(seed), np.random.default_rng(seed)
+    for penalty in (1e-4, 1e-3, 1e-1):
+        tilt = rng.normal(0, rng.choice([0.01, 0.1]), D)
+        _, length = minimise(shortened(data, 2.0), data.targets, Linear(D, Logistic()), penalty, tilt, 0.0)
+        assert length < 1e-7
+
+
 def test_amp_pays_for_the_distance_to_the_minimum() -> None:
     """γ/μ bounds the distance, and the second noise covers twice that at its share of ε and δ."""
     data, model = records(), Linear(D, Logistic())
