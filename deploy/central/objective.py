@@ -3,7 +3,7 @@
     θ = argmin Σ_i ℓ(θ, z_i) + ⟨G, θ⟩ + n·μ/2·|θ|²,   G normal of deviation σ per coordinate      (their λ is μ/2)
 
 Only θ is shown, and the noise is in no sum that a server could add it to. The paper prints σ² = 10·L²·log(1/δ)/ε² with
-a reference for its proof; σ is calibrated here by the following bound under replace-one, which asks for more.
+a reference for its proof; σ is calibrated here by the following bound under replace-one.
 
 Given θ, G is −Σ∇ℓ − nμθ: neighbours reach one θ with noises that differ by v = ∇ℓ(θ, z) − ∇ℓ(θ, z′), |v| ≤ 2L, in
 the plane of x and x′ whatever θ is. The log-likelihood ratio is at most u·R + u²/2 + log(1 + β/(nμ)), u = 2L/σ: R, the
