@@ -35,11 +35,19 @@ class LineSearch(Algorithm):
     """Steps largest_step, half of it, a quarter …"""
     loss_scale: float = 4.0
     """Loss differences are small against gradients: multiplied by this before the clip."""
+    caution: float = 1.0
+    """A step must promise more than so many deviations of the noise on a loss difference, for the smallest of several
+    noisy differences is below 0 where none is; theirs gives step zero a noise of its own."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (self.rounds >= 1 and 1 <= self.candidates <= 32 and self.largest_step > 0 and self.loss_scale > 0):
-            raise AlgorithmError("rounds, candidates (at most 32), largest_step and loss_scale must be above 0")
+        if (
+            not (self.rounds >= 1 and 1 <= self.candidates <= 32 and self.largest_step > 0 and self.loss_scale > 0)
+            or self.caution < 0
+        ):
+            raise AlgorithmError(
+                "rounds, candidates (at most 32), largest_step and loss_scale must be above 0, caution at least 0"
+            )
 
     def plan(self, setting: Setting) -> Plan:
         return Plan(setting.records, 2 * self.rounds, GradientClip(self.clip_norm))
@@ -67,7 +75,7 @@ class LineSearch(Algorithm):
         moved = [self.regulariser.value(self.theta - step * self.state["direction"]) for step in steps]
         gains = estimate / self.loss_scale + np.array(moved) - base
         best = int(np.argmin(gains))
-        if gains[best] < 0:
+        if gains[best] < -self.caution * float(self.state["noise"][0]) / self.loss_scale:
             self.theta = self.theta - steps[best] * self.state["direction"]
             self.state["measured"], self.state["times"] = np.zeros_like(self.theta), np.zeros(1)
             # One step beyond the winner stays in reach, as in a doubling line search.

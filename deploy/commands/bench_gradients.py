@@ -25,7 +25,7 @@ def gradients(
     # The linear algebra library reads these when NumPy is first imported, which has happened here: a fresh process.
     for name in THREAD_VARIABLES:
         os.environ.setdefault(name, "1")
-    progress("each query in turn with its plain gradient, medians")
+    progress("each query in turn with its plain gradient, the fastest of each")
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
         rows = alone.submit(_measure, seconds).result()
     if json_output:

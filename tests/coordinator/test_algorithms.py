@@ -128,6 +128,15 @@ def test_loss_selection_takes_the_best_candidate_or_stays() -> None:
     np.testing.assert_allclose(algorithm.theta, [-2.0, 0, 0])
 
 
+def test_a_step_that_noise_explains_is_not_taken() -> None:
+    """The public deviation of a loss difference is 0.1 here."""
+    for promised, moved in ((-0.09, False), (-0.11, True)):
+        algorithm, _ = started("dp-agd", candidates=1, largest_step=4.0, loss_scale=1.0)
+        algorithm.tell(0, np.array([1.0, 0.0, 0.0]))
+        algorithm.tell(1, np.array([promised]))
+        assert bool(algorithm.theta.any()) == moved
+
+
 def test_a_gradient_that_leads_nowhere_is_measured_again_and_averaged() -> None:
     """Lee and Kifer's adaptive budget: the search stays at its point and looks closer."""
     algorithm, _ = started("dp-agd", candidates=1, largest_step=4.0, loss_scale=1.0)
