@@ -17,14 +17,13 @@ from deploy.central.method import STATEMENT, CentralMethod, linear_model
 from deploy.central.noise import Noise
 from deploy.errors import RunFileError
 from deploy.evaluation import Quality, evaluate
-from deploy.run_file import RunFile
+from deploy.run_file import RunFile, setting_of
 from deploy.simulation import (
     Calibrated,
     Federation,
     SeededRandomness,
     calibrate,
     seeded_stream,
-    setting_of,
     split,
 )
 from party.records import Records, load
@@ -71,7 +70,7 @@ def prepare_with(setup: RunFile, pooled: list[Records], test: Records | None, ce
     sizes = {name: records.units for name, records in _parties(setup, pooled, 0).items()}
     model = setup.new_model()
     plan = setup.new_algorithm().plan(
-        setting_of(sizes, model, setup.epsilon, setup.delta, setup.schema.feature_bound, setup.model["kind"])
+        setting_of(sum(sizes.values()), model, setup.epsilon, setup.delta, setup.schema, setup.model["kind"])
     )
     unit = Unit(setup.schema.unit)
     if certified and accountant(setup.accountant).certifies:
@@ -117,7 +116,7 @@ def federation_of(prepared: Prepared, seed: int) -> Federation:
     parties = _parties(setup, prepared.pooled, seed)
     sizes = {name: records.units for name, records in parties.items()}
     plan = algorithm.plan(
-        setting_of(sizes, model, setup.epsilon, setup.delta, setup.schema.feature_bound, setup.model["kind"])
+        setting_of(sum(sizes.values()), model, setup.epsilon, setup.delta, setup.schema, setup.model["kind"])
     )
     precision = prepared.calibrated.precision if prepared.calibrated else "standard"
     return Federation(algorithm, plan, model, parties, prepared.mechanism, seed, setup.noise, precision)

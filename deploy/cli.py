@@ -19,6 +19,9 @@ from deploy.commands import (
     bench,
     ca,
     coordinator,
+    demo,
+    doctor,
+    init,
     ledger,
     manifest,
     node,
@@ -31,6 +34,7 @@ from deploy.commands import (
 )
 from deploy.console import EXIT_PEER, EXIT_USAGE
 from deploy.errors import DeployError
+from deploy.export import export
 from mpc.errors import MpcError, PeerError
 from party.errors import PartyError
 from privacy.errors import PrivacyError
@@ -41,6 +45,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+app.command()(demo.demo)
 app.add_typer(noise.app, name="noise")
 app.add_typer(bench.app, name="bench")
 app.add_typer(privacy.app, name="privacy")
@@ -56,6 +61,9 @@ for command in (runs.run, runs.watch, runs.status, runs.stop, runs.resume):
 app.add_typer(party.app, name="party")
 app.add_typer(reproduce.app, name="reproduce")
 app.command("simulate")(simulate.simulate)
+app.command("export")(export)
+app.command("doctor")(doctor.doctor)
+app.command("init")(init.init)
 
 
 def main() -> None:

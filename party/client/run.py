@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from parley.federation import logs
 from parley.federation.endings import verify_ends
-from parley.federation.errors import FederationError
+from parley.federation.errors import FederationError, TrailError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.rounds import BLIND_BYTES, SEED_BYTES, upload_digest
@@ -25,7 +25,7 @@ from mpc import crash
 from mpc.randomness import Csprng
 from mpc.ring import share
 from party.client.admission import Gate, Ready, Waiting
-from party.client.errors import OutboxError, RefusedRunError, StoppedError, refused
+from party.client.errors import AskAgainError, OutboxError, RefusedRunError, StoppedError, refused
 from party.client.outbox import ENDED, JOINED, LEFT, REFUSED, SETTLED, WAITING, Answer
 from party.client.questions import LEAVE, Points, check_form
 from party.client.uploads import Uploader
@@ -45,7 +45,7 @@ MOST_LOCAL_FAILURES = 8
 MOST_PROOF_POLLS = 8
 """How often an ended run is asked for the aggregators' word before that is left to the next start."""
 MOST_REASON = 1000
-LOCAL_ERRORS = (OutboxError, LedgerRefused, sqlite3.Error, OSError)
+LOCAL_ERRORS = (OutboxError, LedgerRefused, TrailError, sqlite3.Error, OSError)
 State = coordinator_pb2.NextRoundResponse
 
 
@@ -85,7 +85,11 @@ class PartyRun:
     def _once(self) -> None:
         with contextlib.closing(self._make_gate()) as gate, contextlib.closing(self._make_wire()) as wire:
             self._wire = wire
-            Life(self.manifest, gate, wire, self.stop).live()
+            life = Life(self.manifest, gate, wire, self.stop)
+            try:
+                life.live()
+            finally:
+                life.uploader.close()
 
 
 class Life:
@@ -141,7 +145,7 @@ class Life:
                 continue
             question = response.round
             try:
-                if last is None or question.index > last.round_index:
+                if fresh := last is None or question.index > last.round_index:
                     last = self._answer(contributor, question, last)
                     repeats.reset()
                 else:
@@ -149,7 +153,12 @@ class Life:
                     repeats.pause()
                 self.gate.ledger.record(self.manifest.run, last.round_index, last.upload.hex())
                 crash.point("party.recorded")
+                if fresh:
+                    self._trace(last)
                 failures = 0
+            except AskAgainError:
+                repeats.pause()
+                continue
             except LOCAL_ERRORS as error:
                 failures += 1
                 log.error("the answer is not stored", run=self.manifest.run, round=question.index, error=error)
@@ -218,17 +227,14 @@ class Life:
 
     def _fetch(self, digest: bytes, offset: int) -> bytes:
         request = coordinator_pb2.FetchPointRequest(manifest_digest=self.manifest.digest, digest=digest, offset=offset)
-        backoff = Backoff(self.stop)
-        while True:
-            try:
-                with self.wire.stopping(self.stop):
-                    data: bytes = self.wire.stubs[self.coordinator].FetchPoint(request, timeout=self.timeout).data
-                return data
-            except grpc.RpcError as error:
-                self._say(error)
-                if not passing(error):
-                    raise refused("malformed", "a point of the question cannot be had", LEAVE) from None
-                backoff.pause()
+        try:
+            with self.wire.stopping(self.stop):
+                data: bytes = self.wire.stubs[self.coordinator].FetchPoint(request, timeout=self.timeout).data
+            return data
+        except grpc.RpcError as error:
+            # The run may have gone on or ended meanwhile: only the coordinator's next answer tells.
+            self._say(error)
+            raise AskAgainError("a point of the question cannot be had: ask for the round again") from None
 
     def _join(self, accepted: bool, reason: str) -> None:
         """Say so until it is heard. A coordinator that refuses to hear it says more when it is asked for a round."""
@@ -278,8 +284,18 @@ class Life:
             self._note(SETTLED, response.outcome[:MOST_REASON])
 
     def _note(self, state: str, reason: str = "") -> None:
-        manifest = self.manifest
-        self.gate.outbox.note(manifest.digest, manifest.run, manifest.canonical, state, reason)
+        self.gate.note(self.manifest, state, reason)
+
+    def _trace(self, answer: Answer) -> None:
+        """What is about to leave, in the audit trail."""
+        size = len(answer.payload_a) + len(answer.payload_b)
+        self.gate.trail.append(
+            "round.answered",
+            run=self.manifest.run,
+            round=answer.round_index,
+            bytes=size,
+            upload=answer.upload.hex(),
+        )
 
     def _say(self, error: grpc.RpcError) -> None:
         """Once for each thing that goes wrong."""
