@@ -16,6 +16,13 @@
     [log]                                # every role, optional
     level = "info"                       # the default; debug, info, warning, error
     file = false                         # the default; true: also NODE/state/log.jsonl, rotated
+    [metrics]                            # every role, optional: Prometheus' text, loopback only
+    listen = "127.0.0.1:9464"
+    [dashboard]                          # coordinator, optional
+    listen = "127.0.0.1:7480"            # elsewhere than on loopback with TLS: this node's certificate, or
+    certificate = "dashboard.crt"        # one that browsers know, with
+    key = "dashboard.key"
+    metrics = false                      # the default; true: /metrics without a token, on loopback
 
 What stands in an aggregator's [noise] here are the defaults. A party's budget caps all runs on its records, for good; a
 coordinator's caps what all its runs together may cost any party's units.
@@ -70,6 +77,11 @@ class Address:
             raise ValueError("no port")
         return cls(bare, int(digits))
 
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        return self.host in ("127.0.0.1", "::1", "localhost")
+
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
@@ -90,6 +102,8 @@ class Node:
     folder: Path
     """The node's, absolute."""
     log: LogSettings
+    metrics: Address | None
+    """Where Prometheus asks; None for nowhere."""
 
     @property
     def identity(self) -> NodeFolder:
@@ -166,6 +180,18 @@ class AggregatorNode(Node):
 
 
 @dataclass(frozen=True)
+class DashboardSettings:
+    """Where a coordinator's dashboard listens."""
+
+    listen: Address
+    certificate: Path | None = None
+    """None on loopback is plain HTTP, elsewhere the node's own."""
+    key: Path | None = None
+    metrics: bool = False
+    """Whether /metrics is answered without a token, on loopback."""
+
+
+@dataclass(frozen=True)
 class CoordinatorNode(Node):
     """Whoever leads the study."""
 
@@ -177,6 +203,7 @@ class CoordinatorNode(Node):
     epsilon: float
     """The cap over all runs that this coordinator leads."""
     delta: float
+    dashboard: DashboardSettings | None = None
 
     role = Role.coordinator
 
@@ -198,17 +225,18 @@ def read_node(folder: Path) -> AnyNode:
         raise NodeFileError(path.name, f"is not TOML, mend the syntax: {error}") from None
     fields, home = Fields(body, "", NodeFileError), path.parent.absolute()
     readers = {Role.party: _party, Role.aggregator: _aggregator, Role.coordinator: _coordinator}
-    node = readers[fields.choice("role", tuple(Role))](fields, home, _log(fields))
+    node = readers[fields.choice("role", tuple(Role))](fields, home, _log(fields), _metrics(fields))
     fields.finish()
     return node
 
 
-def _party(fields: Fields, home: Path, log: LogSettings) -> AnyNode:
+def _party(fields: Fields, home: Path, log: LogSettings, metrics: Address | None) -> AnyNode:
     coordinator, aggregators = _dialled(fields, "coordinator"), _two(fields)
     data, budget = fields.table("data"), fields.table("budget")
     node = PartyNode(
         home,
         log,
+        metrics,
         coordinator,
         aggregators,
         _files(data, home),
@@ -221,7 +249,7 @@ def _party(fields: Fields, home: Path, log: LogSettings) -> AnyNode:
     return node
 
 
-def _aggregator(fields: Fields, home: Path, log: LogSettings) -> AnyNode:
+def _aggregator(fields: Fields, home: Path, log: LogSettings, metrics: Address | None) -> AnyNode:
     listen, peer = fields.table("listen"), fields.table("peer")
     dialled = _dialled(peer, "address") if peer.has("address") else None
     listener = _address(listen, "peer") if listen.has("peer") else None
@@ -230,7 +258,7 @@ def _aggregator(fields: Fields, home: Path, log: LogSettings) -> AnyNode:
     if dialled is not None and listener is not None:
         raise listen.refuse("peer", "and peer.address are both there: aggregator A has the address, B the listener")
     node = AggregatorNode(
-        home, log, _address(listen, "share"), _address(listen, "control"), listener, peer.label("name"), dialled,
+        home, log, metrics, _address(listen, "share"), _address(listen, "control"), listener, peer.label("name"), dialled,
         _noise(fields.table("noise")) if fields.has("noise") else NoiseSettings(),
     )  # fmt: skip
     listen.finish()
@@ -241,7 +269,7 @@ def _aggregator(fields: Fields, home: Path, log: LogSettings) -> AnyNode:
     return node
 
 
-def _coordinator(fields: Fields, home: Path, log: LogSettings) -> AnyNode:
+def _coordinator(fields: Fields, home: Path, log: LogSettings, metrics: Address | None) -> AnyNode:
     evaluation: tuple[Path, ...] = ()
     if fields.has("evaluation"):
         table = fields.table("evaluation")
@@ -252,7 +280,37 @@ def _coordinator(fields: Fields, home: Path, log: LogSettings) -> AnyNode:
         table = fields.table("budget")
         epsilon, delta = table.number("epsilon", 0, LARGEST_TOTAL), table.number("delta", 0, 0.5)
         table.finish()
-    return CoordinatorNode(home, log, _address(fields, "listen"), _two(fields), evaluation, epsilon, delta)
+    dashboard = _dashboard(fields.table("dashboard"), home) if fields.has("dashboard") else None
+    return CoordinatorNode(
+        home, log, metrics, _address(fields, "listen"), _two(fields), evaluation, epsilon, delta, dashboard
+    )
+
+
+def _dashboard(fields: Fields, home: Path) -> DashboardSettings:
+    files = {name: home / fields.text(name) for name in ("certificate", "key") if fields.has(name)}
+    if len(files) == 1:
+        raise fields.refuse("certificate", "and key belong together: give both, or neither for this node's own")
+    settings = DashboardSettings(
+        _address(fields, "listen"),
+        files.get("certificate"),
+        files.get("key"),
+        fields.flag("metrics") if fields.has("metrics") else False,
+    )
+    if settings.metrics and not settings.listen.loopback:
+        raise fields.refuse("metrics", f"without a token is for loopback, and this listens on {settings.listen}")
+    fields.finish()
+    return settings
+
+
+def _metrics(fields: Fields) -> Address | None:
+    if not fields.has("metrics"):
+        return None
+    table = fields.table("metrics")
+    listen = _address(table, "listen")
+    if not listen.loopback:
+        raise table.refuse("listen", f"is {str(listen)!r}: metrics have no login, listen on 127.0.0.1")
+    table.finish()
+    return listen
 
 
 def _noise(fields: Fields) -> NoiseSettings:

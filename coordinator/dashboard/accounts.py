@@ -119,11 +119,6 @@ class Accounts:
             self._books_task = asyncio.ensure_future(self._read_books())
         return self._books or Books("computing", "", "", (), "computing", "")
 
-    async def books_now(self) -> Books:
-        """The same, waited for: a printed page is of the moment."""
-        await self._read_books()
-        return self._books or self.books()
-
     async def _read_books(self) -> None:
         answer = await self._apart({"ledger": str(self._ledger), "trail": str(self._trail)})
         whole = {"refused": answer["refused"]} if "refused" in answer else None

@@ -53,7 +53,7 @@ ALLOWED: dict[str, dict[str, Why]] = {
     "SpentView": _fields(CONFIGURATION, "pld rdp pld_end rdp_end upto claimed delta accountant party chart")
     | _fields(OPERATOR, "state"),
     "LogLine": _fields(LOG, "time level event fields"),
-    "LogView": _fields(LOG, "lines") | _fields(OPERATOR, "source filter level"),
+    "LogView": _fields(LOG, "lines") | _fields(OPERATOR, "source seen"),
     "RunHead": _fields(CONFIGURATION, "name digest rounds epsilon delta claimed model algorithm parties")
     | _fields(OPERATOR, "state tone outcome can_stop can_resume")
     | _fields(TIME, "round submitted started ended seconds_left")
@@ -80,7 +80,7 @@ ALLOWED: dict[str, dict[str, Why]] = {
     | _fields(LEDGER, "books")
     | _fields(PRESENCE, "endings")
     | _fields(SIZE, "bytes_up bytes_down"),
-    "Page": _fields(OPERATOR, "node federation title csrf live message"),
+    "Page": _fields(OPERATOR, "node federation title csrf"),
 }
 """By the view's class and field."""
 

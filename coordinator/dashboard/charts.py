@@ -13,6 +13,7 @@ from coordinator.dashboard.views import Chart, RoundTimes
 
 WIDTH, HEIGHT = 600.0, 200.0
 TICKS = 5
+LEAST_COLUMNS = 12
 MOST_POINTS = 360
 Points = tuple[tuple[float, float], ...]
 
@@ -58,7 +59,17 @@ def number(value: float) -> str:
     """A figure as an axis has it."""
     if value == 0:
         return "0"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else plain(f"{value:.3g}")
+
+
+def plain(spelled: str) -> str:
+    """1e−5 and not 1e-05, with a minus as wide as the digits."""
+    return spelled.replace("e-0", "e-").replace("e+0", "e").replace("-", "−")
+
+
+def axis_end(rounds: int) -> float:
+    """Where an axis of rounds ends, so that its quarters are whole rounds."""
+    return float(max(4, -(-rounds // 4) * 4))
 
 
 def line_chart(chart: Chart) -> Markup:
@@ -118,12 +129,13 @@ def timeline(rounds: Sequence[RoundTimes], keys: Sequence[str]) -> Markup:
     if not rounds:
         return Markup('<p class="quiet">No round has ended yet.</p>')
     _, high = nice_range(0.0, max(each.seconds for each in rounds) or 1.0)
-    wide = WIDTH / max(len(rounds), 12)
+    slots = max(len(rounds), LEAST_COLUMNS)
+    wide, before = WIDTH / slots, slots - len(rounds)
     parts = [f'<path class="grid" d="M0 {HEIGHT * k / (TICKS - 1):.1f}H{WIDTH:.0f}"/>' for k in range(TICKS)]
     for place, each in enumerate(rounds):
-        base, x = HEIGHT, place * wide + 0.1 * wide
+        base, x = HEIGHT, (before + place + 0.1) * wide
         missing = f"; missing {', '.join(each.missing)}" if each.missing else ""
-        title = escape(f"round {each.round}: {each.seconds:.3g} s, {each.present} present{missing}")
+        title = escape(f"round {each.round + 1}: {each.seconds:.3g} s, {each.present} present{missing}")
         parts.append(f"<g><title>{title}</title>")
         for key, seconds in zip(keys, each.phases, strict=True):
             tall = seconds / high * HEIGHT
@@ -138,9 +150,8 @@ def timeline(rounds: Sequence[RoundTimes], keys: Sequence[str]) -> Markup:
         parts.append("</g>")
     ticks = [number(high - high * k / (TICKS - 1)) for k in range(TICKS)]
     label = f"Seconds of the last {len(rounds)} rounds by phase"
-    ends = f"<span>{rounds[0].round}</span>" + (
-        f"<span>{rounds[-1].round}</span>" if len(rounds) >= 12 else f"<span>to {rounds[-1].round}</span>"
-    )
+    first, last = number(rounds[0].round + 1), number(rounds[-1].round + 1)
+    ends = f"<span></span><span>rounds {first} to {last}</span>" if before else f"<span>{first}</span><span>{last}</span>"
     return Markup(
         f'<div class="plot"><div class="ticks" aria-hidden="true">{"".join(f"<span>{t}</span>" for t in ticks)}</div>'
         f'<svg class="area" role="img" aria-label="{label}" viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" '
@@ -153,8 +164,9 @@ def strip(shares: Sequence[float]) -> Markup:
     if not shares:
         return Markup("")
     count = len(shares)
+    wide = 0.86 if count > 20 else 0.96
     cells = "".join(
-        f'<rect class="{_presence(share)}" x="{place}" y="0" width="0.86" height="10"/>'
+        f'<rect class="{_presence(share)}" x="{place}" y="0" width="{wide}" height="10"/>'
         for place, share in enumerate(shares)
     )
     return Markup(

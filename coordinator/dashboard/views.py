@@ -136,8 +136,8 @@ class LogView:
 
     source: str
     lines: tuple[LogLine, ...]
-    filter: str
-    level: str
+    seen: int
+    """How many there have been: a stream goes on from there."""
 
 
 @dataclass(frozen=True)
@@ -297,6 +297,4 @@ class Page:
     federation: str
     title: str
     csrf: str
-    live: bool
-    """Whether the operator's socket answers: whether a run can be stopped from here."""
-    message: str
+    """"" on a page for nobody in particular."""
