@@ -167,7 +167,8 @@ class CoordinatorProcess:
 
     async def serve(self) -> dict[str, int]:
         """Start the listeners; the port of the parties' one."""
-        options = [*KEEPALIVE, ("grpc.max_concurrent_streams", MOST_CALLS)]
+        # Without SO_REUSEPORT a second process of this node cannot serve beside the first.
+        options = [*KEEPALIVE, ("grpc.max_concurrent_streams", MOST_CALLS), ("grpc.so_reuseport", 0)]
         self._server = grpc.aio.server(
             interceptors=[AioAuthorization(self._authorizer())], options=options, maximum_concurrent_rpcs=MOST_CALLS
         )
@@ -233,7 +234,7 @@ async def run(node: CoordinatorNode, note: Callable[..., None], gather_seconds: 
     ports = await process.serve()
     ready = {"ready": True, "role": "coordinator", "name": process.identity.name.name, "ports": ports}
     print(json.dumps(ready), flush=True)
-    note("node.ready", **ports)
+    note("node.ready")
     try:
         await done.wait()
     finally:

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+from parley.federation import logs
 from parley.federation.manifest import Manifest
+from parley.federation.trail import Trail
 from parley.v1 import operator_pb2, operator_pb2_grpc
 
 from coordinator.dashboard.servers import Presence
@@ -27,11 +29,16 @@ def coordinator_node(folder: Path) -> CoordinatorNode:
     return node
 
 
-def notes(node: Any, role: str) -> Callable[..., None]:
-    """Where a process notes what happens."""
+def notes(node: CoordinatorNode) -> Callable[..., None]:
+    """Where the coordinator's process notes what happens: its log, and its audit trail."""
+    name = node.identity.load().name
+    node.state.mkdir(mode=0o700, exist_ok=True)
+    logs.configure(name.role, name.name, node.state if node.log.file else None, node.log.level)
+    log, trail = logs.logger(), Trail.open(node.trail, name)
 
-    def note(event: str, **fields: Any) -> None:
-        """To be replaced by the log and the trail."""
+    def note(event: str, error: Exception | None = None, **fields: Any) -> None:
+        trail.append(event, durable=event.startswith("run."), **fields)
+        log.warning(event, error=error, **fields) if error else log.info(event, **fields)
 
     return note
 

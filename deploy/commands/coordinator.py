@@ -29,7 +29,7 @@ def run(
     from deploy.running import coordinator_node, notes
 
     found = coordinator_node(node)
-    main(found, notes(found, "coordinator"), gather)
+    main(found, notes(found), gather)
 
 
 @app.command()
