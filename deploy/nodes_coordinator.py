@@ -37,6 +37,7 @@ from coordinator.service.operator import OperatorServicer
 from coordinator.service.parties import PartyServicer
 from coordinator.service.runs import GATHER_SECONDS, Runs
 from coordinator.service.store import RunStore
+from deploy.dashboard import start as start_dashboard
 from deploy.node_file import CoordinatorNode
 from deploy.preparation import prepare
 from mpc.grpc_link import KEEPALIVE
@@ -235,9 +236,12 @@ async def run(node: CoordinatorNode, note: Callable[..., None], gather_seconds: 
     ready = {"ready": True, "role": "coordinator", "name": process.identity.name.name, "ports": ports}
     print(json.dumps(ready), flush=True)
     note("node.ready")
+    dashboard = start_dashboard(node, note)
     try:
         await done.wait()
     finally:
+        if dashboard is not None:
+            await dashboard.stop()
         await process.stop()
         note("node.stopped")
 

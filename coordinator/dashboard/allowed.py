@@ -40,9 +40,8 @@ CONFIGURATION, RELEASED, PRESENCE, TIME = Why.configuration, Why.released, Why.p
 SIZE, LOG, LEDGER, OPERATOR = Why.size, Why.log, Why.ledger, Why.operator
 
 ALLOWED: dict[str, dict[str, Why]] = {
-    "Bar": _fields(CONFIGURATION, "name value limit unit note"),
     "Line": _fields(CONFIGURATION, "name style") | _fields(RELEASED, "points"),
-    "Chart": _fields(CONFIGURATION, "key title about unit first last now log") | _fields(RELEASED, "lines value"),
+    "Chart": _fields(CONFIGURATION, "key title about unit first last now") | _fields(RELEASED, "lines value"),
     "Phase": _fields(CONFIGURATION, "key name") | _fields(TIME, "seconds"),
     "RoundTimes": _fields(TIME, "round at seconds phases") | _fields(PRESENCE, "present missing"),
     "PartyView": _fields(CONFIGURATION, "name units")

@@ -269,7 +269,7 @@ class Pages:
         return Page(wiring.node, wiring.federation, title, csrf)
 
     async def _row(self, request: Request) -> RunRow:
-        row = await self._read(figures.find, self._w.store, request.path_params["run"])
+        row: RunRow | None = await self._read(figures.find, self._w.store, request.path_params["run"])
         if row is None:
             raise HTTPException(404, "There is no such run on this coordinator.")
         return row

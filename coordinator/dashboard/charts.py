@@ -77,26 +77,18 @@ def line_chart(chart: Chart) -> Markup:
     values = [y for line in chart.lines for _, y in line.points]
     if not values:
         return Markup('<p class="quiet">Nothing yet.</p>')
-    scale = math.log10 if chart.log else float
     ends = (min(values), max(values))
-    if chart.log:
-        low, high = math.floor(scale(ends[0])), math.ceil(scale(ends[1]))
-        high = max(high, low + 1)
-        ticks = [number(10.0**power) for power in range(int(high), int(low) - 1, -1)]
-    else:
-        near_zero = ends[0] >= 0 and (ends[0] < 0.6 * ends[1] or ends[0] == ends[1])
-        low, high = nice_range(0.0 if near_zero else ends[0], ends[1])
-        ticks = [number(high - (high - low) * place / (TICKS - 1)) for place in range(TICKS)]
+    near_zero = ends[0] >= 0 and (ends[0] < 0.6 * ends[1] or ends[0] == ends[1])
+    low, high = nice_range(0.0 if near_zero else ends[0], ends[1])
+    ticks = [number(high - (high - low) * place / (TICKS - 1)) for place in range(TICKS)]
     span = (chart.last - chart.first) or 1.0
 
     def place(point: tuple[float, float]) -> str:
         x = (point[0] - chart.first) / span * WIDTH
-        y = HEIGHT - (scale(point[1]) - low) / (high - low) * HEIGHT
+        y = HEIGHT - (point[1] - low) / (high - low) * HEIGHT
         return f"{x:.1f} {y:.1f}"
 
-    parts = [
-        f'<path class="grid" d="M0 {HEIGHT * k / (len(ticks) - 1):.1f}H{WIDTH:.0f}"/>' for k in range(len(ticks))
-    ]
+    parts = [f'<path class="grid" d="M0 {HEIGHT * k / (len(ticks) - 1):.1f}H{WIDTH:.0f}"/>' for k in range(len(ticks))]
     if chart.now is not None:
         parts.append(f'<path class="now" d="M{(chart.now - chart.first) / span * WIDTH:.1f} 0V{HEIGHT:.0f}"/>')
     for line in chart.lines:
@@ -144,14 +136,14 @@ def timeline(rounds: Sequence[RoundTimes], keys: Sequence[str]) -> Markup:
                 f'<rect class="phase {escape(key)}" x="{x:.1f}" y="{base:.2f}" width="{0.8 * wide:.1f}" height="{tall:.2f}"/>'
             )
         if each.missing:
-            parts.append(
-                f'<rect class="gap" x="{x:.1f}" y="{HEIGHT - 3:.1f}" width="{0.8 * wide:.1f}" height="3"/>'
-            )
+            parts.append(f'<rect class="gap" x="{x:.1f}" y="{HEIGHT - 3:.1f}" width="{0.8 * wide:.1f}" height="3"/>')
         parts.append("</g>")
     ticks = [number(high - high * k / (TICKS - 1)) for k in range(TICKS)]
     label = f"Seconds of the last {len(rounds)} rounds by phase"
     first, last = number(rounds[0].round + 1), number(rounds[-1].round + 1)
-    ends = f"<span></span><span>rounds {first} to {last}</span>" if before else f"<span>{first}</span><span>{last}</span>"
+    ends = (
+        f"<span></span><span>rounds {first} to {last}</span>" if before else f"<span>{first}</span><span>{last}</span>"
+    )
     return Markup(
         f'<div class="plot"><div class="ticks" aria-hidden="true">{"".join(f"<span>{t}</span>" for t in ticks)}</div>'
         f'<svg class="area" role="img" aria-label="{label}" viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" '

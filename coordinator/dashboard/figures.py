@@ -119,9 +119,7 @@ def run_view(
             for place, (key, name) in enumerate(PHASES)
         ),
         timeline=tuple(
-            RoundTimes(
-                record.round, record.at, record.seconds, phases, len(record.contributors), tuple(record.missing)
-            )
+            RoundTimes(record.round, record.at, record.seconds, phases, len(record.contributors), tuple(record.missing))
             for record, phases in zip(recent, times, strict=True)
         ),
         parties=parties,
@@ -186,8 +184,16 @@ def _norms(manifest: Manifest, history: History) -> Chart | None:
         "Norm of the noised estimate of each round, beside the norm that its noise alone is expected to have.",
         "",
         (
-            Line("expected noise", "reference", charts.thin([(float(r.round + 1), r.noise_norm) for r in history.records])),
-            Line("released estimator", "main", charts.thin([(float(r.round + 1), r.estimator_norm) for r in history.records])),
+            Line(
+                "expected noise",
+                "reference",
+                charts.thin([(float(r.round + 1), r.noise_norm) for r in history.records]),
+            ),
+            Line(
+                "released estimator",
+                "main",
+                charts.thin([(float(r.round + 1), r.estimator_norm) for r in history.records]),
+            ),
         ),
         0.0,
         charts.axis_end(history.released),

@@ -4,6 +4,7 @@ What was checked when it was written is checked when it is read: another hand ma
 shown to people. Lines grow at the end and the log is rotated; both are followed. Imports `parley.federation.facts`.
 """
 
+import contextlib
 import json
 import os
 from collections import deque
@@ -18,6 +19,8 @@ from coordinator.dashboard.views import LogLine, LogView
 KEPT = 400
 READ_BYTES = 256 << 10
 """From the end of a file that is opened for the first time."""
+STALE_SECONDS = 60.0
+"""A log that is this much older than the trail is one that the node no longer keeps."""
 LEVELS = ("debug", "info", "warning", "error")
 BAD_NEWS = ("refused", "failed", "stalled", "short", "missing", "mended", "lost")
 LONGEST_MESSAGE = 300
@@ -47,17 +50,19 @@ class LogFile:
 
     def refresh(self) -> None:
         """Read what was appended since."""
+        found = {}
         for path in self._candidates:
-            try:
-                status = path.stat()
-            except OSError:
-                continue
-            if path.name != self.source:
-                self.source, self._position = path.name, _Position()
-                self._lines.clear()
-            self._read(path, status)
+            with contextlib.suppress(OSError):
+                found[path] = path.stat()
+        if not found:
+            self.source = ""
             return
-        self.source = ""
+        newest = max(status.st_mtime for status in found.values())
+        path, status = next(each for each in found.items() if each[1].st_mtime > newest - STALE_SECONDS)
+        if path.name != self.source:
+            self.source, self._position = path.name, _Position()
+            self._lines.clear()
+        self._read(path, status)
 
     def _read(self, path: Path, status: os.stat_result) -> None:
         at = self._position
@@ -112,7 +117,7 @@ def parsed(raw: bytes) -> LogLine | None:
         return None
     trail = isinstance(body.get("fields"), dict)
     event, at = body.get("event"), body.get("time")
-    if not facts.words(event) or type(at) is not str or len(at) > 40:
+    if type(event) is not str or not facts.words(event) or type(at) is not str or len(at) > 40:
         return None
     given: dict[str, Any] = body["fields"] if trail else body
     listed = facts.TRAIL_FACTS if trail else facts.FACTS

@@ -45,7 +45,9 @@ def spent(manifest: Manifest, counts: Sequence[int]) -> dict[str, Any]:
         chosen = accountant(name)
         try:
             # Fewer releases cost less, so the δ that the sampler takes of the whole run is enough for a part of it.
-            left = {party: gaussian_reading(precision, chosen, event, claimed.delta).delta for party, event in least.items()}
+            left = {
+                party: gaussian_reading(precision, chosen, event, claimed.delta).delta for party, event in least.items()
+            }
             answer[name] = [
                 max(chosen.epsilon(event.first(count), left[party]).epsilon for party, event in least.items())
                 + precision.epsilon_added
@@ -70,7 +72,9 @@ def _least_protected(events: dict[str, Event]) -> dict[str, Event]:
 def _dominates(event: Event, other: Event) -> bool:
     pairs = list(zip(event.releases, other.releases, strict=False))
     return len(event.releases) == len(other.releases) and all(
-        mine.sampler.kind == its.sampler.kind == "wor" and mine.count == its.count and mine.sampler.rate >= its.sampler.rate
+        mine.sampler.kind == its.sampler.kind == "wor"
+        and mine.count == its.count
+        and mine.sampler.rate >= its.sampler.rate
         for mine, its in pairs
     )
 

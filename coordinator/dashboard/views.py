@@ -7,17 +7,6 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Bar:
-    """A quantity against its limit."""
-
-    name: str
-    value: float
-    limit: float
-    unit: str = ""
-    note: str = ""
-
-
-@dataclass(frozen=True)
 class Line:
     """One curve: already thinned to what a screen can show."""
 
@@ -41,7 +30,6 @@ class Chart:
     """The axis of rounds."""
     now: float | None = None
     """A mark on it."""
-    log: bool = False
     value: str = ""
     """The newest figure, in words."""
 

@@ -118,7 +118,9 @@ def coordinator_folder(folder: Path, rounds: int | None, **changes: Any) -> tupl
     state = folder / "state"
     state.mkdir(mode=0o700, parents=True)
     steps = max(39, (rounds or 0) + (rounds or 0) // 2)
-    document = manifest(**{"mechanism.steps": steps, "mechanism.noise_multiplier": 1.2 * math.sqrt(steps / 39), **changes})
+    document = manifest(
+        **{"mechanism.steps": steps, "mechanism.noise_multiplier": 1.2 * math.sqrt(steps / 39), **changes}
+    )
     store = RunStore(state / "runs.sqlite")
     if rounds is not None:
         write_run(store, document, rounds)

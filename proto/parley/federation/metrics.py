@@ -52,7 +52,10 @@ class Metric:
     def _key(self, labels: Mapping[str, object]) -> Labels | None:
         if tuple(sorted(labels)) != tuple(sorted(self._labels)):
             raise ValueError(f"{self.name} has the labels {self._labels}")
-        found = [(name, facts.word(labels[name]) or facts.name(labels[name]) or facts.digest(labels[name])) for name in labels]
+        found = [
+            (name, facts.word(labels[name]) or facts.name(labels[name]) or facts.digest(labels[name]))
+            for name in labels
+        ]
         return None if any(value is None for _, value in found) else tuple((name, value or "") for name, value in found)
 
     def lines(self, common: Labels) -> list[str]:
