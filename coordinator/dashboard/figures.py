@@ -211,7 +211,7 @@ def _evaluations(manifest: Manifest, history: History) -> tuple[Chart, ...]:
             for record in history.evaluated
             if _number(record.evaluation.get(key)) is not None
         ]
-        title, about = NAMES.get(key.removeprefix("test_"), (key.replace("_", " ").capitalize(), "on the public set"))
+        title, about = NAMES.get(key, (key.replace("_", " ").capitalize(), "on the public set"))
         if points:
             found.append(
                 Chart(

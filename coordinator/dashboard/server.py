@@ -6,6 +6,7 @@ the coordinator holds, or by a signal.
 
 import asyncio
 import json
+import socket
 import ssl
 import sys
 import threading
@@ -14,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
-from parley.federation.errors import FederationError
 from starlette.applications import Starlette
 
 from coordinator.dashboard.access import Sessions, token_in
@@ -90,22 +90,24 @@ async def serve(settings: Settings, place: Place, until_input_ends: bool = False
         raise StateError(
             f"a dashboard on {settings.host} needs TLS: give [dashboard] certificate and key, or listen on 127.0.0.1"
         )
-    config = uvicorn.Config(
-        app=lambda *_: None, host=settings.host, port=settings.port, log_config=None, access_log=False, server_header=False,
-        lifespan="off", timeout_graceful_shutdown=STOP_SECONDS, limit_concurrency=MOST_CONNECTIONS,
-        timeout_keep_alive=IDLE_SECONDS, ssl_certfile=settings.certificate, ssl_keyfile=settings.key,
-    )  # fmt: skip
     try:
-        listener = config.bind_socket()
-        config.load()
-    except (OSError, SystemExit, FederationError) as error:
-        reason = str(error) if isinstance(error, OSError) else "the address is in use"
-        raise StateError(f"the dashboard cannot be served on {settings.host}:{settings.port}: {reason}") from None
-    if config.ssl is not None:
-        config.ssl.minimum_version = ssl.TLSVersion.TLSv1_3
+        family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+        listener = socket.create_server((settings.host, settings.port), family=family)
+    except OSError as error:
+        raise StateError(f"{settings.host}:{settings.port} cannot be listened on: {error.strerror}") from None
     port = int(listener.getsockname()[1])
     app = assemble(settings, place, port)
-    config.loaded_app = app
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, server_header=False, lifespan="off", ws="none",
+        timeout_graceful_shutdown=STOP_SECONDS, limit_concurrency=MOST_CONNECTIONS, timeout_keep_alive=IDLE_SECONDS,
+        ssl_certfile=settings.certificate, ssl_keyfile=settings.key,
+    )  # fmt: skip
+    try:
+        config.load()
+    except OSError as error:
+        raise StateError(f"the dashboard's certificate cannot be used ({error}): check certificate and key") from None
+    if config.ssl is not None:
+        config.ssl.minimum_version = ssl.TLSVersion.TLSv1_3
     server = uvicorn.Server(config)
     if until_input_ends:
         _watch_input(lambda: setattr(server, "should_exit", True))

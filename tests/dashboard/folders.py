@@ -47,9 +47,9 @@ def record(place: int, parties: Sequence[str], of: int, start: float, rng: rando
     noise = 0.21 if place else 0.16
     every = max(1, of // 50)
     evaluation = {
-        "test_loss": loss + 0.01 * rng.random(),
-        "test_error": 0.17 + 0.3 * math.exp(-5 * gone),
-        "test_auc": 0.91 - 0.4 * math.exp(-6 * gone),
+        "loss": loss + 0.01 * rng.random(),
+        "error": 0.17 + 0.3 * math.exp(-5 * gone),
+        "auc": 0.91 - 0.4 * math.exp(-6 * gone),
     }
     return RoundRecord(
         round=place, at=start + 1.5 * place, seconds=waited + agreed + noised + 0.12, waited_seconds=waited,
