@@ -2,7 +2,7 @@
 
     # party                              # aggregator                         # coordinator
     role = "party"                       role = "aggregator"                  role = "coordinator"
-    coordinator = "host:7400"            [listen]                             listen = "0.0.0.0:7400"
+    coordinator = "lead@host:7400"       [listen]                             listen = "0.0.0.0:7400"
     [aggregators]                        share = "0.0.0.0:7401"               [aggregators]      # control ports
     north = "host:7401"                  control = "0.0.0.0:7402"             north = "host:7402"
     south = "host:7401"                  peer = "0.0.0.0:7403"   # B only     south = "host:7402"
@@ -24,8 +24,9 @@
     key = "dashboard.key"
     metrics = false                      # the default; true: /metrics without a token, on loopback
 
-What stands in an aggregator's [noise] here are the defaults. A party's budget caps all runs on its records, for good; a
-coordinator's caps what all its runs together may cost any party's units.
+The coordinator's name, as its certificate has it, stands before its address; it may be left out where the party's
+policy lists exactly one coordinator. What stands in an aggregator's [noise] here are the defaults. A party's budget
+caps all runs on its records, for good; a coordinator's what all its runs together may cost any party's units.
 
 Unknown fields are errors with a suggestion. Paths are from the folder of node.toml. A listener on port 0 takes one of
 the kernel's. Imports `parley.federation` and `mpc.tables` only, and stays light.
@@ -33,15 +34,16 @@ the kernel's. Imports `parley.federation` and `mpc.tables` only, and stays light
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Self, get_args
 
 from parley.federation.credentials import NodeFolder
+from parley.federation.errors import PolicyError
 from parley.federation.fields import Fields
-from parley.federation.names import Role
-from parley.federation.policy import LARGEST_TOTAL
+from parley.federation.names import LABEL_RULE, Role, is_label
+from parley.federation.policy import LARGEST_TOTAL, PartyPolicy, read_policy
 
 from deploy.errors import NodeFileError
 from mpc.tables import Cover, Precision
@@ -102,7 +104,7 @@ class Node:
     folder: Path
     """The node's, absolute."""
     log: LogSettings
-    metrics: Address | None
+    metrics: Address | None = field(default=None, kw_only=True)
     """Where Prometheus asks; None for nowhere."""
 
     @property
@@ -136,6 +138,8 @@ class PartyNode(Node):
     """An institution. It dials and is never dialled."""
 
     coordinator: Address
+    coordinator_name: str
+    """From node.toml, or the only one in policy.toml."""
     aggregators: Mapping[str, Address]
     """Share ports by name."""
     data: tuple[Path, ...]
@@ -204,6 +208,7 @@ class CoordinatorNode(Node):
     """The cap over all runs that this coordinator leads."""
     delta: float
     dashboard: DashboardSettings | None = None
+    """None for none."""
 
     role = Role.coordinator
 
@@ -225,19 +230,26 @@ def read_node(folder: Path) -> AnyNode:
         raise NodeFileError(path.name, f"is not TOML, mend the syntax: {error}") from None
     fields, home = Fields(body, "", NodeFileError), path.parent.absolute()
     readers = {Role.party: _party, Role.aggregator: _aggregator, Role.coordinator: _coordinator}
-    node = readers[fields.choice("role", tuple(Role))](fields, home, _log(fields), _metrics(fields))
+    node = readers[fields.choice("role", tuple(Role))](fields, home, _log(fields))
+    if isinstance(node, CoordinatorNode) and fields.has("dashboard"):
+        node = replace(node, dashboard=_dashboard(fields.table("dashboard"), home))
+    node = replace(node, metrics=_metrics(fields.table("metrics")) if fields.has("metrics") else None)
     fields.finish()
     return node
 
 
-def _party(fields: Fields, home: Path, log: LogSettings, metrics: Address | None) -> AnyNode:
-    coordinator, aggregators = _dialled(fields, "coordinator"), _two(fields)
+def _party(fields: Fields, home: Path, log: LogSettings) -> AnyNode:
+    name, at, address = fields.text("coordinator").rpartition("@")
+    coordinator = _parsed(fields, "coordinator", address, 1)
+    if at and not is_label(name):
+        raise fields.refuse("coordinator", f'is {name + at + address!r}: give "name@host:port", the name {LABEL_RULE}')
+    aggregators = _two(fields)
     data, budget = fields.table("data"), fields.table("budget")
     node = PartyNode(
         home,
         log,
-        metrics,
         coordinator,
+        name or _only_coordinator(fields, home),
         aggregators,
         _files(data, home),
         data.text("population"),
@@ -249,7 +261,17 @@ def _party(fields: Fields, home: Path, log: LogSettings, metrics: Address | None
     return node
 
 
-def _aggregator(fields: Fields, home: Path, log: LogSettings, metrics: Address | None) -> AnyNode:
+def _only_coordinator(fields: Fields, home: Path) -> str:
+    try:
+        policy = read_policy(home / "policy.toml")
+    except PolicyError:
+        policy = None
+    if not isinstance(policy, PartyPolicy) or len(policy.coordinators) != 1:
+        raise fields.refuse("coordinator", 'names no coordinator: write "name@host:port", as its certificate has it')
+    return next(iter(policy.coordinators))
+
+
+def _aggregator(fields: Fields, home: Path, log: LogSettings) -> AnyNode:
     listen, peer = fields.table("listen"), fields.table("peer")
     dialled = _dialled(peer, "address") if peer.has("address") else None
     listener = _address(listen, "peer") if listen.has("peer") else None
@@ -258,7 +280,7 @@ def _aggregator(fields: Fields, home: Path, log: LogSettings, metrics: Address |
     if dialled is not None and listener is not None:
         raise listen.refuse("peer", "and peer.address are both there: aggregator A has the address, B the listener")
     node = AggregatorNode(
-        home, log, metrics, _address(listen, "share"), _address(listen, "control"), listener, peer.label("name"), dialled,
+        home, log, _address(listen, "share"), _address(listen, "control"), listener, peer.label("name"), dialled,
         _noise(fields.table("noise")) if fields.has("noise") else NoiseSettings(),
     )  # fmt: skip
     listen.finish()
@@ -269,7 +291,7 @@ def _aggregator(fields: Fields, home: Path, log: LogSettings, metrics: Address |
     return node
 
 
-def _coordinator(fields: Fields, home: Path, log: LogSettings, metrics: Address | None) -> AnyNode:
+def _coordinator(fields: Fields, home: Path, log: LogSettings) -> AnyNode:
     evaluation: tuple[Path, ...] = ()
     if fields.has("evaluation"):
         table = fields.table("evaluation")
@@ -280,10 +302,7 @@ def _coordinator(fields: Fields, home: Path, log: LogSettings, metrics: Address 
         table = fields.table("budget")
         epsilon, delta = table.number("epsilon", 0, LARGEST_TOTAL), table.number("delta", 0, 0.5)
         table.finish()
-    dashboard = _dashboard(fields.table("dashboard"), home) if fields.has("dashboard") else None
-    return CoordinatorNode(
-        home, log, metrics, _address(fields, "listen"), _two(fields), evaluation, epsilon, delta, dashboard
-    )
+    return CoordinatorNode(home, log, _address(fields, "listen"), _two(fields), evaluation, epsilon, delta)
 
 
 def _dashboard(fields: Fields, home: Path) -> DashboardSettings:
@@ -302,14 +321,11 @@ def _dashboard(fields: Fields, home: Path) -> DashboardSettings:
     return settings
 
 
-def _metrics(fields: Fields) -> Address | None:
-    if not fields.has("metrics"):
-        return None
-    table = fields.table("metrics")
-    listen = _address(table, "listen")
+def _metrics(fields: Fields) -> Address:
+    listen = _address(fields, "listen")
     if not listen.loopback:
-        raise table.refuse("listen", f"is {str(listen)!r}: metrics have no login, listen on 127.0.0.1")
-    table.finish()
+        raise fields.refuse("listen", f"is {str(listen)!r}: metrics have no login, listen on 127.0.0.1")
+    fields.finish()
     return listen
 
 

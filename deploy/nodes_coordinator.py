@@ -38,6 +38,8 @@ from coordinator.service.parties import PartyServicer
 from coordinator.service.runs import GATHER_SECONDS, Runs
 from coordinator.service.store import RunStore
 from deploy.dashboard import start as start_dashboard
+from deploy.errors import DeployError
+from deploy.finishing import write_result
 from deploy.node_file import CoordinatorNode
 from deploy.preparation import prepare
 from mpc.grpc_link import KEEPALIVE
@@ -154,7 +156,14 @@ class CoordinatorProcess:
         self.runs = Runs(adapt(tools), gather_seconds)
 
     def _write_result(self, manifest: Manifest) -> None:
-        """The model and its card, in NODE/models."""
+        """The model and its card, in NODE/models; `parley export` writes them again from the store if need be."""
+        try:
+            path = write_result(self.node.folder, self.store, manifest)
+        except DeployError as error:
+            self._note("model.not_written", run=manifest.run, error=error)
+        else:
+            if path is not None:
+                self._note("model.written", run=manifest.run)
 
     def _authorizer(self) -> Authorizer:
         def parties() -> set[NodeName]:

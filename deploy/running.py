@@ -1,14 +1,12 @@
 """What `parley run, watch, status, stop, resume` do: they ask the coordinator on this machine, and read its store."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import grpc
-from parley.federation import logs
 from parley.federation.manifest import Manifest
-from parley.federation.trail import Trail
 from parley.v1 import operator_pb2, operator_pb2_grpc
 
 from coordinator.dashboard.servers import Presence
@@ -27,20 +25,6 @@ def coordinator_node(folder: Path) -> CoordinatorNode:
     if not isinstance(node, CoordinatorNode):
         raise DeployError(f"{folder} is the folder of a {node.role}: give a coordinator's")
     return node
-
-
-def notes(node: CoordinatorNode) -> Callable[..., None]:
-    """Where the coordinator's process notes what happens: its log, and its audit trail."""
-    name = node.identity.load().name
-    node.state.mkdir(mode=0o700, exist_ok=True)
-    logs.configure(name.role, name.name, node.state if node.log.file else None, node.log.level)
-    log, trail = logs.logger(), Trail.open(node.trail, name)
-
-    def note(event: str, error: Exception | None = None, **fields: Any) -> None:
-        trail.append(event, durable=event.startswith("run."), **fields)
-        log.warning(event, error=error, **fields) if error else log.info(event, **fields)
-
-    return note
 
 
 class Coordinator:
