@@ -7,7 +7,7 @@ import asyncio
 import json
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,9 @@ from coordinator.dashboard.views import Books, Budget, BudgetRun, Chart, Line, S
 GRID = 24
 """Points of the curve ε(k)."""
 REFRESH_SECONDS = 20.0
-"""Between two exact readings of one running run, and between two readings of the books."""
+"""Between two exact readings of one running run."""
+BOOKS_SECONDS = 5.0
+"""Between two readings of the books."""
 PATIENCE_SECONDS = 600.0
 MOST_RUNS = 200
 MODULE = "coordinator.dashboard.spending"
@@ -49,7 +51,7 @@ class Accounts:
         self._curves: dict[bytes, _Curve] = {}
         self._one = asyncio.Semaphore(1)
         self._books: Books | None = None
-        self._books_asked = 0.0
+        self._books_asked = -BOOKS_SECONDS
         self._books_task: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
@@ -113,11 +115,12 @@ class Accounts:
 
     def books(self) -> Books:
         """As of the last reading; a new one is asked for when that is old."""
-        old = time.monotonic() - self._books_asked > REFRESH_SECONDS or self._books is None
-        if old and (self._books_task is None or self._books_task.done()):
-            self._books_asked = time.monotonic()
+        running = self._books_task is not None and not self._books_task.done()
+        if not running and time.monotonic() - self._books_asked > BOOKS_SECONDS:
+            self._books_asked, running = time.monotonic(), True
             self._books_task = asyncio.ensure_future(self._read_books())
-        return self._books or Books("computing", "", "", (), "computing", "")
+        held = self._books or Books("computing", "", "", (), "computing", "", False)
+        return replace(held, fresh=not running)
 
     async def _read_books(self) -> None:
         answer = await self._apart({"ledger": str(self._ledger), "trail": str(self._trail)})
@@ -130,6 +133,7 @@ class Accounts:
             budgets=tuple(_budget(each) for each in ledger.get("populations", ())),
             trail_state=str(trail.get("refused", "ready"))[:500],
             trail_head=trail.get("head", ""),
+            fresh=True,
         )
 
     # ------------------------------------------------------------

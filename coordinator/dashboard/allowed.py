@@ -66,7 +66,7 @@ ALLOWED: dict[str, dict[str, Why]] = {
     | _fields(SIZE, "pools"),
     "BudgetRun": _fields(LEDGER, "run epsilon delta charged recorded ended"),
     "Budget": _fields(LEDGER, "population unit epsilon delta epsilon_cap delta_cap runs"),
-    "Books": _fields(LEDGER, "state rule ledger_head budgets") | _fields(LOG, "trail_state trail_head"),
+    "Books": _fields(LEDGER, "state rule ledger_head budgets") | _fields(LOG, "trail_state trail_head") | _fields(OPERATOR, "fresh"),
     "RunsView": _fields(OPERATOR, "runs books"),
     "Member": _fields(CONFIGURATION, "name role legal_entity units") | _fields(PRESENCE, "answer reason"),
     "Ending": _fields(PRESENCE, "aggregator openings"),

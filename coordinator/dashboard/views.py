@@ -218,6 +218,8 @@ class Books:
     budgets: tuple[Budget, ...]
     trail_state: str
     trail_head: str
+    fresh: bool
+    """Whether no newer reading is on its way."""
 
 
 @dataclass(frozen=True)

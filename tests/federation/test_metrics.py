@@ -1,23 +1,31 @@
 """Prometheus' text: what is counted, and what never gets into it."""
 
+import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
-from parley.federation.metrics import MOST_SERIES, Registry, counted, serve
+from parley.federation.errors import TrailRefusedError
+from parley.federation.metrics import MOST_SERIES, Registry, counting, serve
+from parley.federation.names import NodeName, Role
+from parley.federation.trail import Trail
 
 
-def test_what_a_node_notes_is_counted() -> None:
-    registry, noted = Registry("coordinator", "lead"), []
-    note = counted(registry, lambda event, **fields: noted.append((event, fields)))
-    note("round.opened", run="heart-1", seconds=1.5, bytes_up=100)
-    note("round.opened", run="heart-1", seconds=0.5)
-    note("upload.refused", run="heart-1")
+def test_what_stands_in_the_trail_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = Registry("coordinator", "lead")
+    monkeypatch.setattr(Trail, "observer", counting(registry))
+    with Trail.open(tmp_path / "trail.jsonl", NodeName("cardio", Role.coordinator, "lead")) as trail:
+        trail.append("round.opened", run="heart-1", seconds=1.5, bytes_up=100)
+        trail.append("round.opened", run="heart-1", seconds=0.5)
+        trail.append("run.refused", run="heart-1")
+        with pytest.raises(TrailRefusedError):
+            trail.append("round.opened", run="heart-1", norm=0.7)
     text = registry.text()
     assert 'parley_rounds_total{node="lead",role="coordinator",run="heart-1"} 2' in text
     assert 'parley_round_seconds_total{node="lead",role="coordinator",run="heart-1"} 2' in text
     assert 'parley_bytes_total{node="lead",role="coordinator",direction="up"} 100' in text
-    assert 'parley_refusals_total{node="lead",role="coordinator",event="upload.refused"} 1' in text
-    assert len(noted) == 3
+    assert 'parley_refusals_total{node="lead",role="coordinator",event="run.refused"} 1' in text
+    assert "norm" not in text
 
 
 def test_labels_are_names_and_words_and_figures_are_finite() -> None:

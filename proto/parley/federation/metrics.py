@@ -3,7 +3,7 @@
     registry = Registry("aggregator", "north")
     rounds = registry.counter("parley_rounds_total", "Rounds opened.", "run")
     rounds.add(1, run="heart-1")
-    note = counted(registry, note)                       # counts whatever a node notes down about itself
+    Trail.observer = counting(registry)                  # counts whatever the node writes into its audit trail
     serve(registry, "127.0.0.1", 9464)                   # GET /metrics, in a daemon thread
 
 A label's value is a name, a word or a digest as `facts` knows them; a figure is a count or seconds. Whatever is neither
@@ -96,17 +96,17 @@ class Registry:
         return "\n".join(line for metric in list(self._metrics.values()) for line in metric.lines(self._common)) + "\n"
 
 
-def counted(registry: Registry, note: Callable[..., Any]) -> Callable[..., Any]:
-    """`note`, with everything that is noted counted too: events by name, and the seconds and bytes they speak of."""
-    events = registry.counter("parley_events_total", "Events noted, by name.", "event")
+def counting(registry: Registry) -> Callable[[str, Mapping[str, Any]], None]:
+    """For `Trail.observer`: counts events by name, and the rounds, seconds and bytes that they speak of."""
+    events = registry.counter("parley_events_total", "Events in the audit trail, by name.", "event")
     refusals = registry.counter("parley_refusals_total", "Events that refuse something.", "event")
-    rounds = registry.counter("parley_rounds_total", "Rounds that ended here.", "run")
+    rounds = registry.counter("parley_rounds_total", "Rounds opened or answered here.", "run")
     lasted = registry.counter("parley_round_seconds_total", "Seconds that those rounds took.", "run")
-    passed = registry.counter("parley_bytes_total", "Bytes that events speak of.", "direction")
+    passed = registry.counter("parley_bytes_total", "Bytes that those events speak of.", "direction")
 
-    def noting(event: str, *arguments: Any, **fields: Any) -> Any:
+    def count(event: str, fields: Mapping[str, Any]) -> None:
         events.add(1, event=event)
-        if "refus" in event or "reject" in event:
+        if "refuse" in event or "reject" in event:
             refusals.add(1, event=event)
         if event in ("round.opened", "round.answered"):
             rounds.add(1, run=fields.get("run"))
@@ -114,9 +114,8 @@ def counted(registry: Registry, note: Callable[..., Any]) -> Callable[..., Any]:
         for name, direction in (("bytes", "any"), ("bytes_up", "up"), ("bytes_down", "down")):
             if name in fields:
                 passed.add(_float(fields[name]), direction=direction)
-        return note(event, *arguments, **fields)
 
-    return noting
+    return count
 
 
 def serve(registry: Registry, host: str, port: int) -> ThreadingHTTPServer:
