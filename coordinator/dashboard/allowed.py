@@ -1,7 +1,7 @@
 """Why each thing that a page shows may be shown. A view with a field that is not listed here is refused, not rendered.
 
-Nothing un-noised is on the list because nothing un-noised is at the coordinator; the list keeps it so when somebody adds
-a field. Values are text, numbers, flags, times and tuples of them: no array, no bytes. Standard library only.
+Nothing un-noised is on the list because nothing un-noised is at the coordinator; the list keeps it so when somebody
+adds a field. Values are text, numbers, flags, times and tuples of them: no array, no bytes. Standard library only.
 """
 
 import dataclasses
@@ -66,14 +66,16 @@ ALLOWED: dict[str, dict[str, Why]] = {
     | _fields(SIZE, "pools"),
     "BudgetRun": _fields(LEDGER, "run epsilon delta charged recorded ended"),
     "Budget": _fields(LEDGER, "population unit epsilon delta epsilon_cap delta_cap runs"),
-    "Books": _fields(LEDGER, "state rule ledger_head budgets") | _fields(LOG, "trail_state trail_head") | _fields(OPERATOR, "fresh"),
+    "Books": _fields(LEDGER, "state rule ledger_head budgets")
+    | _fields(LOG, "trail_state trail_head")
+    | _fields(OPERATOR, "fresh"),
     "RunsView": _fields(OPERATOR, "runs books"),
     "Member": _fields(CONFIGURATION, "name role legal_entity units") | _fields(PRESENCE, "answer reason"),
     "Ending": _fields(PRESENCE, "aggregator openings"),
     "PrivacyView": _fields(
         CONFIGURATION,
-        "statement epsilon delta epsilon_added delta_added worst_party accountant unit relation sampling noise precision "
-        "spent coalition members manifest_digest mechanism_digest",
+        "statement epsilon delta epsilon_added delta_added worst_party accountant unit relation sampling noise "
+        "precision spent coalition members manifest_digest mechanism_digest",
     )
     | _fields(OPERATOR, "head printed")
     | _fields(LEDGER, "books")

@@ -1,7 +1,7 @@
 """Charts as SVG markup, drawn here and not in the browser: no library, no inline style, no text that scales away.
 
 The SVG stretches (`preserveAspectRatio="none"`, strokes that do not scale); ticks are evenly spaced, so that labels are
-ordinary text in a flex row beside it. Colours and strokes are classes of the style sheet. Standard library and markupsafe.
+ordinary text in a flex row beside it. Colours and strokes are classes of the style sheet. Imports markupsafe.
 """
 
 import math
@@ -132,9 +132,8 @@ def timeline(rounds: Sequence[RoundTimes], keys: Sequence[str]) -> Markup:
         for key, seconds in zip(keys, each.phases, strict=True):
             tall = seconds / high * HEIGHT
             base -= tall
-            parts.append(
-                f'<rect class="phase {escape(key)}" x="{x:.1f}" y="{base:.2f}" width="{0.8 * wide:.1f}" height="{tall:.2f}"/>'
-            )
+            where = f'x="{x:.1f}" y="{base:.2f}" width="{0.8 * wide:.1f}" height="{tall:.2f}"'
+            parts.append(f'<rect class="phase {escape(key)}" {where}/>')
         if each.missing:
             parts.append(f'<rect class="gap" x="{x:.1f}" y="{HEIGHT - 3:.1f}" width="{0.8 * wide:.1f}" height="3"/>')
         parts.append("</g>")

@@ -1,7 +1,7 @@
 """What every request passes and every answer carries. Pure ASGI, so that streams are not buffered. Starlette only.
 
-A page on loopback can be reached by a foreign site through a name that resolves to 127.0.0.1: so a plain listener answers
-to loopback's own names alone. With TLS the certificate says who this is.
+A page on loopback can be reached by a foreign site through a name that resolves to 127.0.0.1: so a plain listener
+answers to loopback's own names alone. With TLS the certificate says who this is.
 """
 
 from collections.abc import Iterable

@@ -4,6 +4,7 @@ Imports the coordinator's store and this folder only.
 """
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from statistics import median
 
 from coordinator.service.store import RoundRecord, RunStore
@@ -47,7 +48,7 @@ class History:
     def pace(self) -> float | None:
         """Seconds from round to round lately, pauses left out."""
         recent = self.records[-RECENT:]
-        gaps = [after.at - before.at for before, after in zip(recent, recent[1:], strict=False)]
+        gaps = [after.at - before.at for before, after in pairwise(recent)]
         return median(gaps) if gaps else (recent[0].seconds if recent else None)
 
     def phases(self, record: RoundRecord) -> tuple[float, ...]:

@@ -38,7 +38,8 @@ def test_the_terminal_shows_the_same_facts(tmp_path: Path, rounds: int) -> None:
         for word in (
             "left",
             "present",
-            "waiting for", "hospital-b, hospital-c",
+            "waiting for",
+            "hospital-b, hospital-c",
             "of noise",
             "auc",
             "waited",
