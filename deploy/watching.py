@@ -1,7 +1,7 @@
 """A run in the terminal: a live view where somebody watches, one line per change where the output goes to a file.
 
-The same facts as on the dashboard: rounds, time left, who is present, missing and late, the estimator against its noise,
-the public set, phases, bytes, what the run costs.
+The same facts as on the dashboard: rounds, time left, who is present, missing and late, the estimator against its
+noise, the public set, phases, bytes, what the run costs.
 """
 
 import time

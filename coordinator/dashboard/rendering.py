@@ -91,8 +91,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(
-        seconds=seconds, size=size, figure=figure, whole=whole, moment=moment, digest=digest, line_chart=charts.line_chart,
-        strip=charts.strip, timeline=timeline,
+        seconds=seconds, size=size, figure=figure, whole=whole, moment=moment, digest=digest,
+        line_chart=charts.line_chart, strip=charts.strip, timeline=timeline,
     )  # fmt: skip
     made.globals.update(asset=asset, bar=charts.bar)
     return made

@@ -4,8 +4,8 @@
     echo '{"ledger": "…/ledger.sqlite", "trail": "…/trail.jsonl"}'         | python -m coordinator.dashboard.spending
 
 ε after k rounds is read from the event of the first k releases (`Event.first`), at the δ that the finite sampler leaves
-of the manifest's, the sampler's ε included: with all rounds it is the claim. scipy and the tables of the noise's law are
-imported here and nowhere else in this folder. Imports `mpc`, `privacy` and `parley`.
+of the manifest's, the sampler's ε included: with all rounds it is the claim. scipy and the tables of the noise's law
+are imported here and nowhere else in this folder. Imports `mpc`, `privacy` and `parley`.
 """
 
 import json
@@ -19,9 +19,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from mpc.errors import MpcError
 from parley.federation.errors import FederationError
 from parley.federation.manifest import Manifest
+
+from mpc.errors import MpcError
 from privacy.errors import PrivacyError
 from privacy.event import Event
 
@@ -61,7 +62,7 @@ def spent(manifest: Manifest, counts: Sequence[int]) -> dict[str, Any]:
 
 
 def _least_protected(events: dict[str, Event]) -> dict[str, Event]:
-    """The one party that samples at no lower rate than any other in every release; all distinct ones if there is none."""
+    """The party that samples at no lower rate than any other in every release; all distinct ones if none."""
     distinct = {event: party for party, event in events.items()}
     for event, party in distinct.items():
         if all(_dominates(event, other) for other in distinct):

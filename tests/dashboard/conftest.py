@@ -33,7 +33,7 @@ class Browser:
 
     def csrf(self) -> str:
         """The word that the session's pages know."""
-        page = self.client.get(f"/runs/{self.document.run}/stop").text
+        page: str = self.client.get(f"/runs/{self.document.run}/stop").text
         return page.split('name="csrf" value="')[1].split('"')[0]
 
 

@@ -1,5 +1,6 @@
 """What the pages say, with no, ten and ten thousand rounds, and that they say nothing else."""
 
+import asyncio
 import dataclasses
 import json
 import time
@@ -187,8 +188,8 @@ def test_a_field_that_is_not_on_the_list_is_never_rendered() -> None:
 def test_the_store_keeps_nothing_but_what_pages_may_show() -> None:
     """A field that somebody adds to the record of a round has to be argued for here."""
     assert {field.name for field in dataclasses.fields(RoundRecord)} == {
-        "round", "at", "seconds", "waited_seconds", "agreed_seconds", "noised_seconds", "stepped_seconds", "contributors",
-        "missing", "estimator_norm", "noise_norm", "bytes_down", "bytes_up", "evaluation",
+        "round", "at", "seconds", "waited_seconds", "agreed_seconds", "noised_seconds", "stepped_seconds",
+        "contributors", "missing", "estimator_norm", "noise_norm", "bytes_down", "bytes_up", "evaluation",
     }  # fmt: skip
 
 
@@ -238,16 +239,15 @@ def test_the_filter_wants_every_word_and_at_least_the_level() -> None:
 
 async def _stream(made: Browser, during: Any) -> str:
     """What a page would hear while something happens."""
-    import asyncio
-
     pages, row = made.app.state.pages, made.app.state.wiring.store.runs()[0]
 
     class Request:
-        cookies = dict(made.client.cookies)
+        def __init__(self) -> None:
+            self.cookies = dict(made.client.cookies)
 
     said = ""
     async for piece in pages._follow(row, None, Request()):
-        said += piece
+        said += str(piece)
         if piece.startswith("retry"):
             await asyncio.to_thread(during)
         if "event: changed" in said and "event: line" in said:
@@ -267,7 +267,7 @@ def test_a_page_hears_of_new_rounds_and_lines(browser: Make) -> None:
 
     portal = made.client.portal
     assert portal is not None
-    said = portal.call(_stream, made, during)
+    said: str = portal.call(_stream, made, during)
     assert "event: changed" in said
     assert "run.stopped" in said
     assert "<script" not in said

@@ -1,5 +1,6 @@
 """What `parley watch` shows in a terminal, and what the dashboard's wiring reads in node.toml."""
 
+import io
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ south = "b:7402"
 def test_the_terminal_shows_the_same_facts(tmp_path: Path, rounds: int) -> None:
     state, document = coordinator_folder(tmp_path, rounds)
     store = RunStore(state / "runs.sqlite", read_only=True)
-    console = Console(width=120, record=True, file=open("/dev/null", "w"))
+    console = Console(width=120, record=True, file=io.StringIO())
     row = store.runs()[0]
     presence = Presence(rounds, frozenset({"hospital-a"}), frozenset(), 0.1)
     console.print(view(row, document, Histories(store).of(document.digest), presence))

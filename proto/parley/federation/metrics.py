@@ -119,7 +119,7 @@ def counting(registry: Registry) -> Callable[[str, Mapping[str, Any]], None]:
 
 
 def serve(registry: Registry, host: str, port: int) -> ThreadingHTTPServer:
-    """Answer GET /metrics in daemon threads; `server_address[1]` is the port. An OSError if it cannot be listened on."""
+    """Answer GET /metrics in daemon threads; `server_address[1]` is the port. An OSError if it cannot listen."""
     server = ThreadingHTTPServer((host, port), _handler(registry.text))
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
