@@ -39,6 +39,8 @@ class _Curve:
 
     def upto(self, name: str, count: int) -> tuple[int, float] | None:
         """The reading of the fewest rounds that are at least `count`: ε grows with rounds, so it is never too low."""
+        if not self.points[name] or count == 0:
+            return (0, 0.0) if self.points[name] else None
         known = [each for each in self.points[name] if each >= count]
         return (min(known), self.points[name][min(known)]) if known else None
 
@@ -94,7 +96,7 @@ class Accounts:
             return
         if not curve.points["pld"] and not curve.points["rdp"]:
             wanted = grid(manifest.releases, released)
-        elif released not in curve.points["pld"] and time.monotonic() - curve.asked > REFRESH_SECONDS:
+        elif released and released not in curve.points["pld"] and time.monotonic() - curve.asked > REFRESH_SECONDS:
             wanted = [released]
         else:
             return
@@ -192,8 +194,8 @@ def _spent_chart(curve: _Curve, manifest: Manifest, released: int) -> Chart:
         "ε",
         tuple(lines),
         0.0,
-        float(manifest.releases),
-        now=float(released),
+        charts.axis_end(manifest.releases),
+        now=float(released) if released < manifest.releases else None,
     )
 
 

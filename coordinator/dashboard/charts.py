@@ -69,7 +69,7 @@ def plain(spelled: str) -> str:
 
 def axis_end(rounds: int) -> float:
     """Where an axis of rounds ends, so that its quarters are whole rounds."""
-    return float(max(4, -(-rounds // 4) * 4))
+    return float(max(4, -(-rounds // 4) * 4)) if rounds < 100 else float(rounds)
 
 
 def line_chart(chart: Chart) -> Markup:

@@ -44,11 +44,11 @@ TONES = {
     State.refused: "bad",
 }
 NAMES = {
-    "loss": ("Loss", "mean over the public set"),
-    "objective": ("Objective", "loss and regulariser on the public set"),
-    "error": ("Error", "share of the public set that is misclassified"),
-    "accuracy": ("Accuracy", "share of the public set that is classified right"),
-    "auc": ("AUC", "area under the curve on the public set"),
+    "loss": ("Loss", "mean over records"),
+    "objective": ("Objective", "loss and regulariser"),
+    "error": ("Error", "share misclassified"),
+    "accuracy": ("Accuracy", "share classified right"),
+    "auc": ("AUC", "area under the curve"),
 }
 COALITION = (
     "Both aggregators would have to collude. Any coalition of the coordinator, one aggregator and all other parties "
@@ -211,7 +211,7 @@ def _evaluations(manifest: Manifest, history: History) -> tuple[Chart, ...]:
             for record in history.evaluated
             if _number(record.evaluation.get(key)) is not None
         ]
-        title, about = NAMES.get(key, (key.replace("_", " ").capitalize(), "on the public set"))
+        title, about = NAMES.get(key, (key.replace("_", " ").capitalize(), ""))
         if points:
             found.append(
                 Chart(

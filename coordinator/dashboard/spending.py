@@ -89,7 +89,7 @@ def _ledger(path: Path) -> dict[str, Any]:
     from privacy.ledger import Ledger
 
     if not path.exists():
-        return {"refused": "Nothing was charged yet"}
+        return {"refused": "Nothing was charged yet."}
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / path.name
         for attempt in range(COPY_ATTEMPTS):
@@ -145,7 +145,7 @@ def _trail(path: Path) -> dict[str, Any]:
     from parley.federation.trail import verify
 
     if not path.exists():
-        return {"refused": "This node keeps no audit trail yet"}
+        return {"refused": "This node keeps no audit trail yet."}
     try:
         return {"head": str(verify(path).head)}
     except FederationError as error:

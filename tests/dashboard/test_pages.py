@@ -73,6 +73,15 @@ def test_privacy_spent_is_counted_by_both_accountants_and_projected(browser: Mak
     assert "projected" in page
 
 
+def test_before_the_first_round_nothing_is_spent(browser: Make) -> None:
+    made = browser(0).login()
+    page = wait_for(made, "/runs/heart-1?part=live", "chart-spent")
+    spent = [view for template, view in made.views if template == "live.html"][-1].spent
+    assert (spent.pld, spent.rdp, spent.upto) == (0.0, 0.0, 0)
+    assert 0 < spent.pld_end < spent.rdp_end
+    assert "“So far” covers" not in page
+
+
 def test_the_privacy_page_states_everything_that_the_guarantee_rests_on(browser: Make) -> None:
     made = browser(10).login()
     page = wait_for(made, "/runs/heart-1/privacy", "Ledger head</dt><dd><code>")
