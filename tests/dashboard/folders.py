@@ -34,8 +34,8 @@ CLAIM = {
     "statement": "Computational, against semi-honest aggregators: the 40 released estimators are (1.78, 1e-05)-"
     "differentially private for each row (that of hospital-a, the least protected of 3) under replace-one, by batches "
     "of fixed size drawn without replacement (rate 0.05) and noise of 1.2 times the sensitivity, accountant pld; the "
-    "finite noise sampler takes 0.00012 of epsilon and 3.1e-08 of delta; to break it, both aggregators would have to collude, "
-    "for any coalition of the coordinator, one aggregator and all other parties is covered.",
+    "finite noise sampler takes 0.00012 of epsilon and 3.1e-08 of delta; to break it, both aggregators would have to "
+    "collude, for any coalition of the coordinator, one aggregator and all other parties is covered.",
 }
 
 
