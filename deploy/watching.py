@@ -4,6 +4,7 @@ import time
 
 from parley.federation.manifest import Manifest
 from rich.console import Console
+from rich.markup import escape
 
 from coordinator.service.store import RoundRecord, RunRow
 from deploy.running import Coordinator
@@ -23,7 +24,7 @@ def follow(coordinator: Coordinator, digest: bytes) -> RunRow:
             if row.state.value != shown:
                 shown = row.state.value
                 console.print(
-                    f"[bold]{row.run}[/bold] is {row.state.value}" + (f": {row.outcome}" if row.outcome else "")
+                    f"[bold]{row.run}[/bold] is {row.state.value}" + (f": {escape(row.outcome)}" if row.outcome else "")
                 )
             if records:
                 line = describe(row, records[-1], manifest)
