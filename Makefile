@@ -7,8 +7,8 @@ PROTOS := $(wildcard proto/parley/v1/*.proto)
 
 .PHONY: demo test test-all check generate clean
 
-demo: $(VENV)/.installed  ## two servers sample noise on this machine; the federation will replace this
-	$(BIN)/parley bench noise --dimension 2000 --seconds 3
+demo: $(VENV)/.installed  ## four hospitals train together on this machine: a model and a privacy report
+	$(BIN)/parley demo
 
 test: $(VENV)/.test-installed  ## the default suite, under 10 minutes on 2 cores
 	$(BIN)/python -m pytest -q -n 2

@@ -38,6 +38,10 @@ class Setting:
     feature_bound: float = 1.0
     """A public bound on the norm of a feature row."""
     model: str = "logistic"
+    columns: int = 0
+    """Of a feature row, the intercept included."""
+    intercept: bool = False
+    """Whether the last column is the constant 1."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +81,12 @@ class LocalWork:
 
 @dataclass(frozen=True)
 class Ask:
-    """One round's query: gradients at one or two points, loss differences, gradient norms, or a local solution."""
+    """One round's query: gradients at one or two points, loss differences, norms, feature means or a solution."""
 
     points: tuple[Floats, ...]
     kind: str = "gradient"
     scale: float = 1.0
-    """What gradients or loss differences are multiplied by before the clip; for `norms`, the histogram's top."""
+    """What gradients, rows or loss differences are multiplied by before the clip; for `norms`, the histogram's top."""
     local: LocalWork | None = None
 
 

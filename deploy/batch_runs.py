@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from deploy.evaluation import Quality, evaluate
-from deploy.run_file import RunFile
-from deploy.simulation import Calibrated, Federation, calibrate, setting_of, split
+from deploy.run_file import RunFile, setting_of
+from deploy.simulation import Calibrated, Federation, calibrate, split
 from party.records import Records, load
 from party.schema import Schema
 from privacy.mechanism import Unit
@@ -44,7 +44,7 @@ def prepare_with(setup: RunFile, pooled: list[Records], test: Records | None) ->
     sizes = {name: records.units for name, records in _parties(setup, pooled, 0).items()}
     model = setup.new_model()
     plan = setup.new_algorithm().plan(
-        setting_of(sizes, model, setup.epsilon, setup.delta, setup.schema.feature_bound, setup.model["kind"])
+        setting_of(sum(sizes.values()), model, setup.epsilon, setup.delta, setup.schema, setup.model["kind"])
     )
     unit = Unit(setup.schema.unit)
     return Prepared(setup, pooled, test, calibrate(plan, sizes, setup.epsilon, setup.delta, setup.accountant, unit))
@@ -63,7 +63,7 @@ def one_run(prepared: Prepared, seed: int) -> dict[str, Any]:
     parties = _parties(setup, prepared.pooled, seed)
     sizes = {name: records.units for name, records in parties.items()}
     plan = algorithm.plan(
-        setting_of(sizes, model, setup.epsilon, setup.delta, setup.schema.feature_bound, setup.model["kind"])
+        setting_of(sum(sizes.values()), model, setup.epsilon, setup.delta, setup.schema, setup.model["kind"])
     )
     federation = Federation(algorithm, plan, model, parties, mechanism, seed, setup.noise)
     outcome = federation.run()

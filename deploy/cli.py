@@ -19,6 +19,7 @@ from deploy.commands import (
     bench,
     ca,
     coordinator,
+    demo,
     doctor,
     init,
     ledger,
@@ -44,6 +45,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+app.command()(demo.demo)
 app.add_typer(noise.app, name="noise")
 app.add_typer(bench.app, name="bench")
 app.add_typer(privacy.app, name="privacy")

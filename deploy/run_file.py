@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from coordinator.algorithm import Algorithm, build
+from coordinator.algorithm import Algorithm, Setting, build
 from coordinator.regularisers import Regulariser
 from coordinator.schedules import Output
 from deploy.errors import RunFileError
@@ -117,6 +117,13 @@ def build_model(body: dict[str, Any], schema: Schema) -> Model:
         # The perceptron has biases of its own.
         return Perceptron(schema.dimension, hidden, residual, body.get("activation", "relu"))
     return Linear(schema.dimension, residual)
+
+
+def setting_of(units: int, model: Model, epsilon: float, delta: float, schema: Schema, kind: str) -> Setting:
+    """The public facts that an algorithm may plan with."""
+    return Setting(
+        units, model.dimension, epsilon, delta, schema.feature_bound, kind, schema.dimension, schema.intercept
+    )
 
 
 def build_algorithm(body: dict[str, Any], regulariser: Regulariser) -> Algorithm:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator.algorithm import Algorithm, Ask, Plan, Setting
+from coordinator.algorithm import Algorithm, Ask, Plan
 from mpc.clear import ClearSampler
 from mpc.randomness import Csprng
 from mpc.tables import load
@@ -167,23 +167,16 @@ def query_of(round_index: int, ask: Ask) -> Query:
     return Query(round_index, ask.points, ask.kind, ask.scale, local)
 
 
-def setting_of(
-    sizes: dict[str, int], model: Model, epsilon: float, delta: float, feature_bound: float, kind: str
-) -> Setting:
-    """The public facts that an algorithm may plan with."""
-    return Setting(sum(sizes.values()), model.dimension, epsilon, delta, feature_bound, kind)
-
-
 def split(records: Records, parties: int, seed: int) -> dict[str, Records]:
     """A pooled file over simulated parties of nearly equal size, shuffled (section 6 of the core paper)."""
     if parties == 1:
         return {"party-1": records}
-    order = _permutation(len(records.rows), SeededRandomness("split", seed))
+    order = permutation(len(records.rows), SeededRandomness("split", seed))
     parts = np.array_split(order, parties)
     return {f"party-{index + 1}": records.select(np.sort(part)) for index, part in enumerate(parts)}
 
 
-def _permutation(count: int, randomness: SeededRandomness) -> NDArray[np.int64]:
+def permutation(count: int, randomness: SeededRandomness) -> NDArray[np.int64]:
     words = np.frombuffer(randomness.read(8 * count), "<u8")
     # Equal words would order by position: one chance in 2^64 per pair, and the order is no secret.
     return np.argsort(words, kind="stable").astype(np.int64)
