@@ -144,7 +144,7 @@ class Runs:
         for run in self.all.values():
             if run.manifest.run == name:
                 return run
-        raise StateError(f"no run {name!r} on this coordinator")
+        raise StateError(f"no run {name[:80]!r} on this coordinator")
 
     async def _work(self, function: Any, *arguments: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._tools.worker, function, *arguments)

@@ -50,6 +50,7 @@ class Scripted(aggregator_pb2_grpc.ControlServiceServicer):
     def __init__(self, identity: Identity, place: int, opening: threading.Event) -> None:
         self._identity, self._place, self._opening = identity, place, opening
         self.manifests: dict[bytes, Manifest] = {}
+        self.refuse_end = False
         self.change: Callable[[Any], Any] = lambda answer: answer
         """What a hostile server makes of an honest answer to Open."""
 
@@ -75,6 +76,8 @@ class Scripted(aggregator_pb2_grpc.ControlServiceServicer):
         )
 
     def End(self, request: Any, context: Any) -> Any:
+        if self.refuse_end:
+            context.abort(grpc.StatusCode.PERMISSION_DENIED, "this server signs nothing")
         openings = self.manifests[request.manifest_digest].releases
         return aggregator_pb2.EndResponse(end=sign_end(self._identity, request.manifest_digest, openings))
 

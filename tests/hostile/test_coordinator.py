@@ -215,7 +215,7 @@ def test_the_operators_service_is_not_on_the_parties_port(lead: Lead, running: M
         lambda answer: answer.contributors.pop(),
         lambda answer: setattr(answer, "size", 16),
         lambda answer: setattr(answer, "share", answer.share + b"more bytes"),
-        lambda answer: setattr(answer, "share", b"\x00\x00\x00\x00\x00\x00\x10\x00" * 3),
+        lambda answer: setattr(answer, "share", b"\x00\x00\x00\x40\x00\x00\x00\x00" * 3),
     ],
     ids=["opening", "contributors", "length", "longer", "beyond the range"],
 )
