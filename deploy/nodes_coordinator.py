@@ -43,7 +43,7 @@ from deploy.errors import DeployError
 from deploy.finishing import write_result
 from deploy.node_file import CoordinatorNode
 from deploy.preparation import prepare
-from mpc.grpc_link import KEEPALIVE
+from mpc.grpc_link import LISTENING
 from privacy.filters import Cap, Charge, Policy
 from privacy.ledger import EndProof, Ledger
 from privacy.mechanism import ROW
@@ -178,8 +178,7 @@ class CoordinatorProcess:
 
     async def serve(self) -> dict[str, int]:
         """Start the listeners; the port of the parties' one."""
-        # Without SO_REUSEPORT a second process of this node cannot serve beside the first.
-        options = [*KEEPALIVE, ("grpc.max_concurrent_streams", MOST_CALLS), ("grpc.so_reuseport", 0)]
+        options = [*LISTENING, ("grpc.max_concurrent_streams", MOST_CALLS)]
         self._server = grpc.aio.server(
             interceptors=[AioAuthorization(self._authorizer())], options=options, maximum_concurrent_rpcs=MOST_CALLS
         )

@@ -103,6 +103,7 @@ def summary(row: RunRow) -> dict[str, Any]:
 def show_status(folder: Path, quiet: bool) -> dict[str, Any]:
     """Print a table of all runs; its content for scripts."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     rows = [summary(row) for row in Coordinator(folder).store.runs()]
@@ -110,6 +111,7 @@ def show_status(folder: Path, quiet: bool) -> dict[str, Any]:
         table = Table("run", "state", "round", "epsilon", "outcome", box=None)
         for row in rows:
             epsilon = "" if row["epsilon"] is None else f"{row['epsilon']:.4g}"
-            table.add_row(row["run"], row["state"], f"{row['round']}/{row['rounds']}", epsilon, row["outcome"])
+            outcome = escape(row["outcome"])  # it quotes peers
+            table.add_row(row["run"], row["state"], f"{row['round']}/{row['rounds']}", epsilon, outcome)
         Console().print(table if rows else "no runs yet: parley run RUN.toml --node NODE")
     return {"runs": rows}
