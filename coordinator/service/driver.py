@@ -92,6 +92,12 @@ class Driver:
             await self._move(State.stalled, f"{error}; parley resume {self.manifest.run} goes on from there")
         except (CoordinatorError, FederationError, PrivacyError) as error:
             await self._fail(str(error))
+        except Exception as error:
+            # The last resort of a task that nobody awaits, such as for a full disk: everything is durable, so a person
+            # can go on. Without it the run would be called running for ever, and nothing would drive it.
+            self.tools.note("run.interrupted", run=self.manifest.run, error=error)
+            what = f"interrupted by {type(error).__name__}, see the coordinator's log"
+            await self._move(State.stalled, f"{what}; parley resume {self.manifest.run} goes on from there")
         finally:
             await self._controls.close()
 
