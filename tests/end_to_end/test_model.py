@@ -341,7 +341,7 @@ def test_an_error_that_nobody_foresaw_stalls_a_run_which_can_be_resumed() -> Non
 
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 DEFAULT = settings(
-    max_examples=150, stateful_step_count=30, deadline=None, suppress_health_check=QUIET,
+    max_examples=100, stateful_step_count=30, deadline=None, suppress_health_check=QUIET,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )  # fmt: skip
 
