@@ -1,4 +1,4 @@
-"""Certificates against the real processes: who cannot prove a name reaches no handler, and nobody serves in another's."""
+"""Certificates against a real coordinator: who proves no name reaches no handler, and nobody serves in its name."""
 
 import datetime as dt
 import socket
@@ -20,7 +20,7 @@ from parley.federation.transport import channel_options, open_channel, refusal_o
 from parley.v1 import coordinator_pb2, coordinator_pb2_grpc
 
 from deploy.certificates import ThrowAwayAuthority, Validity
-from tests.hostile.lead import LEAD, SECONDS, Lead, asking, refused
+from tests.hostile.lead import LEAD, Lead, asking, refused
 
 PARTY = NodeName("cardio", Role.party, "hospital-a")
 NOW, DAY = dt.datetime.now(dt.UTC), dt.timedelta(days=1)

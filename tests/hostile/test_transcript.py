@@ -1,8 +1,8 @@
 """What the coordinator receives in a run is the noised estimators and public facts, byte for byte.
 
-A whole run with real aggregators and parties, a process each, and a real coordinator in this process, so that everything
-that reaches it over the wire is kept before it is parsed: each party's request and each aggregator's answer. Every field
-of every message has to be in the list below, where a function of public facts says what it may be. One field depends on
+A whole run with real aggregators and parties, a process each, and a real coordinator in this process, so that whatever
+reaches it over the wire is kept before it is parsed: each party's request and each aggregator's answer. Every field of
+every message has to be in the list below, where a function of public facts says what it may be. One field depends on
 data: the aggregators' shares of a noised sum, whose sum is what the run store, the ledger and the model come from.
 """
 
@@ -12,8 +12,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,8 @@ from parley.federation.endings import verify_ends
 from parley.federation.manifest import Manifest
 from parley.federation.names import Role
 from parley.federation.rounds import point_digest
-from parley.v1 import aggregator_pb2, common_pb2, coordinator_pb2
+from parley.federation.transport import open_aio_channel
+from parley.v1 import aggregator_pb2, coordinator_pb2
 
 import coordinator.service.controls
 import deploy.nodes_coordinator
@@ -54,7 +54,6 @@ class Run:
     records: list[RoundRecord]
     ledger: dict[int, str]
     authority: bytes
-    fetched: bool = field(default=False)
 
     def of(self, method: str) -> list[Any]:
         return [parsed(name, data) for name, data in self.received if name == method]
@@ -143,8 +142,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
 
     with pytest.MonkeyPatch.context() as patch, LocalFederation(folder / "nodes", manifest, data) as federation:
         patch.setattr(deploy.nodes_coordinator, "AioAuthorization", recorder.interceptor)
-        make = coordinator.service.controls.open_aio_channel
-        patch.setattr(coordinator.service.controls, "open_aio_channel", recorder.channel(make))
+        patch.setattr(coordinator.service.controls, "open_aio_channel", recorder.channel(open_aio_channel))
         node = read_node(federation.coordinator.folder)
         assert isinstance(node, CoordinatorNode)
         nodes = [*federation.aggregators, *federation.parties]
@@ -325,4 +323,3 @@ def test_refusals_and_outcomes_say_no_figure(ended: Run) -> None:
     for answer in ended.of("Propose"):
         assert not any(re.search(r"\d", reason) for reason in answer.reasons)
     assert not any(join.reason for join in ended.of("Join"))
-    assert common_pb2.SignedEnd not in TYPES.values()
