@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := pyproject.toml mpc/native/kernels.c mpc/native/build.py
+SOURCES := pyproject.toml $(wildcard mpc/native/*.c) mpc/native/build.py
 PROTOS := $(wildcard proto/parley/v1/*.proto)
 
 .PHONY: demo test test-all check generate clean

@@ -49,7 +49,7 @@ def schema() -> Schema:
 
 def split_lines(pooled: Path, folder: Path, seed: int) -> dict[str, list[Path]]:
     """The pooled file dealt to parties of nearly equal size."""
-    lines = lzma.open(pooled, "rt").read().splitlines()
+    lines = lzma.decompress(pooled.read_bytes()).decode().splitlines()
     order = permutation(len(lines), SeededRandomness("split", seed))
     found = {}
     for place in range(PARTIES):

@@ -61,11 +61,12 @@ class Plan:
     def releases(self) -> int:
         return self.steps + self.clip.extra_releases
 
-    def passes(self, records: int) -> float:
-        """Gradient evaluations over n; the two-point query evaluates two per record."""
+    def passes(self, records: int, releases: int | None = None) -> float:
+        """Gradient evaluations over n, of the first `releases`; the two-point query evaluates two per record."""
+        made = self.releases if releases is None else releases
         if isinstance(self.clip, MomentumClip):
-            return ((self.initial_batch or self.batch) + 2 * self.batch * self.steps) / records
-        return self.batch * self.steps / records
+            return ((self.initial_batch or self.batch) + 2 * self.batch * (made - 1)) / records
+        return self.batch * made / records
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,10 @@ class Algorithm(ABC):
     @abstractmethod
     def advance(self, round_index: int, estimate: Floats) -> None:
         """Step `self.theta` by the noised mean over the expected batch."""
+
+    def finished(self, round_index: int) -> bool:
+        """Whether no release from this round on changes the result: a simulation need not make it."""
+        return False
 
     def begin(self, plan: Plan, theta: Floats, noise: float, randomness: Randomness) -> None:
         """Start from θ_0. `noise` is the deviation of a coordinate of the estimates after the first, which is public.

@@ -22,6 +22,7 @@ from parley.federation.refusals import RefusedCallError, abort
 from parley.federation.transport import open_channel, server_credentials
 from parley.v1 import aggregator_pb2_grpc, common_pb2, noise_pb2_grpc
 
+from deploy import metering
 from deploy.aggregator_admission import Admissions
 from deploy.errors import DeployError, NodeFileError
 from deploy.node_file import AggregatorNode, read_node
@@ -217,6 +218,7 @@ class AggregatorProcess:
         self.pool.start()
         self.service.start([terms.digest for terms in self.admissions.admitted])
         ready = {"ready": True, "role": "aggregator", "name": self.name.name, "ports": ports}
+        metering.pool(metering.start(self.node, self.name), self.service.status)
         self.note("process.ready", ports=list(ports.values()))
         print(json.dumps(ready), flush=True)
         await stopping.wait()

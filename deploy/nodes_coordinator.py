@@ -37,6 +37,8 @@ from coordinator.service.operator import OperatorServicer
 from coordinator.service.parties import PartyServicer
 from coordinator.service.runs import GATHER_SECONDS, Runs
 from coordinator.service.store import RunStore
+from deploy import metering
+from deploy.dashboard import start as start_dashboard
 from deploy.errors import DeployError
 from deploy.finishing import write_result
 from deploy.node_file import CoordinatorNode
@@ -242,10 +244,14 @@ async def run(node: CoordinatorNode, note: Callable[..., None], gather_seconds: 
     ports = await process.serve()
     ready = {"ready": True, "role": "coordinator", "name": process.identity.name.name, "ports": ports}
     print(json.dumps(ready), flush=True)
+    metering.start(node, process.identity.name)
     note("node.ready")
+    dashboard = start_dashboard(node, note)
     try:
         await done.wait()
     finally:
+        if dashboard is not None:
+            await dashboard.stop()
         await process.stop()
         note("node.stopped")
 

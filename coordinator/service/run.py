@@ -38,11 +38,17 @@ class Run:
     """How often a party has said whether it takes part, to this process."""
     bytes_down: int = 0
     """To all parties, in this round."""
+    asked: float = 0.0
+    """When this round's question was published, by the monotonic clock."""
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     @property
     def index(self) -> int:
         return self.question.round.index if self.question else -1
+
+    @property
+    def open_seconds(self) -> float:
+        return time.monotonic() - self.asked
 
     async def tell(self) -> None:
         """Wake whoever waits for this run."""
@@ -55,6 +61,7 @@ class Run:
             self.question = question
             self.lost.clear()
             self.bytes_down = 0
+            self.asked = time.monotonic()
             self.changed.notify_all()
 
     async def move(self, state: State, outcome: str = "") -> None:

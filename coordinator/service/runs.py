@@ -72,7 +72,7 @@ class Runs:
 
     async def stop(self, name: str, final: bool) -> State:
         """Let a run rest, or end it."""
-        run = self._named(name)
+        run = self.named(name)
         if run.state.final:
             raise StateError(f"run {name} is {run.state} already")
         task = self._tasks.pop(run.manifest.digest, None)
@@ -93,7 +93,7 @@ class Runs:
 
     async def resume(self, name: str) -> State:
         """Go on with a run that rests."""
-        run = self._named(name)
+        run = self.named(name)
         if not run.state.resumable:
             raise StateError(f"run {name} is {run.state}: only a run that stalled or was stopped can be resumed")
         stored = self._tools.store.get(run.manifest.digest)
@@ -140,7 +140,8 @@ class Runs:
         self._tools.note("run." + state, run=run.manifest.run)
         await run.move(state, outcome)
 
-    def _named(self, name: str) -> Run:
+    def named(self, name: str) -> Run:
+        """By its name; refused where there is none."""
         for run in self.all.values():
             if run.manifest.run == name:
                 return run

@@ -85,6 +85,9 @@ def test_rrpsgd_stops_after_its_random_round() -> None:
     for index in range(plan.steps):
         algorithm.tell(index, np.ones(3))
     np.testing.assert_allclose(algorithm.theta, -0.1 * rounds)
+    assert not algorithm.finished(rounds - 1)
+    assert algorithm.finished(rounds)
+    assert plan.passes(1000, rounds) == pytest.approx(rounds * 100 / 1000)
     with pytest.raises(AlgorithmError, match="2/β"):
         started("rrpsgd", step=9.0)
 
@@ -109,7 +112,7 @@ def test_auto_takes_its_clip_from_the_histograms_median() -> None:
     histogram[6] = 100.0
     # Half way into the bucket that ends at top·2^−3.
     assert algorithm.median_norm(histogram, 0.5) == pytest.approx(8.0 * 2**-3.25)
-    # Three deviations of noise, 0.3 each here, explain a count; then what was known before decides.
+    # Four deviations of noise, 0.1 each here, explain a count; then what was known before decides.
     assert algorithm.median_norm(0.002 * histogram, 0.5) == pytest.approx(0.5)
 
 
@@ -203,6 +206,29 @@ def test_loss_selection_takes_the_best_candidate_or_stays() -> None:
     algorithm.tell(2, np.array([1.0, 0.0, 0.0]))
     algorithm.tell(3, np.array([0.5, 0.3, 0.1]))
     np.testing.assert_allclose(algorithm.theta, [-2.0, 0, 0])
+
+
+def test_a_step_that_noise_explains_is_not_taken() -> None:
+    """The public deviation of a loss difference is 0.1 here."""
+    for promised, moved in ((-0.09, False), (-0.11, True)):
+        algorithm, _ = started("dp-agd", candidates=1, largest_step=4.0, loss_scale=1.0)
+        algorithm.tell(0, np.array([1.0, 0.0, 0.0]))
+        algorithm.tell(1, np.array([promised]))
+        assert bool(algorithm.theta.any()) == moved
+
+
+def test_a_gradient_that_leads_nowhere_is_measured_again_and_averaged() -> None:
+    """Lee and Kifer's adaptive budget: the search stays at its point and looks closer."""
+    algorithm, _ = started("dp-agd", candidates=1, largest_step=4.0, loss_scale=1.0)
+    algorithm.tell(0, np.array([1.0, 0.0, 0.0]))
+    algorithm.tell(1, np.array([0.5]))
+    algorithm.tell(2, np.array([0.0, 1.0, 0.0]))
+    candidate = algorithm.ask(3).points[1]
+    np.testing.assert_allclose(candidate / np.linalg.norm(candidate), [-(0.5**0.5), -(0.5**0.5), 0], atol=1e-12)
+    algorithm.tell(3, np.array([-0.5]))
+    np.testing.assert_allclose(algorithm.theta, candidate)
+    algorithm.tell(4, np.array([0.0, 0.0, 1.0]))
+    np.testing.assert_allclose(algorithm.state["direction"], [0, 0, 1])
 
 
 def test_schedules_decay_as_named() -> None:

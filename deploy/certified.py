@@ -1,0 +1,47 @@
+"""Noise for a simulated run whose (ε, δ) already holds what the servers' finite sampler costs. Imports everything.
+
+As a manifest's (deploy/manifests.py): the smallest noise at which the claim, the certificate's terms in it, is the
+wanted (ε, δ). A simulation samples the servers' law from the preset that was certified, so the claim is of the run that
+it makes.
+"""
+
+from coordinator.algorithm import Plan
+from deploy.errors import RunFileError
+from deploy.manifests import Claiming, finite_precision, quietest
+from deploy.simulation import Calibrated, calibrate, mechanism_of
+from mpc.errors import MpcError
+from mpc.tables import Precision
+from party.contributor import BUCKETS, MOST_CANDIDATES
+from privacy.accountants import accountant
+from privacy.claim import Claim, FinitePrecision
+from privacy.errors import InvalidParameter
+from privacy.mechanism import Unit
+
+PRESETS: tuple[Precision, ...] = ("standard", "high")
+
+
+def calibrate_certified(
+    plan: Plan, sizes: dict[str, int], dimension: int, epsilon: float, delta: float, name: str, unit: Unit
+) -> Calibrated:
+    """As `calibrate`, for (ε, δ) with the sampler's terms inside; a run that is not private has no claim."""
+    if not plan.private:
+        return calibrate(plan, sizes, epsilon, delta, name, unit)
+    # Every answer of a run has at most so many numbers.
+    samples = max(dimension, BUCKETS, MOST_CANDIDATES) * mechanism_of(plan, sizes, delta, 1.0, unit).releases
+    preset, terms = cheapest(samples, epsilon, delta)
+    mechanism = quietest(plan, sizes, unit, epsilon, delta, Claiming(accountant(name), terms))
+    claim = Claim.of(mechanism, dimension, delta, accountant(name), terms)
+    return Calibrated(mechanism, claim.epsilon, delta, name, preset, claim)
+
+
+def cheapest(samples: int, epsilon: float, delta: float) -> tuple[Precision, FinitePrecision]:
+    """The first preset that takes at most a hundredth of ε and of δ, and its terms; refused where none does."""
+    for preset in PRESETS:
+        try:
+            return preset, finite_precision(samples, epsilon, delta, "strips", preset)
+        except (MpcError, InvalidParameter):
+            continue
+    raise RunFileError(
+        f"no preset of the noise keeps {samples:,} samples within 1 % of epsilon {epsilon:g} and delta {delta:g}: "
+        "use fewer rounds, fewer parameters, or a larger epsilon"
+    )
