@@ -32,7 +32,7 @@ PARTIES = ("hospital-a", "hospital-b", "hospital-c")
 SECONDS = 30.0
 
 
-_accounted: dict[bytes, tuple[Meaning, Charge]] = {}
+_accounted: dict[str, tuple[Meaning, Charge]] = {}
 
 
 def verified(manifest: Manifest, *_: object) -> tuple[Meaning, Charge]:

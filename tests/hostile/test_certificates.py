@@ -1,4 +1,4 @@
-"""Certificates against the real processes: who cannot prove a name reaches no handler, and nobody serves in another's."""
+"""Certificates against a real coordinator: who proves no name reaches no handler, and nobody serves in its name."""
 
 import datetime as dt
 import socket
