@@ -17,7 +17,7 @@ from parley.federation.manifest import Manifest, read_manifest
 from parley.federation.trail import Trail
 
 from deploy.console import EXIT_BAD_NEWS, emit_json, progress
-from deploy.nodes_party import read_settings, vocabulary
+from deploy.nodes_party import party_node, settings_of, vocabulary
 from deploy.nodes_party import run as serve
 from party.client.admission import epsilon_spent, open_ledger, policy_of
 from party.client.data import Shelf, understand
@@ -50,7 +50,7 @@ def approve(
     """Admit a manifest by hand, against the policy or without one. Exit code 1 where nobody may."""
     from parley.federation.meaning import verify
 
-    settings = read_settings(node)
+    settings = settings_of(party_node(node))
     manifest = _manifest(settings, which)
     if digest.strip().lower() != manifest.digest.hex():
         raise ApprovalError("the digest is not this manifest's: read the manifest, and give the digest it shows")
@@ -83,7 +83,7 @@ def approve(
 @app.command()
 def runs(node: Node, json_output: Json = False) -> None:
     """Every run that was proposed here, and what became of it."""
-    found = _runs(read_settings(node))
+    found = _runs(settings_of(party_node(node)))
     if json_output:
         emit_json({"runs": found})
         return
@@ -98,7 +98,7 @@ def runs(node: Node, json_output: Json = False) -> None:
 @app.command()
 def status(node: Node, json_output: Json = False) -> None:
     """The budget that is left, the runs, and what left the site: bytes and destinations."""
-    settings = read_settings(node)
+    settings = settings_of(party_node(node))
     name, budget, found = settings.identity.load().name.name, _budget(settings), _runs(settings)
     if json_output:
         emit_json({"name": name, "budget": budget, "runs": found})
@@ -116,7 +116,7 @@ def check(
     json_output: Json = False,
 ) -> None:
     """Read the records by a run's schema. What is printed tells of records: it is for this machine's operator alone."""
-    settings = read_settings(node)
+    settings = settings_of(party_node(node))
     manifest = _manifest(settings, which)
     name = settings.identity.load().name
     understood = understand(manifest, vocabulary)
