@@ -47,7 +47,6 @@ from privacy.ledger import EndProof, Ledger
 from privacy.mechanism import ROW
 
 SOCKET = "operator.sock"
-VERIFIED = "verified"
 LONGEST_SOCKET_PATH = 100
 MOST_CALLS = 4096
 """At once, over all callers; each party has a limit of its own."""
@@ -69,7 +68,7 @@ class NodeBooks:
         """By policy, or because a person approved it; the whole run is charged before anybody else hears of it."""
         loop = asyncio.get_running_loop()
         meaning, charge = await loop.run_in_executor(
-            None, verify_apart_with_charge, manifest, "", Policy(), self._node.state / VERIFIED
+            None, verify_apart_with_charge, manifest, "", Policy(), self._node.verified
         )
         if not self._approved(manifest):
             policy = read_policy(self._node.policy) if self._node.policy.exists() else None

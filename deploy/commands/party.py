@@ -48,23 +48,23 @@ def approve(
     json_output: Json = False,
 ) -> None:
     """Admit a manifest by hand, against the policy or without one. Exit code 1 where nobody may."""
-    from parley.federation.meaning import verify
+    from parley.federation.meaning import verify_apart_with_charge
 
     settings = settings_of(party_node(node))
     manifest = _manifest(settings, which)
     if digest.strip().lower() != manifest.digest.hex():
         raise ApprovalError("the digest is not this manifest's: read the manifest, and give the digest it shows")
     progress("computing what the run costs, and the law of its noise")
-    meaning = verify(manifest)
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     ledger, record = open_ledger(settings), AdmissionRecord(settings.admissions)
+    name = settings.identity.load().name
+    meaning, _ = verify_apart_with_charge(manifest, name.name, ledger.policy, settings.verified)
     try:
         policy = policy_of(settings)
     except PolicyError as error:
         progress(f"the policy is not understood, so nothing is admitted by it: {error}")
         policy = None
     spent = epsilon_spent(ledger, settings.population)
-    name = settings.identity.load().name
     found = approve_by_hand(record, meaning, name, policy, spent, digest, by)
     admitted = not isinstance(found, Refusal)
     if admitted:

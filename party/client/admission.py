@@ -144,7 +144,7 @@ class Gate:
     def _verified(self, manifest: Manifest) -> tuple[Meaning, Charge]:
         with _verifying:
             try:
-                return verify_apart_with_charge(manifest, self.node.name, self.ledger.policy)
+                return verify_apart_with_charge(manifest, self.node.name, self.ledger.policy, self.settings.verified)
             except ManifestError as error:
                 raise refused("policy", str(error)) from None
 
