@@ -12,6 +12,7 @@ from parley.federation.errors import ManifestError
 from parley.federation.manifest import Manifest
 from parley.federation.names import Role
 
+from deploy import metering
 from deploy.errors import DeployError
 from deploy.node_file import PartyNode, read_node
 from deploy.run_file import build_model
@@ -62,8 +63,10 @@ def run(node: Path) -> None:
     here = party_node(node)
     settings = settings_of(here)
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    name = settings.identity.load().name.name
+    identity = settings.identity.load().name
+    name = identity.name
     logs.configure(Role.party, name, settings.state if here.log.file else None, here.log.level)
+    metering.start(here, identity)
     client = PartyClient(settings, vocabulary)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: client.stop())
