@@ -44,11 +44,6 @@ class Settings:
         return self.state / "trail.jsonl"
 
     @property
-    def verified(self) -> Path:
-        """What manifests mean, computed once."""
-        return self.state / "verified"
-
-    @property
     def ledger(self) -> Path:
         return self.state / "ledger.sqlite"
 
