@@ -19,7 +19,6 @@ from parley.federation.meaning import kept_file
 from parley.federation.names import Role
 
 from deploy.local import LocalFederation, NodeProcess
-from deploy.nodes_coordinator import VERIFIED
 from deploy.train_bench import admit_beforehand
 from deploy.train_data import RECORDS, study
 from party.client.outbox import SETTLED, Outbox
@@ -127,12 +126,12 @@ def _arguments(node: NodeProcess) -> list[str]:
 
 def _keep_verified(federation: LocalFederation, verified: Path) -> None:
     for node in [federation.coordinator, *federation.parties]:
-        shutil.copytree(node.folder / "state" / VERIFIED, verified / node.name)
+        shutil.copytree(node.folder / "state" / "verified", verified / node.name)
 
 
 def _bring_verified(federation: LocalFederation, verified: Path, before: Manifest, now: Manifest) -> None:
     for node in [federation.coordinator, *federation.parties]:
-        into = node.folder / "state" / VERIFIED
+        into = node.folder / "state" / "verified"
         into.mkdir(mode=0o700, parents=True)
         into.parent.chmod(0o700)
         shutil.copy(kept_file(verified / node.name, before, _arguments(node)), kept_file(into, now, _arguments(node)))

@@ -18,7 +18,7 @@ from scipy.stats import chi2, norm
 
 from coordinator.service.store import RoundRecord, RunStore, State
 from deploy.local import LocalFederation, NodeProcess
-from deploy.nodes_party import read_settings, vocabulary
+from deploy.nodes_party import party_node, settings_of, vocabulary
 from deploy.preparation import prepare
 from deploy.simulation import query_of
 from mpc.openings import Counts, OpeningStore, Phase, Stored
@@ -189,4 +189,4 @@ def honest_noise(
 
 def _party(node: NodeProcess, manifest: Manifest) -> Any:
     name = NodeName(manifest.federation, Role.party, node.name)
-    return Shelf(read_settings(node.folder)).contributor(manifest, understand(manifest, vocabulary), name)
+    return Shelf(settings_of(party_node(node.folder))).contributor(manifest, understand(manifest, vocabulary), name)
