@@ -4,6 +4,10 @@ SQLite; whatever a method stores is on disk when it returns. A share is prepared
 committed once both are prepared, and only a committed one may leave this server. Counts are per run: how many openings
 this server has committed, and the most that it has seen the other one say; neither ever goes down, but on a machine
 that was restored from an old snapshot.
+
+The bytes of a share stay until they cannot be asked for any more: while a round is prepared, the last one is there to
+be sent again, and what came before it is erased in the same transaction, for whoever opens a round has had every one
+before. What identifies an opening (request, contributors, opening, counts) stays for ever.
 """
 
 import sqlite3
@@ -30,6 +34,10 @@ CREATE TABLE IF NOT EXISTS ended (run TEXT PRIMARY KEY, openings INTEGER NOT NUL
 
 class RefusedError(MpcError):
     """This server will not open what it was asked to open."""
+
+
+class ErasedError(RefusedError):
+    """A round whose share is erased, because later ones were opened."""
 
 
 class Phase(IntEnum):
@@ -60,6 +68,15 @@ class Stored:
     request_digest: bytes
     length: int
     query: bytes
+
+    @property
+    def erased(self) -> bool:
+        return not self.opened.share
+
+    def require_share(self, round_index: int) -> None:
+        """An ErasedError where it is gone."""
+        if self.erased:
+            raise ErasedError(f"the share of round {round_index} is erased, for later rounds were opened")
 
 
 @dataclass(frozen=True)
@@ -105,6 +122,8 @@ class OpeningStore:
             raise RefusedError(
                 f"round {request.round} of run {request.run} was opened with other parameters: a sum opens once"
             )
+        if found is not None:
+            found.require_share(request.round)
         return found
 
     def prepare(self, request: Request, opened: Opened, seen: int = 0) -> None:
@@ -117,6 +136,8 @@ class OpeningStore:
         with self._transaction():
             if self._value("SELECT 1 FROM ended WHERE run = ?", request.run):
                 raise RefusedError(f"run {request.run} has ended here: nothing of it is opened any more")
+            # Before the new row, which then takes the pages that this gives back.
+            self._erase("round = ?", request.run, request.round - 2)
             try:
                 self._database.execute("INSERT INTO openings VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
             except sqlite3.IntegrityError:
@@ -165,6 +186,9 @@ class OpeningStore:
             mine = self._value("SELECT mine FROM counts WHERE run = ?", run) or 0
             self._database.execute("INSERT OR IGNORE INTO ended VALUES (?, ?)", (run, mine))
             openings = self._value("SELECT openings FROM ended WHERE run = ?", run)
+            self._erase("round < (SELECT MAX(round) FROM openings WHERE run = ?)", run, run)
+        with self._lock:
+            self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()  # erased there, too
         crash.point("aggregator.ended")
         return openings or 0
 
@@ -176,6 +200,14 @@ class OpeningStore:
     def close(self) -> None:
         with self._lock:
             self._database.close()
+
+    def _erase(self, which: str, run: str, parameter: str | int) -> None:
+        """Committed shares only; `secure_delete` overwrites them."""
+        self._database.execute(
+            f"UPDATE openings SET share = x'' WHERE run = ? AND {which} AND share <> x'' "
+            "AND EXISTS (SELECT 1 FROM commits WHERE commits.run = openings.run AND commits.round = openings.round)",
+            (run, parameter),
+        )
 
     def _see(self, run: str, seen: int) -> None:
         self._database.execute(
