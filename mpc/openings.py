@@ -25,7 +25,9 @@ from mpc.request import Request
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS openings (
     run TEXT NOT NULL, round INTEGER NOT NULL, request BLOB NOT NULL, length INTEGER NOT NULL, query BLOB NOT NULL,
-    contributors TEXT NOT NULL, share BLOB NOT NULL, opening BLOB NOT NULL, PRIMARY KEY (run, round)) STRICT;
+    contributors TEXT NOT NULL, opening BLOB NOT NULL, PRIMARY KEY (run, round)) STRICT;
+CREATE TABLE IF NOT EXISTS shares (
+    run TEXT NOT NULL, round INTEGER NOT NULL, share BLOB NOT NULL, PRIMARY KEY (run, round)) STRICT;
 CREATE TABLE IF NOT EXISTS commits (run TEXT NOT NULL, round INTEGER NOT NULL, PRIMARY KEY (run, round)) STRICT;
 CREATE TABLE IF NOT EXISTS counts (run TEXT PRIMARY KEY, mine INTEGER NOT NULL, seen INTEGER NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS ended (run TEXT PRIMARY KEY, openings INTEGER NOT NULL) STRICT;
@@ -104,9 +106,9 @@ class OpeningStore:
         """The row, whoever asks."""
         with self._lock:
             found = self._database.execute(
-                "SELECT request, length, query, contributors, share, opening, "
+                "SELECT request, length, query, contributors, COALESCE(share, x''), opening, "
                 "EXISTS (SELECT 1 FROM commits WHERE commits.run = openings.run AND commits.round = openings.round) "
-                "FROM openings WHERE run = ? AND round = ?",
+                "FROM openings LEFT JOIN shares USING (run, round) WHERE run = ? AND round = ?",
                 (run, round_index),
             ).fetchone()
         if found is None:
@@ -131,7 +133,7 @@ class OpeningStore:
         crash.point("aggregator.preparing")
         row = (
             request.run, request.round, request.digest(), request.dimension, request.query,
-            "\n".join(opened.contributors), opened.share, opened.opening,
+            "\n".join(opened.contributors), opened.opening,
         )  # fmt: skip
         with self._transaction():
             if self._value("SELECT 1 FROM ended WHERE run = ?", request.run):
@@ -139,9 +141,10 @@ class OpeningStore:
             # Before the new row, which then takes the pages that this gives back.
             self._erase("round = ?", request.run, request.round - 2)
             try:
-                self._database.execute("INSERT INTO openings VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+                self._database.execute("INSERT INTO openings VALUES (?, ?, ?, ?, ?, ?, ?)", row)
             except sqlite3.IntegrityError:
                 raise RefusedError(f"round {request.round} of run {request.run} is open already") from None
+            self._database.execute("INSERT INTO shares VALUES (?, ?, ?)", (request.run, request.round, opened.share))
             self._see(request.run, seen)
         crash.point("aggregator.prepared")
 
@@ -162,7 +165,8 @@ class OpeningStore:
         with self._transaction():
             if self._value("SELECT 1 FROM commits WHERE run = ? AND round = ?", run, round_index):
                 raise RefusedError(f"round {round_index} of run {run} is committed: it cannot be taken back")
-            self._database.execute("DELETE FROM openings WHERE run = ? AND round = ?", (run, round_index))
+            for table in ("openings", "shares"):
+                self._database.execute(f"DELETE FROM {table} WHERE run = ? AND round = ?", (run, round_index))
         crash.point("aggregator.discarded")
 
     def counts(self, run: str) -> Counts:
@@ -204,8 +208,8 @@ class OpeningStore:
     def _erase(self, which: str, run: str, parameter: str | int) -> None:
         """Committed shares only; `secure_delete` overwrites them."""
         self._database.execute(
-            f"UPDATE openings SET share = x'' WHERE run = ? AND {which} AND share <> x'' "
-            "AND EXISTS (SELECT 1 FROM commits WHERE commits.run = openings.run AND commits.round = openings.round)",
+            f"DELETE FROM shares WHERE run = ? AND {which} "
+            "AND EXISTS (SELECT 1 FROM commits WHERE commits.run = shares.run AND commits.round = shares.round)",
             (run, parameter),
         )
 
