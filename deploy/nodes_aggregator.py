@@ -133,8 +133,8 @@ class AggregatorProcess:
     async def abort(self, context: Any, error: CallRefusedError) -> None:
         await abort(context, RefusedCallError(error.refusal, error.message, error.hint))
 
-    def terms(self, manifest_digest: bytes) -> RunTerms | None:
-        return self.admissions.terms(manifest_digest)
+    def terms(self, manifest_digest: bytes, ending: bool = False) -> RunTerms | None:
+        return self.admissions.terms(manifest_digest, ending)
 
     def sign_end(self, manifest_digest: bytes, openings: int) -> common_pb2.SignedEnd:
         return sign_end(self._current(), manifest_digest, openings)

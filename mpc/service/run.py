@@ -151,6 +151,10 @@ class Run(RunState):
                 raise CallRefusedError(
                     common_pb2.REFUSAL_TOO_EARLY, f"round {index} is not opened", "call Open until it is"
                 )
+            try:
+                stored.require_share(index)
+            except RefusedError as error:
+                raise refusal_for(error) from None
             share = stored.opened.share
         if offset >= len(share):
             raise malformed(f"offset {offset}", f"the share has {len(share)} bytes")

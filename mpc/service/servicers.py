@@ -25,17 +25,17 @@ class Service:
         self._runs: dict[bytes, Run] = {}
         self.share_bytes = 0
 
-    def run(self, manifest_digest: bytes) -> Run:
-        """The admitted run, or a refusal."""
+    def run(self, manifest_digest: bytes, ending: bool = False) -> Run:
+        """The admitted run, or a refusal; `ending` where nothing is opened of it any more."""
+        terms = self.around.terms(manifest_digest, ending) if len(manifest_digest) == DIGEST_BYTES else None
+        if terms is None:
+            raise CallRefusedError(
+                common_pb2.REFUSAL_NOT_ADMITTED,
+                f"manifest {manifest_digest[:32].hex()} is not admitted here",
+                "propose it first, or have it approved; if it was withdrawn, end the run",
+            )
         run = self._runs.get(manifest_digest)
         if run is None:
-            terms = self.around.terms(manifest_digest) if len(manifest_digest) == DIGEST_BYTES else None
-            if terms is None:
-                raise CallRefusedError(
-                    common_pb2.REFUSAL_NOT_ADMITTED,
-                    f"manifest {manifest_digest[:32].hex()} is not admitted here",
-                    "propose it first, or have it approved",
-                )
             run = self._runs[manifest_digest] = Run(terms, self._tools)
         return run
 
@@ -53,9 +53,9 @@ class Service:
             )
         return party
 
-    def led(self, manifest_digest: bytes, context: Any) -> Run:
+    def led(self, manifest_digest: bytes, context: Any, ending: bool = False) -> Run:
         """The run, if the caller leads it."""
-        run = self.run(manifest_digest)
+        run = self.run(manifest_digest, ending)
         if self.around.caller(context) != run.terms.coordinator:
             raise CallRefusedError(
                 common_pb2.REFUSAL_NOT_A_MEMBER,
@@ -83,7 +83,7 @@ class Service:
     ) -> None:
         """A stream from server A."""
         try:
-            run = self.run(manifest_digest)
+            run = self.run(manifest_digest, ending=settling)
         except MpcError as error:
             link.decline(UNREADY, str(error))
             return
@@ -148,7 +148,7 @@ class ControlServicer(aggregator_pb2_grpc.ControlServiceServicer):
 
     async def End(self, request: wire.EndRequest, context: Any) -> wire.EndResponse | None:
         async def handle() -> wire.EndResponse:
-            run = self._service.led(request.manifest_digest, context)
+            run = self._service.led(request.manifest_digest, context, ending=True)
             openings = await run.end()
             return wire.EndResponse(end=self._service.around.sign_end(run.terms.digest, openings))
 

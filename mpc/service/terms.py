@@ -106,8 +106,10 @@ class Surroundings(Protocol):
         """End a call with its refusal; does not return."""
         ...
 
-    def terms(self, manifest_digest: bytes) -> RunTerms | None:
-        """Of an admitted run."""
+    def terms(self, manifest_digest: bytes, ending: bool = False) -> RunTerms | None:
+        """Of an admitted run; asked at every call, for it may be withdrawn meanwhile. One that was withdrawn can still
+        be brought to its end: `ending`.
+        """
         ...
 
     def sign_end(self, manifest_digest: bytes, openings: int) -> "common_pb2.SignedEnd":

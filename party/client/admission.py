@@ -123,6 +123,14 @@ class Gate:
         self._put(meaning)
         return self._charged(manifest, understood, charge, contributor)
 
+    def policy_stamp(self) -> tuple[int, int, int] | None:
+        """Changes when policy.toml does."""
+        try:
+            found = self.settings.policy.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
     def approved(self, manifest: Manifest) -> Ready | None:
         """Ready once a person has approved it; None before."""
         if not self._admitted(manifest):

@@ -121,17 +121,19 @@ class Life:
             self._leave(refusal)
 
     def _admission(self) -> Contributor:
-        """Until the policy admits the run or a person does."""
-        found: Ready | Waiting = self.gate.decide(self.manifest)
-        if isinstance(found, Ready):
-            return found.contributor
-        self._note(WAITING, found.reasons)
-        log.warning(
-            "the run waits for parley party approve", run=self.manifest.run, manifest=self.manifest.digest.hex()
-        )
-        while not self.stop.wait(APPROVAL_POLL_SECONDS):
-            if (ready := self.gate.approved(self.manifest)) is not None:
-                return ready.contributor
+        """Until the policy admits the run, as it is or as it is changed meanwhile, or a person does."""
+        while not self.stop.is_set():
+            policy = self.gate.policy_stamp()
+            found: Ready | Waiting = self.gate.decide(self.manifest)
+            if isinstance(found, Ready):
+                return found.contributor
+            self._note(WAITING, found.reasons)
+            log.warning(
+                "the run waits for parley party approve", run=self.manifest.run, manifest=self.manifest.digest.hex()
+            )
+            while self.gate.policy_stamp() == policy and not self.stop.wait(APPROVAL_POLL_SECONDS):
+                if (ready := self.gate.approved(self.manifest)) is not None:
+                    return ready.contributor
         raise StoppedError("this process is ending")
 
     def _rounds(self, contributor: Contributor) -> None:
