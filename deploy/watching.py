@@ -11,6 +11,7 @@ from parley.federation.manifest import Manifest
 from rich.bar import Bar
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -43,7 +44,8 @@ def _plain(console: Console, coordinator: Coordinator, digest: bytes) -> RunRow:
         manifest = Manifest.from_canonical(row.manifest)
         if row.state.value != shown:
             shown = row.state.value
-            console.print(f"[bold]{row.run}[/bold] is {row.state.value}" + (f": {row.outcome}" if row.outcome else ""))
+            outcome = f": {escape(row.outcome)}" if row.outcome else ""
+            console.print(f"[bold]{row.run}[/bold] is {row.state.value}{outcome}")
         every = max(1, manifest.releases // LINES)
         if any(record.round % every == 0 for record in records):
             console.print(describe(row, records[-1], manifest))

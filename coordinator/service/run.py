@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -33,6 +34,8 @@ class Run:
     """Parties that missed a round and have not asked for work since."""
     lost: set[str] = field(default_factory=set)
     """Parties whose contribution an aggregator does not have although they had uploaded it: asked again."""
+    decisions: Counter[str] = field(default_factory=Counter)
+    """How often a party has said whether it takes part, to this process."""
     bytes_down: int = 0
     """To all parties, in this round."""
     asked: float = 0.0
