@@ -1,0 +1,85 @@
+"""What the Dockerfile does with Python: which packages an image needs, and what is taken out of it.
+
+    python3 image.py requirements accounting    # of pyproject.toml beside this file, with that extra if there is one
+    python3 image.py strip /opt/parley          # tests, headers and typing stubs of installed packages
+    python3 image.py trim                       # what installs software, and texts that nobody reads in a container
+
+Runs inside of the build only. Standard library only.
+"""
+
+import shutil
+import sys
+import tomllib
+from pathlib import Path
+
+UNNEEDED_FOLDERS = ("tests", "include", "f2py", "distutils")
+UNNEEDED_FILES = ("*.pyi", "*.pxd", "*.pyx", "*.c", "*.h", "*.a", "*.lib")
+OWN = ("mpc", "privacy", "party", "coordinator", "deploy", "parley")
+SYSTEM = (
+    "usr/lib/python3/dist-packages/pip*",
+    "usr/lib/python3/dist-packages/setuptools*",
+    "usr/lib/python3/dist-packages/pkg_resources",
+    "usr/lib/python3/dist-packages/wheel*",
+    "usr/local/lib/python3*/site-packages/*",
+    "usr/local/bin/pip*",
+    "usr/bin/pip*",
+    "usr/share/python-wheels",
+    "usr/lib/python3*/ensurepip",
+    "usr/lib/python3*/idlelib",
+    "usr/lib/python3*/lib2to3",
+    "usr/lib/python3*/pydoc_data",
+    "usr/local/lib/python3*/ensurepip",
+    "usr/local/lib/python3*/idlelib",
+    "usr/local/lib/python3*/lib2to3",
+    "usr/share/doc",
+    "usr/share/info",
+    "usr/share/locale",
+    "usr/share/man",
+    "var/cache/*",
+    "var/lib/apt/lists/*",
+    "var/log/*",
+    "tmp/*",
+)
+
+
+def requirements(pyproject: Path, extra: str) -> list[str]:
+    """The package's dependencies with those of one extra."""
+    project = tomllib.loads(pyproject.read_text())["project"]
+    return [*project["dependencies"], *project["optional-dependencies"].get(extra, [])]
+
+
+def strip(environment: Path) -> None:
+    """Take out what only developers of the installed packages need; this package itself stays whole."""
+    for site in environment.glob("lib/python3*/site-packages"):
+        for package in site.iterdir():
+            if package.name in OWN or not package.is_dir():
+                continue
+            for name in UNNEEDED_FOLDERS:
+                for folder in [each for each in package.rglob(name) if each.is_dir()]:
+                    shutil.rmtree(folder, ignore_errors=True)
+            for pattern in UNNEEDED_FILES:
+                for file in package.rglob(pattern):
+                    file.unlink()
+
+
+def trim(root: Path = Path("/")) -> None:
+    """Leave a system that runs Python and nothing else."""
+    for pattern in SYSTEM:
+        for found in root.glob(pattern):
+            shutil.rmtree(found) if found.is_dir() and not found.is_symlink() else found.unlink()
+
+
+def main(arguments: list[str]) -> None:
+    match arguments:
+        case ["requirements", extra]:
+            print("\n".join(requirements(Path(__file__).with_name("pyproject.toml"), extra)))
+        case ["strip", folder]:
+            strip(Path(folder))
+        case ["trim"]:
+            trim()
+        case _:
+            raise SystemExit(__doc__)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
