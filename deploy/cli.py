@@ -14,6 +14,7 @@ from parley.federation.errors import FederationError, PeerRefusedError
 
 from coordinator.errors import CoordinatorError
 from deploy.commands import (
+    aggregator,
     audit,
     bench,
     ca,
@@ -22,6 +23,7 @@ from deploy.commands import (
     manifest,
     node,
     noise,
+    party,
     privacy,
     reproduce,
     runs,
@@ -43,6 +45,7 @@ app.add_typer(noise.app, name="noise")
 app.add_typer(bench.app, name="bench")
 app.add_typer(privacy.app, name="privacy")
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(aggregator.app, name="aggregator")
 app.add_typer(audit.app, name="audit")
 app.add_typer(ca.app, name="ca")
 app.add_typer(node.app, name="node")
@@ -50,6 +53,7 @@ app.add_typer(manifest.app, name="manifest")
 app.add_typer(coordinator.app, name="coordinator")
 for command in (runs.run, runs.watch, runs.status, runs.stop, runs.resume):
     app.command()(command)
+app.add_typer(party.app, name="party")
 app.add_typer(reproduce.app, name="reproduce")
 app.command("simulate")(simulate.simulate)
 

@@ -156,4 +156,6 @@ def quietest(
         if all(claiming.epsilon(event.with_noise(noise), delta).epsilon <= epsilon for event in events):
             return replace(mechanism, noise_multiplier=noise)
         noise *= NUDGE
-    raise InvalidParameter(f"no noise near {noise:.4g} gives every party epsilon {epsilon:g}: this is a defect, report it")
+    raise InvalidParameter(
+        f"no noise near {noise:.4g} gives every party epsilon {epsilon:g}: this is a defect, report it"
+    )

@@ -31,7 +31,7 @@ from parley.federation.transport import server_credentials
 from parley.v1 import common_pb2, coordinator_pb2_grpc, operator_pb2_grpc
 
 from coordinator.errors import RunFailedError, StateError
-from coordinator.service.controls import Controls, Opener
+from coordinator.service.controls import Controls
 from coordinator.service.driver import Tools
 from coordinator.service.operator import OperatorServicer
 from coordinator.service.parties import PartyServicer
@@ -45,6 +45,7 @@ from privacy.ledger import EndProof, Ledger
 from privacy.mechanism import ROW
 
 SOCKET = "operator.sock"
+VERIFIED = "verified"
 LONGEST_SOCKET_PATH = 100
 MOST_CALLS = 4096
 """At once, over all callers; each party has a limit of its own."""
@@ -65,7 +66,9 @@ class NodeBooks:
     async def admit(self, manifest: Manifest) -> dict[str, Any]:
         """By policy, or because a person approved it; the whole run is charged before anybody else hears of it."""
         loop = asyncio.get_running_loop()
-        meaning, charge = await loop.run_in_executor(None, verify_apart_with_charge, manifest, None, Policy())
+        meaning, charge = await loop.run_in_executor(
+            None, verify_apart_with_charge, manifest, "", Policy(), self._node.state / VERIFIED
+        )
         if not self._approved(manifest):
             policy = read_policy(self._node.policy) if self._node.policy.exists() else None
             decision = admit(self._admissions, meaning, self._name, policy)
@@ -124,8 +127,9 @@ class CoordinatorProcess:
         node: CoordinatorNode,
         note: Callable[..., None],
         gather_seconds: float = GATHER_SECONDS,
-        opener: Callable[[Controls], Opener] = lambda controls: controls,
+        adapt: Callable[[Tools], Tools] = lambda tools: tools,
     ) -> None:
+        """`adapt` is for the benchmark, whose baseline has other tools."""
         self.node, self._note = node, note
         node.state.mkdir(mode=0o700, exist_ok=True)
         self.identity = node.identity.load()
@@ -143,10 +147,10 @@ class CoordinatorProcess:
             worker=self._worker,
             prepare=lambda manifest: prepare(manifest, node.evaluation),
             controls=lambda manifest: Controls(node.identity, manifest, addresses),
-            opener=opener,
+            opener=lambda controls: controls,
             note=note,
         )
-        self.runs = Runs(tools, gather_seconds)
+        self.runs = Runs(adapt(tools), gather_seconds)
 
     def _write_result(self, manifest: Manifest) -> None:
         """The model and its card, in NODE/models."""
@@ -177,6 +181,8 @@ class CoordinatorProcess:
         operator_pb2_grpc.add_OperatorServiceServicer_to_server(OperatorServicer(self.runs), self._operator)
         bind_socket(self._operator, self.node.state / SOCKET)
         self.runs.take_up()
+        await self._operator.start()
+        os.chmod(self.node.state / SOCKET, 0o600)
         await self._server.start()
         await health.set("", health_pb2.HealthCheckResponse.SERVING)
         return {"parties": port}
@@ -225,8 +231,6 @@ async def run(node: CoordinatorNode, note: Callable[..., None], gather_seconds: 
         loop.add_signal_handler(each, done.set)
     process = CoordinatorProcess(node, note, gather_seconds)
     ports = await process.serve()
-    await process._operator.start()
-    os.chmod(node.state / SOCKET, 0o600)
     ready = {"ready": True, "role": "coordinator", "name": process.identity.name.name, "ports": ports}
     print(json.dumps(ready), flush=True)
     note("node.ready", **ports)

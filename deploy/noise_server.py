@@ -23,9 +23,11 @@ import numpy as np
 from parley.federation.credentials import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, Identity
 
 from deploy.certificates import identity_uri
-from mpc.aggregate import Aggregator, Contributions, OpeningStore, Request
+from mpc.aggregate import Aggregator, Contributions
 from mpc.channel import Channel, Link
+from mpc.openings import OpeningStore
 from mpc.pool import NoisePool
+from mpc.request import Request
 from mpc.ring import Lattice
 from mpc.sampler import LANES
 from mpc.session import Session

@@ -1,132 +1,62 @@
-"""Adding shares and opening a noised sum, once.
+"""Adding shares and opening a noised sum, once, as a two-phase commit between the two servers.
 
 Per (run, round): each server holds one share of every contributor's vector. Before any noise is touched the two agree
 on the set of contributors (same party, same upload) and on the noise's position. Each then adds its shares and its
-share of the noise, stores the result under the unique key (run, round), and only then hands it out. The same request
-again returns the stored bytes; another request for the same (run, round) is refused: noising a sum twice, or opening
-two sets of one round, would let an observer average or subtract.
+share of the noise and stores the result as prepared. When both have said so, each marks its own as committed, and only
+then hands it out. The same request again returns the stored bytes; another request for the same (run, round) is
+refused: noising a sum twice, or opening two sets of one round, would let an observer average or subtract.
+
+After a crash the two compare what they have kept:
+
+    both prepared, or one committed and the other prepared    it is committed on both
+    one prepared, the other nothing                           it was never released: discarded, and noised anew
+    one committed, the other nothing; different openings      no crash leaves that, only an old snapshot: lost
+
+and refuse each other when either has fewer commits than it is known to have had.
 """
 
 import hashlib
-import sqlite3
 import struct
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mpc import crash
 from mpc.channel import Channel
-from mpc.errors import ConfigurationError, FrameError, MpcError, PeerError
+from mpc.errors import FrameError, MpcError, PeerError
+from mpc.openings import Counts, Opened, OpeningStore, Phase, RefusedError, Stored
 from mpc.pool import NoisePool
 from mpc.randomness import SEED_BYTES, Csprng
-from mpc.ring import Lattice, expand
+from mpc.request import Request
+from mpc.ring import expand
 from mpc.steps import Steps
 
 Words = NDArray[np.uint64]
-STATE = struct.Struct("<32s?16sQI")
-"""Request digest, whether a result is stored, noise epoch (or the stored opening), next noise position, number of
-contributions."""
+HELLO = struct.Struct("<B16s?32sB16s16sQIQQ")
+"""Role, random bytes, whether only to settle, request digest, phase, opening, noise epoch, next noise position, number
+of contributions, own commits, the other's commits as seen."""
+MOST_CONTRIBUTIONS = 1 << 20
+NO_EPOCH = bytes(16)
 
 
-GREETING = struct.Struct("<B16s")
+class TooFewError(RefusedError):
+    """Fewer parties than the run asks for have contributed to both servers: nothing was opened."""
 
-
-class RefusedError(MpcError):
-    """This server will not open what it was asked to open."""
+    def __init__(self, parties: tuple[str, ...], needed: int) -> None:
+        super().__init__(f"{len(parties)} parties contributed to both servers, the run needs {needed}")
+        self.parties = parties
 
 
 class RoundLostError(MpcError):
     """One server has a result for this round and the other lost its part: the round can never be opened."""
 
 
-@dataclass(frozen=True)
-class Request:
-    """What fixes an opening; every field is public and the same on both servers."""
-
-    run: str
-    round: int
-    dimension: int
-    lattice: Lattice
-    minimum_parties: int
-    most_records: int
-    """At most so many records' terms are in the sum, each at most `clip` long: what the range check needs."""
-    clip: float
-
-    def digest(self) -> bytes:
-        """Over all fields; a request that makes no sense, or whose sum could leave the ring, has none."""
-        self.lattice.check_range(self.most_records, self.clip)
-        if self.dimension < 1 or self.round < 0 or self.minimum_parties < 1:
-            raise ConfigurationError("an opening needs a dimension, a round and a minimum number of parties")
-        fields = (
-            self.run, self.round, self.dimension, repr(self.lattice), self.minimum_parties, self.most_records,
-            self.clip,
-        )  # fmt: skip
-        return hashlib.sha256(b"parley opening v1" + repr(fields).encode()).digest()
-
-
-@dataclass(frozen=True)
-class Opened:
-    """One server's reply: never sent to the other server."""
-
-    contributors: tuple[str, ...]
-    share: bytes
-    """uint64[dimension], little-endian, reduced modulo 2^lattice.opening_bits."""
-    opening: bytes
-    """16 bytes that both servers' shares of one opening have in common: of its noise's place and its contributors."""
-
-
-class OpeningStore:
-    """Durable results, one per (run, round), in SQLite. A result is on disk before anyone sees it."""
-
-    def __init__(self, path: Path | str) -> None:
-        self._lock = threading.Lock()
-        self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        self._database.execute("PRAGMA journal_mode = WAL")
-        self._database.execute("PRAGMA synchronous = FULL")
-        self._database.execute("PRAGMA secure_delete = ON")
-        self._database.execute(
-            "CREATE TABLE IF NOT EXISTS openings (run TEXT NOT NULL, round INTEGER NOT NULL, request BLOB NOT NULL, "
-            "contributors TEXT NOT NULL, share BLOB NOT NULL, opening BLOB NOT NULL, PRIMARY KEY (run, round)) STRICT"
-        )
-
-    def get(self, request: Request) -> Opened | None:
-        """The stored reply; a different request for the same (run, round) is refused."""
-        with self._lock:
-            found = self._database.execute(
-                "SELECT request, contributors, share, opening FROM openings WHERE run = ? AND round = ?",
-                (request.run, request.round),
-            ).fetchone()
-        if found is None:
-            return None
-        if found[0] != request.digest():
-            raise RefusedError(
-                f"round {request.round} of run {request.run} was opened with other parameters: a sum opens once"
-            )
-        return Opened(tuple(found[1].split("\n")) if found[1] else (), found[2], found[3])
-
-    def put(self, request: Request, opened: Opened) -> None:
-        """Store for good; the key's uniqueness is the last guard."""
-        with self._lock:
-            try:
-                self._database.execute(
-                    "INSERT INTO openings VALUES (?, ?, ?, ?, ?, ?)",
-                    (
-                        request.run,
-                        request.round,
-                        request.digest(),
-                        "\n".join(opened.contributors),
-                        opened.share,
-                        opened.opening,
-                    ),
-                )
-            except sqlite3.IntegrityError:
-                raise RefusedError(f"round {request.round} of run {request.run} is open already") from None
-
-    def close(self) -> None:
-        self._database.close()
+class RolledBackError(MpcError):
+    """A server has forgotten commits that it had made: it runs on an old snapshot, and its runs have to end."""
 
 
 @dataclass
@@ -163,39 +93,120 @@ class Contributions:
         self.shares.clear()
 
 
+@dataclass(frozen=True)
+class Hello:
+    """What one server says first."""
+
+    role: int
+    nonce: bytes
+    settling: bool
+    request_digest: bytes
+    phase: Phase
+    opening: bytes
+    epoch: bytes
+    position: int
+    count: int
+    mine: int
+    seen: int
+
+    def packed(self) -> bytes:
+        return HELLO.pack(*vars(self).values())
+
+    @classmethod
+    def read(cls, data: bytes) -> "Hello":
+        role, nonce, settling, digest, phase, *rest = HELLO.unpack(data)
+        if phase not in set(Phase):
+            raise FrameError(f"the other server claims phase {phase}, which there is not")
+        return cls(role, nonce, settling, digest, Phase(phase), *rest)
+
+
 class Aggregator:
     """One server's part in opening sums."""
 
     def __init__(self, role: int, pool: NoisePool, store: OpeningStore, timeout_seconds: float = 60.0) -> None:
         self._role, self._pool, self._store, self._timeout_seconds = role, pool, store, timeout_seconds
         self._guard = threading.Lock()
-        self._opening: set[tuple[str, int]] = set()
+        self._busy: set[str] = set()
 
-    def open(self, channel: Channel, request: Request, contributions: Contributions) -> Opened:
-        """Agree with the other server over `channel`, add the noise, store, return. Idempotent."""
-        key = (request.run, request.round)
+    def open(
+        self,
+        channel: Channel,
+        request: Request,
+        contributions: Contributions,
+        agreed: Callable[[], None] = lambda: None,
+    ) -> Opened:
+        """Agree with the other server over `channel` (then `agreed` is called), add the noise, store, return what may
+        leave. Idempotent.
+        """
         if request.lattice.scale_bits != self._pool.tables.format.scale_bits:
             raise RefusedError(
                 f"the request's lattice counts on samples of scale 2^{request.lattice.scale_bits}, this server's are "
                 f"of 2^{self._pool.tables.format.scale_bits}: the noise would have another size, use the same preset"
             )
+        with self._alone(request.run, request.round):
+            return self._open(channel, request, contributions, agreed)
+
+    def settle(self, channel: Channel, run: str, round_index: int) -> Opened | None:
+        """What a crash may have left of one opening is committed or discarded on both servers; nothing is noised."""
+        with self._alone(run, round_index):
+            stored = self._store.find(run, round_index)
+            digest = stored.request_digest if stored else bytes(32)
+            settled, _ = self._compare(channel, run, round_index, stored, digest, (NO_EPOCH, 0), 0, True)
+            return settled
+
+    @contextmanager
+    def _alone(self, run: str, round_index: int) -> Iterator[None]:
+        """One conversation per run at a time: what counts of commits may be compared by."""
         with self._guard:
-            if key in self._opening:
-                raise RefusedError(f"round {request.round} of run {request.run} is being opened: wait for that")
-            self._opening.add(key)
+            if run in self._busy:
+                raise RefusedError(f"round {round_index} of run {run} is being opened: wait for that")
+            self._busy.add(run)
         try:
-            return self._open(channel, request, contributions)
+            yield
         finally:
             with self._guard:
-                self._opening.discard(key)
+                self._busy.discard(run)
 
-    def _open(self, channel: Channel, request: Request, contributions: Contributions) -> Opened:
+    def _open(
+        self, channel: Channel, request: Request, contributions: Contributions, agreed: Callable[[], None]
+    ) -> Opened:
         stored = self._store.get(request)
-        channel.open_session(channel.run(_greet(self._role)), self._role)
         shares = dict(contributions.shares)
-        parties, epoch, start = channel.run(self._agree(request, shares, stored))
-        if stored is not None:
-            return stored
+        tags = {_tag(request, party, digest): party for party, (digest, _) in shares.items()}
+        place = self._place(stored)
+        settled, theirs = self._compare(
+            channel, request.run, request.round, stored, request.digest(), place, len(tags), False
+        )
+        if settled is not None:
+            contributions.erase()
+            return settled
+        if place[0] == NO_EPOCH or theirs.epoch != place[0]:
+            raise PeerError("the two servers are not in the same noise session: try again")
+        parties: tuple[str, ...] = channel.run(_common(tags, max(len(tags), theirs.count)))
+        if len(parties) < request.minimum_parties:
+            raise TooFewError(parties, request.minimum_parties)
+        agreed()
+        start = max(place[1], theirs.position)
+        opened = self._noised(request, parties, shares, place[0], start)
+        self._store.prepare(request, opened, theirs.mine)
+        channel.run(_both_prepared(opened.opening))
+        self._store.commit(request.run, request.round)
+        contributions.erase()
+        return opened
+
+    def _place(self, stored: Stored | None) -> tuple[bytes, int]:
+        """Where the next noise is; what is stored may turn out to need none."""
+        if stored is None:
+            return self._pool.position(self._timeout_seconds)
+        try:
+            return (NO_EPOCH, 0) if stored.phase is Phase.committed else self._pool.position(0)
+        except PeerError:
+            return NO_EPOCH, 0
+
+    def _noised(
+        self, request: Request, parties: tuple[str, ...], shares: Mapping[str, tuple[bytes, Words]], epoch: bytes,
+        start: int,
+    ) -> Opened:  # fmt: skip
         reservation = self._pool.reserve(epoch, start, request.dimension)
         total = np.zeros(request.dimension, np.uint64)
         for party in parties:
@@ -206,64 +217,82 @@ class Aggregator:
             total[part] = request.lattice.release_share(self._role, total[part], noise)
             noise[:] = 0
             position += len(noise)
-        channel.run(_both_have_it_all())
         opening = hashlib.sha256(b"parley opening place v1" + epoch + repr((start, parties)).encode()).digest()[:16]
-        opened = Opened(parties, total.astype("<u8").tobytes(), opening)
-        self._store.put(request, opened)
-        contributions.erase()
-        return opened
+        return Opened(parties, total.astype("<u8").tobytes(), opening)
 
-    def _agree(
-        self, request: Request, shares: Mapping[str, tuple[bytes, Words]], stored: Opened | None
-    ) -> Steps[tuple[tuple[str, ...], bytes, int]]:
-        """Is this the same request, does either hold a result, where is the noise; then who contributed."""
-        epoch, position = (stored.opening, 0) if stored else self._pool.position(self._timeout_seconds)
-        tags = {_tag(request, party, digest): party for party, (digest, _) in shares.items()}
-        count = 0 if stored else len(tags)
-        mine = STATE.pack(request.digest(), stored is not None, epoch, position, count)
-        (answer,) = yield [np.frombuffer(mine, np.uint8)]
-        digest, other_stored, other_epoch, other_position, other_count = STATE.unpack(answer.tobytes())
-        if digest != request.digest():
+    def _compare(
+        self, channel: Channel, run: str, round_index: int, stored: Stored | None, request_digest: bytes,
+        place: tuple[bytes, int], count: int, settling: bool,
+    ) -> tuple[Opened | None, Hello]:  # fmt: skip
+        """Tell each other what is kept, and bring it to one state: committed on both, or nothing on both."""
+        counts = self._store.counts(run)
+        phase, opening = (stored.phase, stored.opened.opening) if stored else (Phase.nothing, bytes(16))
+        nonce = Csprng.from_system().bytes(16)
+        mine = Hello(
+            self._role, nonce, settling, request_digest, phase, opening, *place, count, counts.mine, counts.seen
+        )
+        theirs, session = channel.run(_greet(mine))
+        channel.open_session(session, self._role)
+        _check_counts(run, counts, theirs)
+        what = f"round {round_index} of run {run}"
+        kept = stored is not None and theirs.phase is not Phase.nothing
+        if (kept or not settling) and theirs.request_digest != request_digest:
             raise RefusedError("the other server was asked to open something else")
-        if other_stored != (stored is not None):
+        if {phase, theirs.phase} == {Phase.committed, Phase.nothing}:
             raise RoundLostError(
-                f"round {request.round} of run {request.run}: one server holds a result and the other does not; "
-                "it cannot be noised again, so the run has to end or go on without this round"
+                f"{what}: one server holds a result and the other does not; it cannot be noised again, so the run has "
+                "to end or go on without this round"
             )
-        if stored is not None:
-            if other_epoch != epoch:
-                raise RoundLostError(
-                    f"round {request.round} of run {request.run}: the two servers hold shares of different openings"
-                )
-            return stored.contributors, b"", 0
-        if other_epoch != epoch:
-            raise PeerError("the two servers are not in the same noise session: try again")
-        if other_count > 1 << 20:
-            raise FrameError("more than a million contributions announced")
-        parties = yield from _common(tags, max(count, other_count))
-        if len(parties) < request.minimum_parties:
-            raise RefusedError(
-                f"{len(parties)} parties contributed to both servers, the run needs {request.minimum_parties}"
-            )
-        return parties, epoch, max(position, other_position)
+        if kept and theirs.opening != opening:
+            raise RoundLostError(f"{what}: the two servers hold shares of different openings")
+        if theirs.mine > counts.seen and (settling or stored is not None):
+            self._store.see(run, theirs.mine)
+        if stored is None:
+            return None, theirs
+        if not kept:
+            self._store.discard(run, round_index)
+            return None, theirs
+        if phase is Phase.prepared:
+            self._store.commit(run, round_index)
+        return stored.opened, theirs
 
 
-def _greet(role: int) -> Steps[bytes]:
-    """A fresh id for this conversation, from both servers, who must have different roles."""
-    mine = GREETING.pack(role, Csprng.from_system().bytes(16))
-    (answer,) = yield [np.frombuffer(mine, np.uint8)]
-    theirs = answer.tobytes()
-    if GREETING.unpack(theirs)[0] != 1 - role:
-        raise FrameError(f"both ends of the conversation claim role {role}: one must be 0 (A), the other 1 (B)")
-    ordered = (mine + theirs) if role == 0 else (theirs + mine)
-    return hashlib.sha256(b"parley opening conversation v1" + ordered).digest()[:16]
+def _check_counts(run: str, counts: Counts, theirs: Hello) -> None:
+    """A crash loses no commit that was spoken of: only what is on disk is."""
+    if theirs.mine < counts.seen:
+        raise RolledBackError(
+            f"run {run}: the other server says {theirs.mine} commits and had said {counts.seen}: it was restored from "
+            "an old snapshot, so the run has to end"
+        )
+    if theirs.seen > counts.mine:
+        raise RolledBackError(
+            f"run {run}: this server has {counts.mine} commits and the other one has seen {theirs.seen}: this server "
+            "was restored from an old snapshot, so the run has to end"
+        )
 
 
-def _both_have_it_all() -> Steps[None]:
-    """Nothing is stored before both servers have their share of the noise: else a session that ends in between would
-    leave one with a result and the other without.
-    """
-    yield [np.ones(1, np.uint8)]
+def _greet(mine: Hello) -> Steps[tuple[Hello, bytes]]:
+    """What the other says, and a fresh id for this conversation, from both servers, who must have different roles."""
+    sent = mine.packed()
+    (answer,) = yield [np.frombuffer(sent, np.uint8)]
+    got = answer.tobytes()
+    theirs = Hello.read(got)
+    if theirs.role != 1 - mine.role:
+        raise FrameError(f"both ends of the conversation claim role {mine.role}: one must be 0 (A), the other 1 (B)")
+    if theirs.settling != mine.settling:
+        raise FrameError("one server wants to open and the other to settle: try again")
+    if theirs.count > MOST_CONTRIBUTIONS:
+        raise FrameError("more than a million contributions announced")
+    ordered = (sent + got) if mine.role == 0 else (got + sent)
+    return theirs, hashlib.sha256(b"parley opening conversation v2" + ordered).digest()[:16]
+
+
+def _both_prepared(opening: bytes) -> Steps[None]:
+    """Nothing is committed before both servers have their share on disk."""
+    crash.point("aggregator.agreeing")
+    (answer,) = yield [np.frombuffer(opening, np.uint8)]
+    if answer.tobytes() != opening:
+        raise FrameError("the two servers prepared different openings: try again")
 
 
 def _tag(request: Request, party: str, upload_digest: bytes) -> bytes:

@@ -1,22 +1,27 @@
-"""Labelled points at which a test may kill this process: between two durable steps, nowhere else do crashes differ.
+"""Labelled points right after (or before) something became durable, where a test can have the process die.
 
-    PARLEY_CRASH_AT=aggregator.prepared:3    # SIGKILL when that point is passed for the third time
+    PARLEY_CRASH_AT=aggregator.prepared:3    # kill -9 at the third time that this point is reached
 
-Does nothing unless the variable is set, which only the kill harness does.
+Without the variable a point does nothing. Labels are ROLE.TRANSITION; whoever adds a durable transition adds its point.
 """
 
 import os
 import signal
 
 VARIABLE = "PARLEY_CRASH_AT"
-_name, _, _count = os.environ.get(VARIABLE, "").partition(":")
-_left = int(_count) if _count.isdigit() else 1
 
 
-def point(name: str) -> None:
-    """Kill this process if the variable names this point and it was passed often enough."""
-    global _left
-    if _name and name == _name:
-        _left -= 1
-        if _left <= 0:
+def _armed() -> dict[str, int]:
+    label, _, count = os.environ.get(VARIABLE, "").partition(":")
+    return {label: int(count or 1)} if label else {}
+
+
+_left = _armed()
+
+
+def point(label: str) -> None:
+    """Die here, as by a power cut, if the environment says so."""
+    if label in _left:
+        _left[label] -= 1
+        if _left[label] == 0:
             os.kill(os.getpid(), signal.SIGKILL)

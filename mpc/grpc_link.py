@@ -118,17 +118,22 @@ def _describe(error: grpc.RpcError) -> str:
     return f"{code.name.lower()}: {error.details()}" if code is not None else "stream ended"
 
 
-def dial(channel: grpc.Channel) -> GrpcLink:
-    """Server A's end: one session over `channel`."""
+def begin(method: Callable[..., Any], piece: Callable[..., Any], timeout_seconds: float | None = None) -> GrpcLink:
+    """The dialling end of one stream of a stub's `method`."""
     started: queue.SimpleQueue[GrpcLink] = queue.SimpleQueue()
 
     def requests() -> Iterator[Any]:
         yield from started.get().outgoing()
 
-    call = noise_pb2_grpc.NoiseServiceStub(channel).Converse(requests(), wait_for_ready=True)
-    link = GrpcLink(noise_pb2.ConverseRequest, call, call.cancel)
+    call = method(requests(), wait_for_ready=True, timeout=timeout_seconds)
+    link = GrpcLink(piece, call, call.cancel)
     started.put(link)
     return link
+
+
+def dial(channel: grpc.Channel) -> GrpcLink:
+    """Server A's end: one noise session over `channel`. It lasts, so only its frames have deadlines."""
+    return begin(noise_pb2_grpc.NoiseServiceStub(channel).Converse, noise_pb2.ConverseRequest)
 
 
 class NoiseServicer(noise_pb2_grpc.NoiseServiceServicer):

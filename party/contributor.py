@@ -26,6 +26,7 @@ from privacy.sampling import Batch
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+KINDS = ("gradient", "losses", "norms", "solution")
 MOST_CANDIDATES = 64
 BUCKETS = 24
 """Of a histogram of gradient norms, half a power of two each."""
@@ -107,17 +108,16 @@ class Contributor:
                 f"{self.records.unit_column or 'row'}: load them with the run's unit"
             )
 
-    def contribution(self, query: Query) -> Integers:
-        """int64[dimension] in steps of the round's lattice. Call once per round: each call draws a fresh batch."""
+    def check(self, query: Query) -> None:
+        """Refuse what this run's mechanism or model does not admit. Reads public facts only, never a record."""
         mechanism, index = self.encoding.mechanism, query.round_index
         if index <= self.last_round:
             raise QueryError(f"round {index} was answered already: resend what was stored, never compute it again")
         if not (SMALLEST_SCALE <= query.scale <= 1 / SMALLEST_SCALE):
             raise QueryError(f"the query's scale is {query.scale}: use {SMALLEST_SCALE} to {1 / SMALLEST_SCALE:g}")
+        if query.kind not in KINDS:
+            raise QueryError(f"no query of kind {query.kind!r}: use {', '.join(KINDS)}")
         terms = Terms.of(mechanism.clip, index, query.scale if query.kind == "gradient" else 1.0)
-        bound = mechanism.clip.contribution_bound(index)
-        if query.kind not in ("gradient", "losses", "norms", "solution"):
-            raise QueryError(f"no query of kind {query.kind!r}: use gradient, losses, norms or solution")
         if query.kind == "norms" and (terms.points != 1 or len(query.points) != 1):
             raise QueryError("gradient norms are counted at one point, under a single clip norm")
         if query.kind == "gradient" and len(query.points) != terms.points:
@@ -127,10 +127,19 @@ class Contributor:
         for point in query.points:
             if point.shape != (self.model.dimension,) or not np.isfinite(point).all():
                 raise QueryError(f"a point must have {self.model.dimension:,} finite numbers: the run has gone astray")
+        if query.kind == "solution":
+            self._check_solution(query, mechanism.clip.contribution_bound(index), self.encoding.lattice(index))
+
+    def contribution(self, query: Query) -> Integers:
+        """int64[dimension] in steps of the round's lattice. Call once per round: each call draws a fresh batch."""
+        self.check(query)
+        mechanism, index = self.encoding.mechanism, query.round_index
+        terms = Terms.of(mechanism.clip, index, query.scale if query.kind == "gradient" else 1.0)
+        bound = mechanism.clip.contribution_bound(index)
         lattice = self.encoding.lattice(index)
         self.last_round = index
         if query.kind == "solution":
-            return self._solution(query, bound, lattice)
+            return self._solution(query, lattice)
         batch = mechanism.draw(self.party, index, self.randomness)
         if query.kind == "losses":
             return self._in_chunks(batch, 1, lambda part: self._losses(part, query, bound, lattice))
@@ -184,8 +193,8 @@ class Contributor:
         weight = int(lattice.encode(np.array([bound]))[0])
         return weight * np.bincount(bucket, weights=sound, minlength=BUCKETS).astype(np.int64)
 
-    def _solution(self, query: Query, bound: float, lattice: Lattice) -> Integers:
-        """This party's own model times its number of records; refused unless the mechanism pays for its sensitivity."""
+    def _check_solution(self, query: Query, bound: float, lattice: Lattice) -> None:
+        """Refused unless the mechanism pays for the sensitivity of a fitted model."""
         count = len(self.records.rows)
         if query.local is None or not isinstance(self.model, Linear):
             raise QueryError("a local solution needs a linear model and a description of the fit")
@@ -199,6 +208,12 @@ class Contributor:
                 f"a record moves this party's solution by {needed * (1 + MARGIN):.4g} and the mechanism pays for "
                 f"{2 * bound:.4g}: raise the clip norm, or use a finer lattice"
             )
+
+    def _solution(self, query: Query, lattice: Lattice) -> Integers:
+        """This party's own model times its number of records."""
+        if query.local is None or not isinstance(self.model, Linear):
+            raise QueryError("a local solution needs a linear model and a description of the fit")
+        count = len(self.records.rows)
         return lattice.encode(count * fit_locally(self.records, self.model, query.local, self.randomness))
 
     def _by_unit(

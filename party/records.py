@@ -60,7 +60,11 @@ class Records:
 
 def load(paths: Sequence[Path], schema: Schema) -> Records:
     """Read and encode; refuses what the schema does not cover."""
-    data = read(paths, schema)
+    return encode(read(paths, schema), schema)
+
+
+def encode(data: Table | Sparse | Dense, schema: Schema) -> Records:
+    """What was read, as the model sees it."""
     adjusted: dict[str, int] = {}
     if isinstance(data, Table):
         rows: Rows = _from_table(data, schema, adjusted)

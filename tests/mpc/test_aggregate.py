@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mpc.aggregate import Aggregator, Contributions, Opened, OpeningStore, RefusedError, Request, RoundLostError
+from mpc.aggregate import Aggregator, Contributions, RolledBackError, RoundLostError, TooFewError
 from mpc.channel import Channel, MemoryLink
 from mpc.errors import ConfigurationError, FrameError, MpcError, RangeError
+from mpc.openings import Counts, Opened, OpeningStore, Phase, RefusedError
 from mpc.pool import NoisePool
+from mpc.request import Request
 from mpc.ring import Lattice, share
 from tests.mpc.test_pool import pools
 
@@ -119,8 +121,8 @@ def test_opening_again_returns_the_stored_bytes_and_uses_no_noise(federation: Fe
 
 @pytest.mark.parametrize(
     "changes",
-    [{"lattice": Lattice(1.0, 16)}, {"minimum_parties": 1}, {"dimension": 299}],
-    ids=["sigma", "parties", "d"],
+    [{"lattice": Lattice(1.0, 16)}, {"minimum_parties": 1}, {"dimension": 299}, {"query": b"other"}],
+    ids=["sigma", "parties", "d", "query"],
 )
 def test_the_same_round_with_other_parameters_is_refused(federation: Federation, changes: dict[str, Any]) -> None:
     federation.open([request()] * 2, contributions({"a": 1.0, "b": 2.0}))
@@ -197,10 +199,12 @@ def test_shares_are_erased_once_the_result_is_stored(federation: Federation) -> 
 
 def test_the_store_refuses_a_second_row_whatever_happens(tmp_path: Path) -> None:
     store = OpeningStore(tmp_path / "s.sqlite")
-    store.put(request(), Opened(("a",), b"share", bytes(16)))
+    store.prepare(request(), Opened(("a",), b"share", bytes(16)))
     with pytest.raises(RefusedError, match="open already"):
-        store.put(request(), Opened(("a",), b"other", bytes(16)))
-    assert store.get(request()) == Opened(("a",), b"share", bytes(16))
+        store.prepare(request(), Opened(("a",), b"other", bytes(16)))
+    found = store.get(request())
+    assert found is not None
+    assert (found.phase, found.opened) == (Phase.prepared, Opened(("a",), b"share", bytes(16)))
     store.close()
     settings = sqlite3.connect(tmp_path / "s.sqlite")
     assert settings.execute("PRAGMA journal_mode").fetchone() == ("wal",)
@@ -231,7 +235,7 @@ def test_a_sum_that_could_leave_the_ring_is_refused(federation: Federation) -> N
 def test_one_round_is_opened_once_at_a_time(federation: Federation) -> None:
     """A second call for a round that is being opened is refused at once; the first goes on."""
     aggregator = Aggregator(0, federation.noise[0], federation.stores[0], timeout_seconds=10)
-    aggregator._opening.add(("run", 0))
+    aggregator._busy.add("run")
     with pytest.raises(RefusedError, match="is being opened"):
         aggregator.open(Channel(MemoryLink.pair()[0], 1), request(), contributions({"a": 1.0, "b": 2.0})[0])
 

@@ -67,3 +67,11 @@ class NotAuthenticatedError(PeerRefusedError):
 
 class NotAuthorisedError(PeerRefusedError):
     """The peer knows who this node is and does not let it call this method."""
+
+
+class TrailError(FederationError):
+    """The audit trail on disk is not the one that was written, or cannot be written any more."""
+
+
+class TrailRefusedError(FederationError):
+    """What was to be recorded is no public fact."""

@@ -92,7 +92,8 @@ FACTS: dict[str, Callable[[Any], Fact | None]] = {
     **_fields(
         count,
         "round rounds bytes bytes_up bytes_down calls count parties present expected minimum dimension samples "
-        "capacity openings releases attempt attempts port sequence pid signal exit_code line runs committed prepared days",
+        "capacity openings releases attempt attempts port sequence pid signal exit_code line runs committed "
+        "prepared days",
     ),
     **_fields(
         seconds, "seconds deadline_seconds wait_seconds noise_seconds upload_seconds open_seconds uptime_seconds"

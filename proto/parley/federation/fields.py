@@ -108,6 +108,13 @@ class Fields:
             raise self.refuse(name, "holds one text twice: list each once")
         return tuple(value)
 
+    def lines(self, name: str) -> tuple[str, ...]:
+        """At least one line of text, in order."""
+        value = self._take(name)
+        if not isinstance(value, list | tuple) or not value or not all(isinstance(each, str) for each in value):
+            raise self.refuse(name, f"is {_shown(value)}: give a list of texts")
+        return tuple(value)
+
     def text_by_label(self, name: str) -> Mapping[str, str]:
         """A table from names of nodes to lines of text; it may be empty."""
         fields = self.table(name)

@@ -20,6 +20,7 @@ import re
 import sys
 import threading
 import types
+from collections.abc import MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -140,9 +141,12 @@ class _Lines:
 
 def logger(**bound: object) -> Logger:
     """A logger; before `configure` it prints warnings and errors, as redacted as ever."""
-    processors = [_redact, structlog.processors.JSONRenderer(serializer=_serialise)]
     made: Logger = structlog.wrap_logger(
-        _Lines(), processors=processors, wrapper_class=Logger, context_class=dict, cache_logger_on_first_use=True
+        _Lines(),
+        processors=[_redact, structlog.processors.JSONRenderer(serializer=_serialise)],
+        wrapper_class=Logger,
+        context_class=dict,
+        cache_logger_on_first_use=True,
     ).bind(**bound)
     return made
 
@@ -151,7 +155,7 @@ def _serialise(line: dict[str, Any], **_: object) -> str:
     return json.dumps(line, separators=(",", ":"))
 
 
-def _redact(_: object, level: str, given: dict[str, Any]) -> dict[str, Any]:
+def _redact(_: object, level: str, given: MutableMapping[str, Any]) -> dict[str, Any]:
     """The only way into a line."""
     event, said = given.pop("event", None), given.pop("fields", {})
     now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")

@@ -5,17 +5,22 @@ which has a short-lived one do it. Nothing is admitted on the strength of what a
 takes a `Meaning`, and only this module makes one. Imports `mpc` and `privacy`.
 """
 
+import hashlib
 import json
 import math
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from mpc.errors import MpcError
 from parley.federation.errors import FederationError, ManifestError
 from parley.federation.manifest import Manifest
+from privacy.claim import Claim, FinitePrecision
 from privacy.errors import PrivacyError
+from privacy.filters import Charge, Policy, charge_of
 
 LARGEST_SHARE = 0.01
 """Of ε and of δ that the noise's finite precision may take."""
@@ -77,23 +82,33 @@ class Meaning:
 
 def verify(manifest: Manifest) -> Meaning:
     """Compute what the manifest means; refused if it claims more privacy than that, or cannot be certified."""
-    manifest = Manifest.from_canonical(manifest.canonical)  # however it was made, it passes every check of the parser
-    from mpc.law import certify  # seconds and megabytes, here and not in every process that reads a manifest
-    from privacy.accountants import accountant
-    from privacy.claim import Claim, FinitePrecision
+    return _verified(manifest)[0]
 
-    claimed, noise = manifest.guarantee, manifest.noise
-    try:
-        certificate = certify(manifest.samples, claimed.epsilon, claimed.delta, noise.cover, noise.precision)
-    except MpcError as error:
-        raise ManifestError("noise.precision", str(error)) from None
-    if not certificate.within(LARGEST_SHARE):
-        raise ManifestError(
-            "noise.precision",
-            f"{noise.precision} adds {certificate.epsilon_added:.3g} to epsilon and {certificate.delta_added:.3g} to "
-            f"delta, more than {LARGEST_SHARE:.0%} of either: use high, fewer rounds or fewer parameters",
-        )
-    precision = FinitePrecision(certificate.samples, certificate.xi, certificate.hop_delta, certificate.hop_delta)
+
+def verify_with_charge(manifest: Manifest, party: str, filters: Policy) -> tuple[Meaning, Charge]:
+    """The same, and what the ledger of `party` has to charge for the run under its rule of adding up.
+
+    Without a party it is the least protected one's charge: a coordinator's ledger counts for all of them.
+    """
+    from privacy.accountants import accountant
+
+    meaning, precision = _verified(manifest)
+    party = party or meaning.worst_party
+    if party not in manifest.parties:
+        listed = ", ".join(manifest.parties)
+        raise ManifestError("parties", f"have no {party!r} but {listed}: ask for a manifest with it")
+    claimed = manifest.guarantee
+    chosen = accountant(claimed.accountant)
+    charge = charge_of(manifest.mechanism, party, manifest.model.dimension, claimed.delta, chosen, precision, filters)
+    return meaning, charge
+
+
+def _verified(manifest: Manifest) -> tuple[Meaning, FinitePrecision]:
+    manifest = Manifest.from_canonical(manifest.canonical)  # however it was made, it passes every check of the parser
+    from privacy.accountants import accountant
+
+    claimed = manifest.guarantee
+    precision = _precision(manifest)
     try:
         claim = Claim.of(
             manifest.mechanism, manifest.model.dimension, claimed.delta, accountant(claimed.accountant), precision
@@ -106,7 +121,7 @@ def verify(manifest: Manifest) -> Meaning:
             f"claims {claimed.epsilon:.6g} and the run costs {claim.party} {claim.epsilon:.6g}: claim at least that, "
             "or raise mechanism.noise_multiplier, or sample less, or plan fewer steps",
         )
-    return Meaning(
+    meaning = Meaning(
         manifest,
         float(claim.epsilon),
         float(claim.delta),
@@ -116,28 +131,84 @@ def verify(manifest: Manifest) -> Meaning:
         min(_margin_bits(manifest, index) for index in manifest.kinds_of_rounds),
         claim.sentence,
     )
+    return meaning, precision
 
 
-def verify_apart(manifest: Manifest, timeout_seconds: float = VERIFY_SECONDS) -> Meaning:
-    """`verify` in a process of its own, so that this one stays small; the same result or the same refusal."""
+def _precision(manifest: Manifest) -> FinitePrecision:
+    """The certificate of the noise's finite law for all samples of the run; refused where it takes too much."""
+    from mpc.law import certify  # seconds and megabytes, here and not in every process that reads a manifest
+
+    claimed, noise = manifest.guarantee, manifest.noise
+    try:
+        certificate = certify(manifest.samples, claimed.epsilon, claimed.delta, noise.cover, noise.precision)
+    except MpcError as error:
+        raise ManifestError("noise.precision", str(error)) from None
+    if not certificate.within(LARGEST_SHARE):
+        raise ManifestError(
+            "noise.precision",
+            f"{noise.precision} adds {certificate.epsilon_added:.3g} to epsilon and {certificate.delta_added:.3g} to "
+            f"delta, more than {LARGEST_SHARE:.0%} of either: use high, fewer rounds or fewer parameters",
+        )
+    return FinitePrecision(certificate.samples, certificate.xi, certificate.hop_delta, certificate.hop_delta)
+
+
+def verify_apart(manifest: Manifest, kept: Path | None = None) -> Meaning:
+    """`verify` in a process of its own, so that this one stays small; the same result or the same refusal.
+
+    `kept` is a folder of this node's state for what it has verified: it is not computed again after a restart.
+    """
+    return Meaning(manifest, **_apart(manifest, [], kept)["meaning"])
+
+
+def verify_apart_with_charge(
+    manifest: Manifest, party: str, filters: Policy, kept: Path | None = None
+) -> tuple[Meaning, Charge]:
+    """`verify_with_charge` in a process of its own."""
+    answer = _apart(manifest, [party, json.dumps(filters.as_json())], kept)
+    return Meaning(manifest, **answer["meaning"]), Charge.from_json(answer["charge"])
+
+
+def kept_file(folder: Path, manifest: Manifest, arguments: list[str]) -> Path:
+    """Where a verification is kept: by the manifest, by what was asked, by the version of this software."""
+    what = json.dumps([version("parley-federation"), manifest.digest.hex(), arguments])
+    return folder / f"{hashlib.sha256(what.encode()).hexdigest()[:32]}.json"
+
+
+def _apart(manifest: Manifest, arguments: list[str], kept: Path | None) -> dict[str, Any]:
+    """Only what was verified is kept: a refusal may be of a passing cause."""
+    if kept is None:
+        return _computed(manifest, arguments)
+    path = kept_file(kept, manifest, arguments)
+    if path.exists():
+        found: dict[str, Any] = json.loads(path.read_text())
+        return found
+    answer = _computed(manifest, arguments)
+    kept.mkdir(mode=0o700, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps(answer))
+    fresh.replace(path)
+    return answer
+
+
+def _computed(manifest: Manifest, arguments: list[str]) -> dict[str, Any]:
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "parley.federation.meaning"],
+            [sys.executable, "-m", "parley.federation.meaning", *arguments],
             input=manifest.canonical,
             capture_output=True,
-            timeout=timeout_seconds,
+            timeout=VERIFY_SECONDS,
             check=False,
         )
-        answer = json.loads(done.stdout)
+        answer: dict[str, Any] = json.loads(done.stdout)
     except subprocess.TimeoutExpired:
-        raise FederationError(f"the manifest was not verified in {timeout_seconds:g} s: nothing is admitted") from None
+        raise FederationError(f"the manifest was not verified in {VERIFY_SECONDS:g} s: nothing is admitted") from None
     except ValueError:
         raise FederationError(
             f"the process that verifies manifests ended with code {done.returncode}: {done.stderr.decode()[-300:]}"
         ) from None
     if "refused" in answer:
         raise ManifestError(answer["field"], answer["refused"])
-    return Meaning(manifest, **answer)
+    return answer
 
 
 def _margin_bits(manifest: Manifest, round_index: int) -> float:
@@ -157,9 +228,15 @@ def _sampling(manifest: Manifest) -> str:
 
 
 def main() -> None:
-    """Canonical bytes in, one line of JSON out."""
+    """Canonical bytes in, one line of JSON out; with a party and a ledger's policy also what that ledger charges."""
     try:
-        answer = verify(Manifest.from_canonical(sys.stdin.buffer.read())).as_json()
+        manifest = Manifest.from_canonical(sys.stdin.buffer.read())
+        answer: dict[str, Any]
+        if len(sys.argv) == 3:
+            meaning, charge = verify_with_charge(manifest, sys.argv[1], Policy(**json.loads(sys.argv[2])))
+            answer = {"meaning": meaning.as_json(), "charge": charge.as_json()}
+        else:
+            answer = {"meaning": verify(manifest).as_json()}
     except ManifestError as refusal:
         answer = {"field": refusal.field, "refused": str(refusal).removeprefix(f"{refusal.field}: ")}
     print(json.dumps(answer))

@@ -1,0 +1,104 @@
+"""`parley aggregator`: an aggregation server.
+
+parley aggregator run NODE
+parley aggregator approve NODE RUN.toml --digest 9c2e… --by "N. N."
+parley aggregator status NODE --json
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from parley.federation.admission import AdmissionRecord, Refusal, approve_by_hand
+from parley.federation.credentials import NodeFolder
+from parley.federation.manifest import read_manifest
+
+from deploy.console import EXIT_BAD_NEWS, emit_json, progress
+from mpc.openings import OpeningStore
+
+app = typer.Typer(help="An aggregation server: half of the trust in a run.", no_args_is_help=True)
+Node = Annotated[Path, typer.Argument(help="The node's folder.", metavar="NODE")]
+Json = Annotated[bool, typer.Option("--json", help="End standard output with one line of JSON.")]
+
+
+@app.command()
+def run(node: Node) -> None:
+    """Serve until SIGTERM or Ctrl-C; one JSON line on standard output says when it is ready, and on which ports."""
+    from deploy.nodes_aggregator import run as serve  # loads grpc and the noise's tables
+
+    serve(node)
+
+
+@app.command()
+def approve(
+    node: Node,
+    manifest: Annotated[Path, typer.Argument(help="The manifest, as TOML.", metavar="MANIFEST")],
+    digest: Annotated[str, typer.Option(help="Of the manifest that was read, from `parley manifest check`.")],
+    by: Annotated[str, typer.Option(help="Who approves, and answers for it.")],
+    json_output: Json = False,
+) -> None:
+    """Admit a run by hand, over what the policy holds against it. Exit code 1 if not even a person may."""
+    from parley.federation.meaning import verify_apart
+
+    from deploy.aggregator_admission import policy_for_hand, reasons_against_server
+    from deploy.nodes_aggregator import AggregatorFile
+
+    identity = NodeFolder(node / "identity").load()
+    file = AggregatorFile.read(node / "node.toml")
+    read = read_manifest(manifest)
+    peer = type(identity.name)(identity.name.federation, identity.name.role, file.peer_name)
+    against = reasons_against_server(read, identity.name, peer, file.role, (file.cover, file.precision))
+    overridden: list[str] = []
+    if not against:
+        progress("verifying what the manifest claims")
+        meaning = verify_apart(read)
+        (node / "state").mkdir(mode=0o700, exist_ok=True)
+        record = AdmissionRecord(node / "state" / "admissions.sqlite")
+        policy = policy_for_hand(node / "policy.toml")
+        outcome = approve_by_hand(record, meaning, identity.name, policy, None, digest, by)
+        record.close()
+        if isinstance(outcome, Refusal):
+            against = [str(reason) for reason in outcome.reasons]
+        else:
+            overridden = list(outcome.overridden)
+    if json_output:
+        body = {"run": read.run, "digest": read.digest.hex(), "admitted": not against, "reasons": against}
+        emit_json({**body, "overridden": overridden})
+    elif against:
+        print("refused\n" + "\n".join(f"  {reason}" for reason in against))
+    else:
+        print(f"admitted  {read.run}  {read.digest.hex()}" + "".join(f"\n  over {each}" for each in overridden))
+    if against:
+        raise SystemExit(EXIT_BAD_NEWS)
+
+
+@app.command()
+def status(node: Node, json_output: Json = False) -> None:
+    """What this server has admitted and opened, from its state on disk."""
+    name = NodeFolder(node / "identity").load().name
+    record = AdmissionRecord(node / "state" / "admissions.sqlite")
+    store = OpeningStore(node / "state" / "openings.sqlite")
+    runs = []
+    for admission, withdrawn in record.all():
+        manifest = admission.manifest
+        opened, ended = store.counts(manifest.run).mine, store.ended(manifest.run) is not None
+        runs.append(
+            {
+                "run": manifest.run,
+                "digest": manifest.digest.hex(),
+                "state": "withdrawn" if withdrawn else "ended" if ended else "open",
+                "opened": opened,
+                "rounds": manifest.releases,
+                "how": admission.how,
+                "approved_by": admission.approved_by,
+                "at": admission.at,
+            }
+        )
+    store.close()
+    record.close()
+    if json_output:
+        emit_json({"node": name.uri, "runs": runs})
+        return
+    print(f"node  {name}")
+    for each in runs:
+        print(f"{each['run']}  {each['state']}  {each['opened']} of {each['rounds']} sums opened  by {each['how']}")

@@ -1,0 +1,214 @@
+"""`parley party`: an institution's side. It dials out and serves nothing; its records never leave.
+
+parley party run NODE
+parley party runs NODE                                  # what was proposed, and what became of it
+parley party approve NODE heart-1 --digest 9f86… --by "Dr. Ada Osei"
+parley party status NODE --json                         # budget left, what left the site
+parley party check NODE --run heart-1                   # the records against a run's schema, for local eyes
+"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from parley.federation.admission import AdmissionRecord, Refusal, approve_by_hand
+from parley.federation.errors import ApprovalError, PolicyError
+from parley.federation.manifest import Manifest, read_manifest
+
+from deploy.console import EXIT_BAD_NEWS, emit_json, progress
+from deploy.nodes_party import read_settings, vocabulary
+from deploy.nodes_party import run as serve
+from party.client.admission import epsilon_spent, open_ledger, policy_of
+from party.client.data import Shelf, understand
+from party.client.outbox import Outbox
+from party.client.settings import Settings
+from party.errors import PartyError
+from privacy.filters import rdp_capacity
+
+app = typer.Typer(help="A party: its process, its approvals, its budget.", no_args_is_help=True)
+Node = Annotated[Path, typer.Argument(help="The node's folder.", metavar="NODE")]
+Json = Annotated[bool, typer.Option("--json", help="End standard output with one line of JSON.")]
+
+
+@app.command()
+def run(node: Node) -> None:
+    """Take part in runs until stopped. Prints one line of JSON when it is ready."""
+    serve(node)
+
+
+@app.command()
+def approve(
+    node: Node,
+    which: Annotated[
+        str, typer.Argument(help="A manifest's TOML file, or the name of a run that waits.", metavar="RUN")
+    ],
+    digest: Annotated[str, typer.Option(help="Of the manifest that was read, as `parley party runs` shows it.")],
+    by: Annotated[str, typer.Option(help="Who answers for it.")],
+    json_output: Json = False,
+) -> None:
+    """Admit a manifest by hand, against the policy or without one. Exit code 1 where nobody may."""
+    from parley.federation.meaning import verify
+
+    settings = read_settings(node)
+    manifest = _manifest(settings, which)
+    if digest.strip().lower() != manifest.digest.hex():
+        raise ApprovalError("the digest is not this manifest's: read the manifest, and give the digest it shows")
+    progress("computing what the run costs, and the law of its noise")
+    meaning = verify(manifest)
+    settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    ledger, record = open_ledger(settings), AdmissionRecord(settings.admissions)
+    try:
+        policy = policy_of(settings)
+    except PolicyError as error:
+        progress(f"the policy is not understood, so nothing is admitted by it: {error}")
+        policy = None
+    spent = epsilon_spent(ledger, settings.population)
+    name = settings.identity.load().name
+    found = approve_by_hand(record, meaning, name, policy, spent, digest, by)
+    admitted = not isinstance(found, Refusal)
+    reasons = [str(reason) for reason in found.reasons] if isinstance(found, Refusal) else list(found.overridden)
+    if json_output:
+        emit_json({"run": manifest.run, "digest": manifest.digest.hex(), "admitted": admitted, "reasons": reasons})
+    else:
+        print("\n".join(meaning.sentences))
+        print(f"{'admitted' if admitted else 'refused'}{': ' + '; '.join(reasons) if reasons else ''}")
+    if not admitted:
+        raise SystemExit(EXIT_BAD_NEWS)
+
+
+@app.command()
+def runs(node: Node, json_output: Json = False) -> None:
+    """Every run that was proposed here, and what became of it."""
+    found = _runs(read_settings(node))
+    if json_output:
+        emit_json({"runs": found})
+        return
+    for each in found:
+        print(f"{each['run']}  {each['state']}  {each['rounds_answered']} rounds  {each['digest']}")
+        if each["reason"]:
+            print(f"  {each['reason']}")
+    if not found:
+        print("no run was proposed yet")
+
+
+@app.command()
+def status(node: Node, json_output: Json = False) -> None:
+    """The budget that is left, the runs, and what left the site: bytes and destinations."""
+    settings = read_settings(node)
+    found = {"name": settings.identity.load().name.name, "budget": _budget(settings), "runs": _runs(settings)}
+    if json_output:
+        emit_json(found)
+        return
+    budget = found["budget"]
+    print(f"{found['name']}: {budget['summary']}")
+    for each in found["runs"]:
+        sent = ", ".join(f"{count:,} bytes to {name}" for name, count in each["sent"].items())
+        print(
+            f"  {each['run']}: {each['state']}, {each['rounds_answered']} of {each['rounds']} rounds answered; {sent}"
+        )
+
+
+@app.command()
+def check(
+    node: Node,
+    which: Annotated[str, typer.Option("--run", help="A manifest's TOML file, or the name of a run.")],
+    json_output: Json = False,
+) -> None:
+    """Read the records by a run's schema. What is printed tells of records: it is for this machine's operator alone."""
+    settings = read_settings(node)
+    manifest = _manifest(settings, which)
+    name = settings.identity.load().name
+    understood = understand(manifest, vocabulary)
+    shelf = Shelf(settings)
+    try:
+        records = shelf.records(manifest, understood.schema)
+        problem = None
+        shelf.contributor(manifest, understood, name)
+    except PartyError as error:
+        problem = str(error)
+        records = None
+    if json_output:
+        body: dict[str, Any] = {"run": manifest.run, "fits": problem is None, "problem": problem}
+        if records is not None:
+            body |= {"records": len(records.rows), "units": records.units, "adjusted": records.adjusted}
+        emit_json(body)
+    elif problem is not None:
+        print(f"does not fit: {problem}")
+    elif records is not None:
+        print(f"fits: {len(records.rows):,} records, {records.units:,} units")
+        for column, count in records.adjusted.items():
+            print(f"  {column}: {count:,} cut to the bounds or left out")
+    if problem is not None:
+        raise SystemExit(EXIT_BAD_NEWS)
+
+
+def _manifest(settings: Settings, which: str) -> Manifest:
+    if Path(which).is_file():
+        return read_manifest(Path(which))
+    for held in reversed(_states(settings)):
+        if held.run == which:
+            return Manifest.from_canonical(held.manifest)
+    raise ApprovalError(f"no run {which!r} was proposed here: see `parley party runs`, or give a manifest's file")
+
+
+def _states(settings: Settings) -> list[Any]:
+    if not settings.outbox.exists():
+        return []
+    outbox = Outbox(settings.outbox)
+    try:
+        return list(outbox.runs())
+    finally:
+        outbox.close()
+
+
+def _runs(settings: Settings) -> list[dict[str, Any]]:
+    found = []
+    states = _states(settings)
+    outbox = Outbox(settings.outbox) if states else None
+    for held in states:
+        manifest = Manifest.from_canonical(held.manifest)
+        sent = outbox.sent(held.digest) if outbox else None
+        names = [operator.name for operator in manifest.aggregators]
+        found.append(
+            {
+                "run": held.run,
+                "digest": held.digest.hex(),
+                "state": held.state,
+                "reason": held.reason,
+                "at": held.at,
+                "rounds": manifest.releases,
+                "rounds_answered": sent.rounds if sent else 0,
+                "last_round": sent.last_round if sent else -1,
+                "sent": dict(zip(names, (sent.bytes_a, sent.bytes_b) if sent else (0, 0), strict=True)),
+            }
+        )
+    if outbox:
+        outbox.close()
+    return found
+
+
+def _budget(settings: Settings) -> dict[str, Any]:
+    cap = settings.cap
+    body: dict[str, Any] = {
+        "population": settings.population,
+        "epsilon_cap": cap.epsilon,
+        "delta_cap": cap.delta,
+        "epsilon_spent": 0.0,
+        "delta_spent": 0.0,
+    }
+    if settings.ledger.exists():
+        ledger = open_ledger(settings)
+        held = ledger.populations.get(settings.population)
+        body["head"] = str(ledger.verify())
+        if held is not None:
+            body |= {"epsilon_spent": epsilon_spent(ledger, held.name), "delta_spent": held.spent.delta}
+            if ledger.policy.rule == "rdp":
+                body |= {"rdp_spent": held.spent.rdp, "rdp_capacity": rdp_capacity(ledger.policy, held.cap, held.spent)}
+        ledger.close()
+    body["epsilon_left"] = max(0.0, cap.epsilon - body["epsilon_spent"])
+    body["delta_left"] = max(0.0, cap.delta - body["delta_spent"])
+    body["summary"] = (
+        f"epsilon {body['epsilon_spent']:.4g} of {cap.epsilon:g} spent on {settings.population}, "
+        f"{body['epsilon_left']:.4g} left"
+    )
+    return body

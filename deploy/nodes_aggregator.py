@@ -1,0 +1,299 @@
+"""The process of an aggregation server: its folder, listeners, noise pool and signals. `parley aggregator run NODE`."""
+
+import asyncio
+import json
+import logging
+import queue
+import signal
+import tomllib
+from concurrent import futures
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from parley.federation.admission import AdmissionRecord
+from parley.federation.authorization import AioAuthorization, Authorization, Authorizer, peer_of
+from parley.federation.credentials import Identity, NodeFolder
+from parley.federation.endings import sign_end
+from parley.federation.errors import FederationError, FieldError
+from parley.federation.fields import Fields
+from parley.federation.names import NodeName, Role
+from parley.federation.refusals import RefusedCallError, abort
+from parley.federation.transport import open_channel, server_credentials
+from parley.v1 import aggregator_pb2_grpc, common_pb2, noise_pb2_grpc
+
+from deploy.aggregator_admission import Admissions
+from deploy.errors import DeployError
+from mpc.aggregate import Aggregator
+from mpc.channel import Link
+from mpc.errors import PeerClosedError
+from mpc.grpc_link import KEEPALIVE, GrpcLink, NoiseServicer, dial
+from mpc.openings import OpeningStore
+from mpc.pool import NoisePool
+from mpc.sampler import LANES
+from mpc.service.peer import Dialler, OpeningServicer
+from mpc.service.run import Tools
+from mpc.service.servicers import ControlServicer, Service, ShareServicer
+from mpc.service.terms import CallRefusedError, Proposal, RunTerms
+from mpc.service.uploads import Memory
+from mpc.tables import Cover, Precision, load
+
+logger = logging.getLogger(__name__)
+MOST_UPLOAD_BYTES = 1 << 30
+MOST_SHARE_CALLS = 1024
+MOST_CONTROL_CALLS = 256
+MOST_PEER_CALLS = 64
+STOP_SECONDS = 2.0
+SERVICE = "parley.v1."
+HEALTH = ("/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch")
+OPTIONS: list[tuple[str, Any]] = [*KEEPALIVE, ("grpc.so_reuseport", 0)]
+
+
+class NodeFileError(FieldError, DeployError):
+    """node.toml is not what this process needs."""
+
+
+@dataclass(frozen=True)
+class AggregatorFile:
+    """node.toml of an aggregation server."""
+
+    share: str
+    control: str
+    peer: str | None
+    """Where server B listens for A."""
+    peer_name: str
+    peer_address: str | None
+    """Where server A dials B."""
+    cover: Cover
+    precision: Precision
+    capacity: int
+
+    @property
+    def role(self) -> int:
+        """0 is A, which dials; 1 is B."""
+        return 0 if self.peer_address is not None else 1
+
+    @classmethod
+    def read(cls, path: Path) -> "AggregatorFile":
+        try:
+            fields = Fields(tomllib.loads(path.read_text()), "", NodeFileError)
+        except OSError as error:
+            raise NodeFileError(path.name, f"cannot be read ({error.strerror}): see `parley init`") from None
+        except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+            raise NodeFileError(path.name, f"is not TOML, mend the syntax: {error}") from None
+        fields.choice("role", ("aggregator",))
+        listen, peer, noise = fields.table("listen"), fields.table("peer"), fields.table("noise")
+        address = peer.text("address") if peer.has("address") else None
+        covers: tuple[Cover, ...] = ("strips", "rectangle")
+        precisions: tuple[Precision, ...] = ("standard", "high")
+        made = cls(
+            listen.text("share"),
+            listen.text("control"),
+            listen.text("peer") if listen.has("peer") else None,
+            peer.label("name"),
+            address,
+            noise.choice("cover", covers),
+            noise.choice("precision", precisions),
+            noise.whole("capacity", 2 * LANES, 1 << 28) if noise.has("capacity") else 16 * LANES,
+        )
+        if (made.peer is None) == (address is None):
+            raise NodeFileError(
+                "peer.address", "and listen.peer exclude each other: server A has the first, server B the second"
+            )
+        for table in (listen, peer, noise, fields):
+            table.finish()
+        return made
+
+
+class PeerChannel:
+    """Server A's connection to B; another one once another certificate is installed."""
+
+    def __init__(self, address: str, folder: NodeFolder, peer: NodeName) -> None:
+        self._address, self._folder, self._peer = address, folder, peer
+        self._stamp, self._channels = "", list[grpc.Channel]()
+
+    def __call__(self) -> grpc.Channel:
+        try:
+            if (stamp := self._folder.stamp()) != self._stamp:
+                fresh = open_channel(self._address, self._folder.load(), self._peer, KEEPALIVE)
+                self._stamp = stamp
+                self._channels.append(fresh)
+                for old in self._channels[:-2]:  # the one before may still carry a conversation
+                    old.close()
+                del self._channels[:-2]
+        except FederationError as error:
+            if not self._channels:
+                raise PeerClosedError(f"the other server is not dialled: {error}") from None
+            logger.error("the newly installed certificate is not used: %s", error)
+        return self._channels[-1]
+
+    def close(self) -> None:
+        for channel in self._channels:
+            channel.close()
+
+
+class AggregatorNode:
+    """Everything of one process; implements `mpc.service.terms.Surroundings`."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = AggregatorFile.read(path / "node.toml")
+        self.folder = NodeFolder(path / "identity")
+        identity = self.folder.load()
+        self.name = identity.name
+        if self.name.role is not Role.aggregator:
+            raise DeployError(f"identity is {self.name}'s: install an aggregator's certificate in {path / 'identity'}")
+        self.peer = NodeName(self.name.federation, Role.aggregator, self.file.peer_name)
+        if self.peer == self.name:
+            raise NodeFileError("peer.name", "is this server itself: name the other one")
+        state = path / "state"
+        state.mkdir(mode=0o700, exist_ok=True)
+        self._record = AdmissionRecord(state / "admissions.sqlite")
+        (state / "openings.sqlite").touch(mode=0o600)
+        self._store = OpeningStore(state / "openings.sqlite")
+        preset = (self.file.cover, self.file.precision)
+        self.admissions = Admissions(
+            self._record, self.folder.load, self.peer, self.file.role, preset, path / "policy.toml"
+        )
+        self._accepted: queue.SimpleQueue[GrpcLink | None] = queue.SimpleQueue()
+        self._dialled = PeerChannel(self.file.peer_address, self.folder, self.peer) if self.file.peer_address else None
+        self.pool = NoisePool(self._link, self.file.role, load(*preset), self.file.capacity)
+        executor = futures.ThreadPoolExecutor(32, "opening")
+        tools = Tools(
+            self._store,
+            Aggregator(self.file.role, self.pool, self._store, 10.0),
+            Memory(MOST_UPLOAD_BYTES),
+            executor,
+            Dialler(self._dialled) if self._dialled else None,
+        )
+        self._executor = executor
+        self.service = Service(self, tools, self.pool, version("parley-federation"))
+        self._identity: tuple[str, Identity] = (self.folder.stamp(), identity)
+
+    # ------------------------------------------------------------ what mpc.service asks for
+
+    def caller(self, context: Any) -> str:
+        return peer_of(context).uri
+
+    async def abort(self, context: Any, error: CallRefusedError) -> None:
+        await abort(context, RefusedCallError(error.refusal, error.message, error.hint))
+
+    def terms(self, manifest_digest: bytes) -> RunTerms | None:
+        return self.admissions.terms(manifest_digest)
+
+    def sign_end(self, manifest_digest: bytes, openings: int) -> common_pb2.SignedEnd:
+        return sign_end(self._current(), manifest_digest, openings)
+
+    async def propose(self, manifest: bytes, caller: str) -> Proposal:
+        return await self.admissions.propose(manifest, caller)
+
+    def _current(self) -> Identity:
+        if (stamp := self.folder.stamp()) != self._identity[0]:
+            self._identity = (stamp, self.folder.load())
+        return self._identity[1]
+
+    # ------------------------------------------------------------ listeners
+
+    def _authorizer(self) -> Authorizer:
+        """By port and method; each handler looks at its own run once more."""
+        led, members = self.admissions.coordinators, self.admissions.parties
+        everyone = {self.name, self.peer}
+        control = f"/{SERVICE}ControlService/"
+        peer_only = {self.peer} if self.file.role == 1 else set()
+        return Authorizer(
+            {
+                f"/{SERVICE}ShareService/Upload": lambda: members,
+                f"{control}Propose": self.admissions.proposers,
+                **{f"{control}{method}": lambda: led for method in ("Open", "FetchShare", "End")},
+                f"{control}Status": self.admissions.proposers,
+                f"/{SERVICE}NoiseService/Converse": peer_only,
+                f"/{SERVICE}OpeningService/Converse": peer_only,
+                **{method: lambda: everyone | members | self.admissions.proposers() for method in HEALTH},
+            }
+        )
+
+    def _link(self) -> Link:
+        if self._dialled is not None:
+            return dial(self._dialled())
+        link = self._accepted.get()
+        if link is None:
+            raise PeerClosedError("this server is stopping")
+        return link
+
+    def _aio_server(self, address: str, most_calls: int) -> tuple[grpc.aio.Server, int]:
+        server = grpc.aio.server(
+            interceptors=[AioAuthorization(self._authorizer())], options=OPTIONS, maximum_concurrent_rpcs=most_calls
+        )
+        servicer = health.aio.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+        return server, _bound(server, address, server_credentials(self.folder))
+
+    def _peer_server(self, address: str) -> tuple[grpc.Server, int]:
+        server = grpc.server(
+            futures.ThreadPoolExecutor(MOST_PEER_CALLS, "peer"),
+            interceptors=[Authorization(self._authorizer())],
+            options=OPTIONS,
+            maximum_concurrent_rpcs=MOST_PEER_CALLS,
+        )
+        noise_pb2_grpc.add_NoiseServiceServicer_to_server(NoiseServicer(self._accepted.put, {self.peer.uri}), server)
+        opening = OpeningServicer(asyncio.get_running_loop(), self.service.serve_peer)
+        aggregator_pb2_grpc.add_OpeningServiceServicer_to_server(opening, server)
+        servicer = health.HealthServicer()
+        servicer.set("", health_pb2.HealthCheckResponse.SERVING)
+        health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+        return server, _bound(server, address, server_credentials(self.folder))
+
+    async def run(self) -> None:
+        """Serve until SIGTERM or SIGINT."""
+        stopping = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stopping.set)
+        share, share_port = self._aio_server(self.file.share, MOST_SHARE_CALLS)
+        aggregator_pb2_grpc.add_ShareServiceServicer_to_server(ShareServicer(self.service), share)
+        control, control_port = self._aio_server(self.file.control, MOST_CONTROL_CALLS)
+        aggregator_pb2_grpc.add_ControlServiceServicer_to_server(ControlServicer(self.service), control)
+        ports = {"share": share_port, "control": control_port}
+        peer = None
+        if self.file.peer is not None:
+            peer, ports["peer"] = self._peer_server(self.file.peer)
+            peer.start()
+        await share.start()
+        await control.start()
+        self.pool.start()
+        self.service.start([terms.digest for terms in self.admissions.admitted])
+        ready = {"ready": True, "role": "aggregator", "name": self.name.name, "ports": ports}
+        print(json.dumps(ready), flush=True)
+        await stopping.wait()
+        self.service.close()
+        self._accepted.put(None)
+        await asyncio.gather(share.stop(STOP_SECONDS / 2), control.stop(STOP_SECONDS / 2))
+        if peer is not None:
+            peer.stop(0)
+        await asyncio.to_thread(self.pool.stop)
+        if self._dialled is not None:
+            self._dialled.close()
+        self._executor.shutdown(wait=False, cancel_futures=True)
+        self._store.close()
+        self._record.close()
+
+
+def _bound(server: Any, address: str, credentials: grpc.ServerCredentials) -> int:
+    try:
+        port = int(server.add_secure_port(address, credentials))
+    except RuntimeError:
+        port = 0
+    if not port:
+        raise DeployError(f"cannot listen on {address}: choose another address in node.toml, or stop what uses it")
+    return port
+
+
+def run(path: Path) -> None:
+    """Serve as the node in this folder."""
+
+    async def serve() -> None:
+        await AggregatorNode(path).run()
+
+    asyncio.run(serve())

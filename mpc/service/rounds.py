@@ -1,0 +1,101 @@
+"""One round on one server before it is opened: what it asks, who has contributed, and until when it waits."""
+
+import time
+from collections.abc import Sequence
+
+from parley.v1 import common_pb2
+
+from mpc.aggregate import Contributions, RolledBackError, RoundLostError
+from mpc.errors import MpcError
+from mpc.openings import Opened, RefusedError
+from mpc.service.peer import PeerLostError
+from mpc.service.terms import CallRefusedError, CallWaitsError, RunTerms
+from mpc.service.uploads import Upload
+
+
+class Round:
+    """In memory only: what is lost in a crash is sent again by the parties."""
+
+    def __init__(self, terms: RunTerms, index: int) -> None:
+        self._terms, self.index = terms, index
+        self.uploads: dict[str, Upload] = {}
+        self.query: bytes | None = None
+        """Of its question; known when the coordinator has asked to open it."""
+        self.length = 0
+        self.expected: tuple[str, ...] = ()
+        self.started = self.deadline = 0.0
+        """On time.monotonic(); the deadline counts from the first time that the round is asked for."""
+        self.ready = False
+
+    def ask(self, query: bytes, length: int, expected: Sequence[str]) -> None:
+        """The question, which the first to ask fixes; whom to wait for may change."""
+        if self.query is None:
+            self.query, self.length = query, length
+            for party in [party for party, upload in self.uploads.items() if not upload.fits(query, length)]:
+                self.uploads.pop(party).erase()
+        elif (self.query, self.length) != (query, length):
+            raise CallRefusedError(
+                common_pb2.REFUSAL_CONTRADICTION,
+                f"round {self.index} was asked with another question",
+                "a round has one question: ask for that one, or end the run",
+            )
+        self.expected = tuple(expected)
+
+    def start(self) -> None:
+        """Begin to wait, anew if it has come to nothing before."""
+        self.started = time.monotonic()
+        self.deadline = self.started + self._terms.deadline_seconds
+        self.ready = False
+
+    def complete(self) -> list[Upload]:
+        """What counts."""
+        return [upload for upload in self.uploads.values() if upload.complete]
+
+    def missing(self) -> list[str]:
+        """Of those expected."""
+        return [party for party in self.expected if (found := self.uploads.get(party)) is None or not found.complete]
+
+    def decide(self) -> bool:
+        """Whether to go on: everybody is here, or the deadline has passed with enough."""
+        if self.query is not None and not self.ready and self.deadline:
+            enough = len(self.complete()) >= self._terms.minimum_parties
+            self.ready = enough and (not self.missing() or time.monotonic() >= self.deadline)
+        return self.ready
+
+    def contributions(self) -> Contributions:
+        """In a worker thread: expands seeds."""
+        made = Contributions(self.length)
+        for upload in self.complete():
+            upload.add_to(made)
+        return made
+
+    def erase(self) -> None:
+        for upload in self.uploads.values():
+            upload.erase()
+        self.uploads.clear()
+
+
+class Result:
+    """An opened round, and how long it took here."""
+
+    def __init__(self, opened: Opened, waited: float = 0.0, agreed: float = 0.0, noised: float = 0.0) -> None:
+        self.opened, self.waited, self.agreed, self.noised = opened, waited, agreed, noised
+
+
+class ShortError(Exception):
+    """The deadline has passed and too few contributed."""
+
+    def __init__(self, missing: Sequence[str]) -> None:
+        super().__init__(f"missing: {', '.join(missing) or 'nobody'}")
+        self.missing = list(missing)
+
+
+def refusal_for(error: MpcError) -> CallRefusedError:
+    """What the coordinator is told of it."""
+    if isinstance(error, CallRefusedError):
+        return error
+    if isinstance(error, RoundLostError | RolledBackError | PeerLostError):
+        return CallRefusedError(common_pb2.REFUSAL_LOST, str(error), "end the run")
+    if isinstance(error, RefusedError):
+        return CallRefusedError(common_pb2.REFUSAL_CONTRADICTION, str(error), "ask what was asked before")
+    return CallWaitsError(str(error), "ask again")

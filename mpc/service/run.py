@@ -1,0 +1,488 @@
+"""One run on one aggregation server: rounds in order, each opened once, then the end.
+
+Lives on the event loop; arithmetic, SQLite and the conversation with the other server run in worker threads. `turn` is
+held for each conversation, so that an end waits for it and nothing overlaps.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from parley.v1 import aggregator_pb2 as wire
+from parley.v1 import common_pb2
+
+from mpc.aggregate import Aggregator, RolledBackError, RoundLostError, TooFewError
+from mpc.channel import Channel
+from mpc.errors import MpcError, PeerError, SessionClosedError
+from mpc.openings import OpeningStore, Phase, RefusedError, Stored
+from mpc.request import Request
+from mpc.service.peer import FRAME_SECONDS, LOST, SHORT, UNREADY, AnsweringLink, PeerLostError, PeerShortError
+from mpc.service.rounds import Result, Round, ShortError, refusal_for
+from mpc.service.terms import MOST_WAIT_SECONDS, CallRefusedError, CallWaitsError, RunTerms, malformed
+from mpc.service.uploads import Memory, Upload, check_form
+
+Rejection = wire.UploadResponse.Rejection
+BACKOFF_SECONDS = (0.05, 2.0)
+SETTLE_SECONDS = 2.0
+"""After the last opening: time for the next one to say that it has gone well on the other server."""
+Dial = Callable[[bytes, int, bool, float], Channel]
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What all runs of a server share."""
+
+    store: OpeningStore
+    aggregator: Aggregator
+    memory: Memory
+    executor: Executor
+    dial: Dial | None
+    """On server A."""
+
+
+class Run:
+    """The state machine."""
+
+    def __init__(self, terms: RunTerms, tools: Tools) -> None:
+        self.terms, self._tools = terms, tools
+        self.opened = tools.store.counts(terms.name).mine
+        self.openings = tools.store.ended(terms.name)
+        """How many there were, once the run has ended here."""
+        self._rounds: dict[int, Round] = {}
+        self._turn = asyncio.Lock()
+        self._change = asyncio.Event()
+        self._attempt: asyncio.Task[Result] | None = None
+        self._attempted = -1
+        self._waiting: Channel | None = None
+        """A conversation that has not begun in earnest: an end need not wait for it."""
+        self._latest: tuple[int, Result] | None = None
+        self._failure: Exception | None = None
+        self._settled = self._ending = False
+        self._stream = 0
+        self._checks: set[asyncio.Task[None]] = set()
+        self._check_timer: asyncio.TimerHandle | None = None
+
+    # ------------------------------------------------------------ uploads
+
+    async def upload(self, party: str, request: wire.UploadRequest) -> wire.UploadResponse:
+        """A piece of a party's half."""
+        check_form(request)
+        index = request.round
+        if self.openings is not None or self._ending or index < self.opened or index >= self.terms.releases:
+            return wire.UploadResponse(rejection=Rejection.REJECTION_TOO_LATE)
+        if index > self.opened + 1:
+            return wire.UploadResponse(rejection=Rejection.REJECTION_TOO_EARLY)
+        current = self._round(index)
+        if current.query is not None:
+            if current.query != request.query_digest:
+                return wire.UploadResponse(rejection=Rejection.REJECTION_OTHER_QUERY)
+            if request.size != (due := self.terms.payload_bytes(current.length)):
+                raise malformed(f"a payload of {request.size} bytes", f"round {index} takes {due}")
+        upload = current.uploads.get(party)
+        if upload is None:
+            upload = current.uploads[party] = Upload(self.terms, party, request, self._tools.memory)
+        answer = await upload.add(request)
+        if answer.complete and current.decide():
+            self._changed()
+        return answer
+
+    def _round(self, index: int) -> Round:
+        return self._rounds.setdefault(index, Round(self.terms, index))
+
+    # ------------------------------------------------------------ opening
+
+    async def open(self, request: wire.OpenRequest) -> wire.OpenResponse:
+        """Start, go on with or look at the opening of one round."""
+        terms, index = self.terms, request.round
+        fixed = self._request(request)
+        if index < self.opened:
+            return self._response(index, self._result(index, fixed), request)
+        if self.openings is not None or self._ending:
+            raise CallRefusedError(common_pb2.REFUSAL_TOO_LATE, f"run {terms.name} has ended", "start another run")
+        if index > self.opened:
+            raise CallRefusedError(
+                common_pb2.REFUSAL_TOO_EARLY, f"round {index} comes after {self.opened}", "open rounds in order"
+            )
+        current = self._round(index)
+        current.ask(request.query_digest, request.length, request.expected)
+        if self._attempt is None or self._attempted != index:
+            current.start()
+            self._attempted = index
+            self._attempt = asyncio.create_task(self._try(current, fixed))
+            self._attempt.add_done_callback(lambda done: done.cancelled() or done.exception())
+        if current.decide():
+            self._changed()
+        attempt = self._attempt
+        wait = min(max(request.wait_seconds, 0.0), MOST_WAIT_SECONDS)
+        await asyncio.wait([attempt], timeout=wait)
+        if not attempt.done():
+            return wire.OpenResponse(state=wire.OpenResponse.STATE_WAITING, missing=current.missing())
+        if self._attempt is attempt:
+            self._attempt = None
+        try:
+            return self._response(index, attempt.result(), request)
+        except ShortError as short:
+            return wire.OpenResponse(state=wire.OpenResponse.STATE_SHORT, missing=short.missing)
+        except asyncio.CancelledError:
+            raise CallWaitsError("this server is stopping", "ask again") from None
+        except MpcError as error:
+            raise refusal_for(error) from error
+
+    def _request(self, request: wire.OpenRequest) -> Request:
+        terms = self.terms
+        expected = set(request.expected)
+        if request.round >= terms.releases:
+            raise malformed(f"round {request.round}", f"the run has {terms.releases} rounds, from 0")
+        if len(request.query_digest) != 32:
+            raise malformed("query_digest is no SHA-256", "send 32 bytes")
+        if not 1 <= request.length <= terms.dimension:
+            raise malformed(f"length {request.length}", f"the manifest's noise is for 1 to {terms.dimension} numbers")
+        if len(expected) != len(request.expected) or not expected <= set(terms.parties.values()):
+            raise malformed("expected names others than the manifest's parties", "name each party once")
+        if len(expected) < terms.minimum_parties:
+            raise CallRefusedError(
+                common_pb2.REFUSAL_POLICY,
+                f"{len(expected)} parties are expected and the manifest asks for {terms.minimum_parties}",
+                "expect at least as many",
+            )
+        return terms.request(request.round, request.length, request.query_digest)
+
+    def _result(self, index: int, fixed: Request) -> Result:
+        """What was opened, for whoever asks with the same words."""
+        try:
+            stored = self._tools.store.get(fixed)
+        except MpcError as error:
+            raise refusal_for(error) from None
+        if stored is None or stored.phase is not Phase.committed:
+            raise refusal_for(RoundLostError(f"round {index} of run {self.terms.name} is not in this server's store"))
+        if self._latest is not None and self._latest[0] == index:
+            return self._latest[1]
+        return Result(stored.opened)
+
+    def _response(self, index: int, result: Result, request: wire.OpenRequest) -> wire.OpenResponse:
+        there = set(result.opened.contributors)
+        return wire.OpenResponse(
+            state=wire.OpenResponse.STATE_OPENED,
+            contributors=result.opened.contributors,
+            missing=[party for party in request.expected if party not in there],
+            share=result.opened.share[: 1 << 20],
+            size=len(result.opened.share),
+            opening=result.opened.opening,
+            waited_seconds=result.waited,
+            agreed_seconds=result.agreed,
+            noised_seconds=result.noised,
+        )
+
+    def share(self, index: int, offset: int) -> bytes:
+        """A piece of an opened share."""
+        if self._latest is not None and self._latest[0] == index:
+            share = self._latest[1].opened.share
+        else:
+            stored = self._tools.store.find(self.terms.name, index)
+            if stored is None or stored.phase is not Phase.committed:
+                raise CallRefusedError(
+                    common_pb2.REFUSAL_TOO_EARLY, f"round {index} is not opened", "call Open until it is"
+                )
+            share = stored.opened.share
+        if offset >= len(share):
+            raise malformed(f"offset {offset}", f"the share has {len(share)} bytes")
+        return share[offset : offset + (1 << 20)]
+
+    async def _try(self, current: Round, fixed: Request) -> Result:
+        """Wait for contributions, then for the other server; until it is opened, or cannot be."""
+        self._failure = None
+        if self._tools.dial is None:
+            return await self._follow(current)
+        pause = BACKOFF_SECONDS[0]
+        while True:
+            self._require_open()
+            try:
+                if not self._settled:
+                    await self._settle()
+                if self.opened > current.index:
+                    return self._kept(current.index)
+                await self._until_ready(current)
+                return await self._lead(current, fixed)
+            except PeerShortError:
+                raise ShortError(current.missing()) from None
+            except (PeerError, SessionClosedError) as error:
+                if isinstance(error, PeerLostError):
+                    raise
+                self._settled = False
+                if time.monotonic() > current.deadline + self._grace:
+                    raise CallWaitsError(f"the sum cannot be opened now ({error})", "check the other server") from None
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, BACKOFF_SECONDS[1])
+
+    @property
+    def _grace(self) -> float:
+        return min(MOST_WAIT_SECONDS, self.terms.deadline_seconds) + 1
+
+    def _require_open(self) -> None:
+        if self.openings is not None or self._ending:
+            raise CallRefusedError(common_pb2.REFUSAL_TOO_LATE, f"run {self.terms.name} has ended", "start another")
+
+    async def _until_ready(self, current: Round) -> None:
+        while not current.decide():
+            self._require_open()
+            left = current.deadline - time.monotonic()
+            if left <= 0:
+                raise ShortError(current.missing())
+            await self._wait_for_change(left)
+        if self._tools.dial is None:
+            self._changed()
+
+    async def _lead(self, current: Round, fixed: Request) -> Result:
+        """Server A's part."""
+        ready, dial = time.monotonic(), self._tools.dial
+        assert dial is not None
+        async with self._turn:
+            self._require_open()
+            patience = max(current.deadline - ready, 0) + self._grace
+
+            def connect() -> Channel:
+                return dial(self.terms.digest, current.index, False, patience)
+
+            return await self._converse(current, fixed, connect, ready)
+
+    async def _converse(self, current: Round, fixed: Request, connect: Callable[[], Channel], ready: float) -> Result:
+        """Both servers' part, `turn` being held."""
+        times = [ready, ready]
+
+        def agreed() -> None:
+            self._waiting = None
+            times.append(time.monotonic())
+
+        def talk() -> Result:
+            contributions = current.contributions()
+            self._waiting = channel = connect()
+            try:
+                opened = self._tools.aggregator.open(channel, fixed, contributions, agreed)
+            finally:
+                self._waiting = None
+                channel.close()
+            begun = current.started or ready
+            return Result(opened, ready - begun, times[-1] - ready, time.monotonic() - times[-1])
+
+        try:
+            result = await asyncio.get_running_loop().run_in_executor(self._tools.executor, talk)
+        except TooFewError as few:
+            raise ShortError([party for party in current.expected if party not in few.parties]) from None
+        finally:
+            self._look()
+        self._latest = (current.index, result)
+        self._check_later()
+        return result
+
+    def _look(self) -> None:
+        """What is durable now: counts, and what need not be kept any more."""
+        self.opened = self._tools.store.counts(self.terms.name).mine
+        for index in [index for index in self._rounds if index < self.opened]:
+            self._rounds.pop(index).erase()
+        self._changed()
+
+    def _kept(self, index: int) -> Result:
+        stored = self._tools.store.find(self.terms.name, index)
+        if stored is None or stored.phase is not Phase.committed:
+            raise RoundLostError(f"round {index} of run {self.terms.name} is not in this server's store")
+        return self._latest[1] if self._latest and self._latest[0] == index else Result(stored.opened)
+
+    # ------------------------------------------------------------ server B
+
+    async def _follow(self, current: Round) -> Result:
+        """Server B waits for its contributions, and then for A to come."""
+        if self._unsettled() is None:
+            await self._until_ready(current)
+        until = max(current.deadline, time.monotonic()) + self._grace
+        while self.opened <= current.index:
+            self._require_open()
+            if self._failure is not None:
+                raise self._failure
+            if (left := until - time.monotonic()) <= 0:
+                raise CallWaitsError("the other server does not come to open the sum", "check it, then ask again")
+            await self._wait_for_change(left)
+        return self._kept(current.index)
+
+    async def serve(self, link: AnsweringLink, index: int, settling: bool, gone: asyncio.Event) -> None:
+        """One stream of server A."""
+        self._stream += 1
+        mine = self._stream
+        self._changed()
+        until = time.monotonic() + self.terms.deadline_seconds + self._grace
+        if not settling:
+            while not self._may_answer(index):
+                attempt = self._attempt
+                if self._stream != mine or gone.is_set():
+                    return link.decline(UNREADY, "another stream has taken its place")
+                if attempt is not None and _ended_short(attempt):
+                    return link.decline(SHORT, "too few have contributed")
+                if self.openings is not None or self._ending or time.monotonic() > until or index != self.opened:
+                    return link.decline(UNREADY, f"round {index} is not asked for here")
+                await self._wait_for_change(min(until - time.monotonic(), 1.0) + 0.001)
+        async with self._turn:
+            try:
+                await self._answer(link, index, settling)
+            except (RoundLostError, RolledBackError) as error:
+                self._failure = error
+                link.decline(LOST, str(error))
+            except ShortError as short:
+                self._failure = short
+                link.decline(SHORT, str(short))
+            except RefusedError as error:
+                self._failure = error
+                link.decline(UNREADY, str(error))
+            except MpcError as error:
+                link.decline(UNREADY, str(error))
+            finally:
+                self._changed()
+
+    def _may_answer(self, index: int) -> bool:
+        current = self._rounds.get(index)
+        return index < self.opened or (
+            index == self.opened and self.openings is None and not self._ending and bool(current and current.ready)
+        )
+
+    async def _answer(self, link: AnsweringLink, index: int, settling: bool) -> None:
+        channel = Channel(link, FRAME_SECONDS)
+        if settling:
+            await self._settle_over(lambda: channel, index)
+            return
+        current = self._rounds.get(index)
+        if current is None:
+            stored = self._tools.store.find(self.terms.name, index)
+            if stored is None:
+                raise PeerError(f"round {index} is not asked for here")
+            current = Round(self.terms, index)
+            current.ask(stored.query, stored.length, ())
+        assert current.query is not None
+        fixed = self.terms.request(index, current.length, current.query)
+        await self._converse(current, fixed, lambda: channel, time.monotonic())
+
+    # ------------------------------------------------------------ after a crash, and at the end
+
+    def _unsettled(self) -> Stored | None:
+        """What was prepared here and has no fate yet."""
+        stored = self._tools.store.find(self.terms.name, self.opened)
+        return stored if stored is not None and stored.phase is Phase.prepared else None
+
+    async def _settle(self) -> None:
+        """Server A: bring both servers to one state, as after a crash of either."""
+        dial = self._tools.dial
+        assert dial is not None
+        async with self._turn:
+            counts = self._tools.store.counts(self.terms.name)
+            rounds = [self.opened - 1] if counts.seen < counts.mine else []
+            for index in [*rounds, self.opened]:
+                await self._settle_over(lambda at=index: dial(self.terms.digest, at, True, FRAME_SECONDS), index)  # type: ignore[misc]
+            self._settled = True
+
+    async def _settle_over(self, connect: Callable[[], Channel], index: int) -> None:
+        def talk() -> None:
+            channel = connect()
+            try:
+                self._tools.aggregator.settle(channel, self.terms.name, index)
+            finally:
+                channel.close()
+
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._tools.executor, talk)
+        finally:
+            self._look()
+
+    def check_soon(self) -> None:
+        """Server A, at its start: a crash may have left something."""
+        if self._tools.dial is not None and self.openings is None:
+            self._check_later(0.0)
+
+    def _check_later(self, seconds: float = SETTLE_SECONDS) -> None:
+        """The next opening shows that the last one went well on the other server; if none comes, ask."""
+        if self._tools.dial is None:
+            return
+        if self._check_timer is not None:
+            self._check_timer.cancel()
+        self._check_timer = asyncio.get_running_loop().call_later(seconds, self._begin_check, seconds)
+
+    def _begin_check(self, seconds: float) -> None:
+        task = asyncio.create_task(self._check(seconds))
+        self._checks.add(task)
+        task.add_done_callback(self._checks.discard)
+
+    async def _check(self, seconds: float) -> None:
+        if self._attempt is not None and not self._attempt.done():
+            return
+        try:
+            await self._settle()
+        except (PeerError, SessionClosedError, RefusedError):
+            self._check_later(min(2 * seconds + 0.5, MOST_WAIT_SECONDS))
+        except MpcError as error:
+            self._failure = error
+
+    async def end(self) -> int:
+        """No sum of this run is opened any more; how many were."""
+        if self.openings is not None:
+            return self.openings
+        self._ending = True
+        self._changed()
+        if (waiting := self._waiting) is not None:
+            waiting.close("the run is ending")
+        try:
+            await self._settle_for_end()
+            async with self._turn:
+                self.openings = self._tools.store.end(self.terms.name)
+        finally:
+            self._ending = False
+            self._changed()
+        for current in self._rounds.values():
+            current.erase()
+        self._rounds.clear()
+        return self.openings
+
+    async def _settle_for_end(self) -> None:
+        """Both servers must count alike; what is lost for good does not keep a run from its end."""
+        until = time.monotonic() + FRAME_SECONDS / 2
+        try:
+            if self._tools.dial is not None:
+                await self._settle()
+            while self._unsettled() is not None and time.monotonic() < until and self._failure is None:
+                await self._wait_for_change(until - time.monotonic())
+            if isinstance(self._failure, RoundLostError | RolledBackError):
+                raise self._failure
+        except (RoundLostError, RolledBackError, PeerLostError):
+            async with self._turn:
+                if self._unsettled() is not None:
+                    self._tools.store.discard(self.terms.name, self.opened)
+        except MpcError as error:
+            raise CallWaitsError(
+                f"the last opening is not settled with the other server ({error})", "ask both to end, again"
+            ) from None
+        if self._unsettled() is not None:
+            raise CallWaitsError("the last opening is not settled with the other server", "ask both to end, again")
+
+    def close(self) -> None:
+        """Stop what runs, and forget shares."""
+        if self._check_timer is not None:
+            self._check_timer.cancel()
+        for task in [*self._checks, *([self._attempt] if self._attempt else [])]:
+            task.cancel()
+        for current in self._rounds.values():
+            current.erase()
+        self._rounds.clear()
+
+    # ------------------------------------------------------------ waiting
+
+    def _changed(self) -> None:
+        self._change.set()
+        self._change = asyncio.Event()
+
+    async def _wait_for_change(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._change.wait()
+        except TimeoutError:
+            pass
+
+
+def _ended_short(attempt: asyncio.Task[Result]) -> bool:
+    return attempt.done() and not attempt.cancelled() and isinstance(attempt.exception(), ShortError)

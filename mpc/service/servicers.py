@@ -1,0 +1,162 @@
+"""The aggregation server's services over `grpc.aio`: who calls is settled here, the rest is a run's."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
+
+from parley.v1 import aggregator_pb2 as wire
+from parley.v1 import aggregator_pb2_grpc, common_pb2
+
+from mpc.errors import MpcError
+from mpc.pool import NoisePool
+from mpc.service.peer import UNREADY, AnsweringLink
+from mpc.service.rounds import refusal_for
+from mpc.service.run import Run, Tools
+from mpc.service.terms import DIGEST_BYTES, CallRefusedError, CallWaitsError, Surroundings
+
+Answer = TypeVar("Answer")
+
+
+class Service:
+    """All runs of one aggregation server."""
+
+    def __init__(self, around: Surroundings, tools: Tools, pool: NoisePool, version: str) -> None:
+        self.around, self._tools, self._pool, self._version = around, tools, pool, version
+        self._runs: dict[bytes, Run] = {}
+        self.share_bytes = 0
+
+    def run(self, manifest_digest: bytes) -> Run:
+        """The admitted run, or a refusal."""
+        run = self._runs.get(manifest_digest)
+        if run is None:
+            terms = self.around.terms(manifest_digest) if len(manifest_digest) == DIGEST_BYTES else None
+            if terms is None:
+                raise CallRefusedError(
+                    common_pb2.REFUSAL_NOT_ADMITTED,
+                    f"manifest {manifest_digest[:32].hex()} is not admitted here",
+                    "propose it first, or have it approved",
+                )
+            run = self._runs[manifest_digest] = Run(terms, self._tools)
+        return run
+
+    def start(self, manifest_digests: Iterable[bytes]) -> None:
+        """After a restart: whatever a crash left of these runs is settled with the other server."""
+        for digest in manifest_digests:
+            self.run(digest).check_soon()
+
+    def party(self, run: Run, context: Any) -> str:
+        """The calling party's name in the run, from its certificate."""
+        party = run.terms.parties.get(self.around.caller(context))
+        if party is None:
+            raise CallRefusedError(
+                common_pb2.REFUSAL_NOT_A_MEMBER, f"the caller is no party of run {run.terms.name}", "see its manifest"
+            )
+        return party
+
+    def led(self, manifest_digest: bytes, context: Any) -> Run:
+        """The run, if the caller leads it."""
+        run = self.run(manifest_digest)
+        if self.around.caller(context) != run.terms.coordinator:
+            raise CallRefusedError(
+                common_pb2.REFUSAL_NOT_A_MEMBER,
+                f"the caller is not the coordinator of run {run.terms.name}",
+                "see its manifest",
+            )
+        return run
+
+    def status(self) -> wire.StatusResponse:
+        """Public facts."""
+        level = self._pool.level()
+        return wire.StatusResponse(
+            pool_available=level.available,
+            pool_capacity=level.capacity,
+            pool_produced=level.produced,
+            pool_used=level.used,
+            pool_lost=level.lost,
+            pool_error=level.last_error or "",
+            version=self._version,
+            share_bytes=self.share_bytes,
+        )
+
+    async def serve_peer(
+        self, link: AnsweringLink, manifest_digest: bytes, index: int, settling: bool, gone: Any
+    ) -> None:
+        """A stream from server A."""
+        try:
+            run = self.run(manifest_digest)
+        except MpcError as error:
+            link.decline(UNREADY, str(error))
+            return
+        await run.serve(link, index, settling, gone)
+
+    def close(self) -> None:
+        for run in self._runs.values():
+            run.close()
+
+    async def answer(self, context: Any, handle: Callable[[], Awaitable[Answer]]) -> Answer | None:
+        """`handle`, its refusals as typed ones."""
+        try:
+            return await handle()
+        except CallRefusedError as refused:
+            await self.around.abort(context, refused)
+        except MpcError as error:
+            await self.around.abort(context, refusal_for(error))
+        return None  # never: abort raises
+
+
+class ShareServicer(aggregator_pb2_grpc.ShareServiceServicer):
+    """For parties."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def Upload(self, request: wire.UploadRequest, context: Any) -> wire.UploadResponse | None:
+        async def handle() -> wire.UploadResponse:
+            self._service.share_bytes += len(request.data)
+            run = self._service.run(request.manifest_digest)
+            return await run.upload(self._service.party(run, context), request)
+
+        return await self._service.answer(context, handle)
+
+
+class ControlServicer(aggregator_pb2_grpc.ControlServiceServicer):
+    """For coordinators."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def Propose(self, request: wire.ProposeRequest, context: Any) -> wire.ProposeResponse | None:
+        async def handle() -> wire.ProposeResponse:
+            around = self._service.around
+            proposal = await around.propose(request.manifest, around.caller(context))
+            return wire.ProposeResponse(admitted=proposal.admitted, reasons=proposal.reasons, pending=proposal.pending)
+
+        return await self._service.answer(context, handle)
+
+    async def Open(self, request: wire.OpenRequest, context: Any) -> wire.OpenResponse | None:
+        async def handle() -> wire.OpenResponse:
+            return await self._service.led(request.manifest_digest, context).open(request)
+
+        return await self._service.answer(context, handle)
+
+    async def FetchShare(self, request: wire.FetchShareRequest, context: Any) -> wire.FetchShareResponse | None:
+        async def handle() -> wire.FetchShareResponse:
+            run = self._service.led(request.manifest_digest, context)
+            return wire.FetchShareResponse(data=run.share(request.round, request.offset))
+
+        return await self._service.answer(context, handle)
+
+    async def End(self, request: wire.EndRequest, context: Any) -> wire.EndResponse | None:
+        async def handle() -> wire.EndResponse:
+            run = self._service.led(request.manifest_digest, context)
+            openings = await run.end()
+            return wire.EndResponse(end=self._service.around.sign_end(run.terms.digest, openings))
+
+        return await self._service.answer(context, handle)
+
+    async def Status(self, request: wire.StatusRequest, context: Any) -> wire.StatusResponse | None:
+        async def handle() -> wire.StatusResponse:
+            if not self._service.around.caller(context):
+                raise CallWaitsError("nobody is calling", "present a certificate")
+            return self._service.status()
+
+        return await self._service.answer(context, handle)

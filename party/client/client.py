@@ -1,0 +1,169 @@
+"""A party's process: asks the coordinator for runs, one thread for each. Imports grpc, `parley` and `party`."""
+
+import fcntl
+import hashlib
+import os
+import threading
+import time
+
+import grpc
+from parley.federation import logs
+from parley.federation.errors import FederationError, ManifestError, WrongIdentityError
+from parley.federation.manifest import Manifest
+from parley.federation.names import NodeName, Role
+from parley.federation.rounds import MOST_WAIT_SECONDS
+from parley.v1 import coordinator_pb2
+
+from party.client.admission import Gate
+from party.client.data import Shelf
+from party.client.errors import OutboxError, StoppedError
+from party.client.outbox import OVER, REFUSED, Outbox
+from party.client.run import PartyRun
+from party.client.settings import Settings, Vocabulary
+from party.client.wire import GRACE_SECONDS, Backoff, Wire
+
+log = logs.logger()
+
+MOST_RUNS = 32
+"""At once; more are taken up as these end."""
+SHORTEST_POLL_SECONDS = 0.2
+"""Between two answers that bring nothing."""
+
+
+class PartyClient:
+    """All runs of one party."""
+
+    def __init__(self, settings: Settings, vocabulary: Vocabulary) -> None:
+        self.settings, self._vocabulary = settings, vocabulary
+        self.node = settings.identity.load().name
+        if self.node.role is not Role.party:
+            raise WrongIdentityError(f"{self.node} is no party: its own kind of process is what it needs")
+        settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock = _only_one(settings)
+        self._shelf = Shelf(settings)
+        self._coordinator = NodeName(self.node.federation, Role.coordinator, settings.coordinator)
+        self._stop = threading.Event()
+        self._runs: dict[bytes, PartyRun] = {}
+        self._known: set[bytes] = set()
+        self._wire = self._new_wire()
+        self._open_ledger()
+        self._resume()
+
+    def serve(self) -> None:
+        """Until `stop`."""
+        backoff, said = Backoff(self._stop), ""
+        try:
+            while not self._stop.is_set():
+                began = time.monotonic()
+                try:
+                    manifests = self._ask()
+                except grpc.RpcError as error:
+                    found = self._wire.described(error, self._coordinator)
+                    if str(found) != said:
+                        said = str(found)
+                        log.warning("the coordinator does not say which runs there are", error=found)
+                    backoff.pause()
+                    continue
+                said = ""
+                backoff.reset()
+                started = [self._take(data) for data in manifests]
+                if not any(started):
+                    self._stop.wait(SHORTEST_POLL_SECONDS - (time.monotonic() - began))
+        except StoppedError:
+            pass
+        finally:
+            self._end()
+
+    def stop(self) -> None:
+        """From any thread or signal handler; what is durable takes it up again at the next start."""
+        self._stop.set()
+        self._wire.close()
+
+    def _ask(self) -> list[bytes]:
+        self._wire.refresh()
+        full = sum(run.thread.is_alive() for run in self._runs.values()) >= MOST_RUNS
+        if full and self._stop.wait(1.0):
+            raise StoppedError("this process is ending")
+        request = coordinator_pb2.ListRunsRequest(known_digests=sorted(self._known), wait_seconds=MOST_WAIT_SECONDS)
+        with self._wire.stopping(self._stop):
+            stub = self._wire.stubs[self._coordinator]
+            return list(stub.ListRuns(request, timeout=MOST_WAIT_SECONDS + GRACE_SECONDS).manifests)
+
+    def _take(self, data: bytes) -> bool:
+        """Start a run that is not known yet."""
+        digest = hashlib.sha256(data).digest()
+        live = sum(run.thread.is_alive() for run in self._runs.values())
+        if digest in self._known or live >= MOST_RUNS:
+            return False
+        self._known.add(digest)
+        try:
+            self._start(Manifest.from_canonical(data))
+        except ManifestError as error:
+            log.error("a run was proposed that nobody can admit", error=error)
+            self._decline(digest, str(error))
+        return True
+
+    def _decline(self, digest: bytes, reason: str) -> None:
+        request = coordinator_pb2.JoinRequest(manifest_digest=digest, accepted=False, reason=reason[:1000])
+        try:
+            with self._wire.stopping(self._stop):
+                self._wire.stubs[self._coordinator].Join(request, timeout=MOST_WAIT_SECONDS)
+        except grpc.RpcError as error:
+            log.warning("a refusal was not heard", error=self._wire.described(error, self._coordinator))
+
+    def _start(self, manifest: Manifest) -> None:
+        run = PartyRun(manifest, self._new_gate, self._new_wire)
+        self._runs[manifest.digest] = run
+        run.start()
+
+    def _resume(self) -> None:
+        """What an earlier process was at, without waiting for the coordinator; refused runs are looked at again."""
+        outbox = Outbox(self.settings.outbox)
+        for held in outbox.runs():
+            if held.state != REFUSED:
+                self._known.add(held.digest)
+            if held.state not in (*OVER, REFUSED):
+                self._start(Manifest.from_canonical(held.manifest))
+        outbox.close()
+
+    def _open_ledger(self) -> None:
+        """Refuse to start with a budget other than the ledger's: caps are final."""
+        with_ledger = self._new_gate()
+        try:
+            held = with_ledger.ledger.populations.get(self.settings.population)
+            if held is not None and held.cap != self.settings.cap:
+                raise OutboxError(
+                    f"[budget] differs from the ledger's epsilon {held.cap.epsilon:g} and delta {held.cap.delta:g} for "
+                    f"{held.name}: caps are final, write these"
+                )
+        finally:
+            with_ledger.close()
+
+    def _new_gate(self) -> Gate:
+        return Gate(self.settings, self.node, self._shelf, self._vocabulary)
+
+    def _new_wire(self) -> Wire:
+        settings, federation = self.settings, self.node.federation
+        targets = {self._coordinator: settings.coordinator_address}
+        targets |= {NodeName(federation, Role.aggregator, name): at for name, at in settings.aggregators.items()}
+        return Wire(settings.identity, targets)
+
+    def _end(self) -> None:
+        self._stop.set()
+        for run in self._runs.values():
+            run.end()
+        for run in self._runs.values():
+            run.thread.join(10.0)
+        self._wire.close()
+        os.close(self._lock)
+
+
+def _only_one(settings: Settings) -> int:
+    """Two processes of one party would both answer; the lock goes with the process."""
+    handle = os.open(settings.state / "party.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise FederationError("another process of this party is running on this folder: stop it first") from None
+    return handle

@@ -1,0 +1,320 @@
+"""One run at one party, from its manifest to its end: a thread that can die at any moment and be started again.
+
+What is durable decides what happens next: the admission record, the ledger and the outbox. The order of a round is
+computed, outbox, ledger, sent; whatever a crash cuts off is made up from the outbox, never computed again. Imports
+`mpc`, `privacy`, `parley` and `party`.
+"""
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Callable
+
+import grpc
+import numpy as np
+from numpy.typing import NDArray
+from parley.federation import logs
+from parley.federation.endings import verify_ends
+from parley.federation.errors import FederationError
+from parley.federation.manifest import Manifest
+from parley.federation.names import NodeName, Role
+from parley.federation.rounds import BLIND_BYTES, SEED_BYTES, upload_digest
+from parley.v1 import coordinator_pb2
+
+from mpc import crash
+from mpc.randomness import Csprng
+from mpc.ring import share
+from party.client.admission import Gate, Ready, Waiting
+from party.client.errors import OutboxError, RefusedRunError, StoppedError, refused
+from party.client.outbox import ENDED, JOINED, LEFT, REFUSED, SETTLED, WAITING, Answer
+from party.client.questions import LEAVE, Points, check_form
+from party.client.uploads import Uploader
+from party.client.wire import GRACE_SECONDS, Backoff, Wire, passing, wait_seconds
+from party.contributor import Contributor, Query
+from party.errors import QueryError
+from privacy.errors import LedgerRefused, PrivacyError
+from privacy.ledger import EndProof, Ledger
+
+Integers = NDArray[np.int64]
+log = logs.logger()
+
+APPROVAL_POLL_SECONDS = 1.0
+RESTART_SECONDS = 5.0
+MOST_LOCAL_FAILURES = 8
+"""One after another, of this machine's disk: then the run is left, for nobody waits for ever."""
+MOST_PROOF_POLLS = 8
+"""How often an ended run is asked for the aggregators' word before that is left to the next start."""
+MOST_REASON = 1000
+LOCAL_ERRORS = (OutboxError, LedgerRefused, sqlite3.Error, OSError)
+State = coordinator_pb2.NextRoundResponse
+
+
+class PartyRun:
+    """The thread of one run."""
+
+    def __init__(self, manifest: Manifest, gate: Callable[[], Gate], wire: Callable[[], Wire]) -> None:
+        self.manifest = manifest
+        self._make_gate, self._make_wire = gate, wire
+        self.stop = threading.Event()
+        self.thread = threading.Thread(target=self._main, name=f"run {manifest.run}", daemon=True)
+        self._wire: Wire | None = None
+
+    def start(self) -> None:
+        self.thread.start()
+
+    def end(self) -> None:
+        """Ask the thread to stop; a call under way is cut off."""
+        self.stop.set()
+        if self._wire is not None:
+            self._wire.close()
+
+    def _main(self) -> None:
+        while not self.stop.is_set():
+            try:
+                self._once()
+                return
+            except StoppedError:
+                return
+            except (FederationError, PrivacyError, OutboxError) as error:
+                log.error("the run is interrupted", run=self.manifest.run, error=error)
+            except Exception as error:
+                # The last resort of a thread: the class says enough, its message might hold a record's value.
+                log.error("the run is interrupted", run=self.manifest.run, error=error)
+            self.stop.wait(RESTART_SECONDS)
+
+    def _once(self) -> None:
+        with contextlib.closing(self._make_gate()) as gate, contextlib.closing(self._make_wire()) as wire:
+            self._wire = wire
+            Life(self.manifest, gate, wire, self.stop).live()
+
+
+class Life:
+    """What the thread does, with connections of its own."""
+
+    def __init__(self, manifest: Manifest, gate: Gate, wire: Wire, stop: threading.Event) -> None:
+        self.manifest, self.gate, self.wire, self.stop = manifest, gate, wire, stop
+        self.coordinator = NodeName(gate.node.federation, Role.coordinator, gate.settings.coordinator)
+        self.wait = wait_seconds(manifest)
+        self.timeout = self.wait + GRACE_SECONDS
+        self.points = Points()
+        self.uploader = Uploader(wire, manifest.digest, manifest.identities(Role.aggregator), self.timeout)
+        self.admitted = False
+        self._said = ""
+
+    def live(self) -> None:
+        """Until the run is over, or this party has left it."""
+        try:
+            contributor = self._admission()
+            self.admitted = True
+            self._note(JOINED)
+            crash.point("party.joined")
+            self._join(True, "")
+            self._rounds(contributor)
+        except RefusedRunError as refusal:
+            self._leave(refusal)
+
+    def _admission(self) -> Contributor:
+        """Until the policy admits the run or a person does."""
+        found: Ready | Waiting = self.gate.decide(self.manifest)
+        if isinstance(found, Ready):
+            return found.contributor
+        self._note(WAITING, found.reasons)
+        log.warning(
+            "the run waits for parley party approve", run=self.manifest.run, manifest=self.manifest.digest.hex()
+        )
+        while not self.stop.wait(APPROVAL_POLL_SECONDS):
+            if (ready := self.gate.approved(self.manifest)) is not None:
+                return ready.contributor
+        raise StoppedError("this process is ending")
+
+    def _rounds(self, contributor: Contributor) -> None:
+        outbox, digest = self.gate.outbox, self.manifest.digest
+        last = outbox.last(digest)
+        acknowledged = last.round_index if last and last.acknowledged else -1
+        repeats, failures = Backoff(self.stop), 0
+        while True:
+            response = self._next(acknowledged)
+            if response.state == State.STATE_ENDED:
+                self._ended(response, last)
+                return
+            if response.state != State.STATE_ROUND:
+                continue
+            question = response.round
+            try:
+                if last is None or question.index > last.round_index:
+                    last = self._answer(contributor, question, last)
+                    repeats.reset()
+                else:
+                    self._same(question, last)
+                    repeats.pause()
+                self.gate.ledger.record(self.manifest.run, last.round_index, last.upload.hex())
+                crash.point("party.recorded")
+                failures = 0
+            except LOCAL_ERRORS as error:
+                failures += 1
+                log.error("the answer is not stored", run=self.manifest.run, round=question.index, error=error)
+                if failures >= MOST_LOCAL_FAILURES:
+                    raise refused("policy", "this party's storage fails", "its operator has been told") from None
+                last = outbox.last(digest)
+                contributor.last_round = last.round_index if last else -1
+                repeats.pause()
+                continue
+            if self.uploader.send(last, self.stop):
+                crash.point("party.acknowledged")
+                acknowledged = last.round_index
+
+    def _next(self, acknowledged: int) -> coordinator_pb2.NextRoundResponse:
+        request = coordinator_pb2.NextRoundRequest(
+            manifest_digest=self.manifest.digest,
+            after_round=acknowledged,
+            held_points=list(self.points.held),
+            wait_seconds=self.wait,
+        )
+        backoff = Backoff(self.stop)
+        while True:
+            self.wire.refresh()
+            try:
+                with self.wire.stopping(self.stop):
+                    found: coordinator_pb2.NextRoundResponse = self.wire.stubs[self.coordinator].NextRound(
+                        request, timeout=self.timeout
+                    )
+                self._said = ""
+                return found
+            except grpc.RpcError as error:
+                self._say(error)
+                backoff.pause()
+                if not passing(error):
+                    self._join(True, "")
+
+    def _answer(self, contributor: Contributor, question: coordinator_pb2.Round, last: Answer | None) -> Answer:
+        """Compute, share and store the answer to a new question; durable when it returns."""
+        check_form(question, self.manifest)
+        query = self.points.query(question, self._fetch)
+        try:
+            contributor.check(query)
+        except QueryError as error:
+            raise refused("malformed", str(error)) from None
+        values = contribution(contributor, query, question.length)
+        # A seed and a blind of their own for every answer: a second vector under one seed would be a two-time pad.
+        fresh = Csprng.from_system().bytes(SEED_BYTES + BLIND_BYTES)
+        seed, blind = fresh[:SEED_BYTES], fresh[SEED_BYTES:]
+        payload = blind + share(values, seed).astype("<u8", copy=False).tobytes()
+        answer = Answer(question.index, question.query_digest, b"", payload, seed)
+        answer.upload = upload_digest(
+            self.manifest.digest, question.index, self.gate.node.uri, question.query_digest, *answer.commitments
+        )
+        self.gate.outbox.put(self.manifest.digest, answer, last)
+        return answer
+
+    def _same(self, question: coordinator_pb2.Round, last: Answer) -> None:
+        """A question that was answered before: the newest one again, or a typed refusal."""
+        if question.index < last.round_index:
+            raise refused(
+                "too_late", f"round {question.index} is asked after round {last.round_index} was answered", LEAVE
+            )
+        check_form(question, self.manifest)
+        if question.query_digest != last.query:
+            raise refused("contradiction", f"round {question.index} is asked again with another question", LEAVE)
+
+    def _fetch(self, digest: bytes, offset: int) -> bytes:
+        request = coordinator_pb2.FetchPointRequest(manifest_digest=self.manifest.digest, digest=digest, offset=offset)
+        backoff = Backoff(self.stop)
+        while True:
+            try:
+                with self.wire.stopping(self.stop):
+                    data: bytes = self.wire.stubs[self.coordinator].FetchPoint(request, timeout=self.timeout).data
+                return data
+            except grpc.RpcError as error:
+                self._say(error)
+                if not passing(error):
+                    raise refused("malformed", "a point of the question cannot be had", LEAVE) from None
+                backoff.pause()
+
+    def _join(self, accepted: bool, reason: str) -> None:
+        """Say so until it is heard. A coordinator that refuses to hear it says more when it is asked for a round."""
+        request = coordinator_pb2.JoinRequest(
+            manifest_digest=self.manifest.digest, accepted=accepted, reason=reason[:MOST_REASON]
+        )
+        backoff = Backoff(self.stop)
+        while True:
+            try:
+                with self.wire.stopping(self.stop):
+                    self.wire.stubs[self.coordinator].Join(request, timeout=self.timeout)
+                return
+            except grpc.RpcError as error:
+                self._say(error)
+                if not passing(error):
+                    return
+                backoff.pause()
+
+    def _leave(self, refusal: RefusedRunError) -> None:
+        """Fails closed: what was charged stays charged, and the run is not answered again, by no later process."""
+        log.error("no part in the run", run=self.manifest.run, refusal=refusal.name, error=refusal)
+        if self.admitted:
+            self.gate.record.withdraw(self.manifest.digest)
+            self.gate.outbox.finish(self.manifest.digest, self.gate.outbox.last(self.manifest.digest))
+        self._note(LEFT if self.admitted else REFUSED, str(refusal))
+        self._join(False, str(refusal))
+
+    def _ended(self, response: coordinator_pb2.NextRoundResponse, last: Answer | None) -> None:
+        """Settle the ledger by both aggregators' word; without it the whole charge stays."""
+        self.gate.outbox.finish(self.manifest.digest, last)
+        log.info("the run has ended", run=self.manifest.run)
+        backoff = Backoff(self.stop)
+        for _ in range(MOST_PROOF_POLLS):
+            if len(response.ends) >= 2:
+                break
+            backoff.pause()
+            response = self._next(last.round_index if last else -1)
+        try:
+            settle(self.gate.ledger, self.manifest, response, self.wire.identity.authority)
+        except FederationError as error:
+            log.error("the end is not proved, the charge stays", run=self.manifest.run, error=error)
+            self._note(ENDED, str(error))
+        except LedgerRefused as error:
+            log.warning("the charge stays", run=self.manifest.run, error=error)
+            self._note(SETTLED, str(error))
+        else:
+            self._note(SETTLED, response.outcome[:MOST_REASON])
+
+    def _note(self, state: str, reason: str = "") -> None:
+        manifest = self.manifest
+        self.gate.outbox.note(manifest.digest, manifest.run, manifest.canonical, state, reason)
+
+    def _say(self, error: grpc.RpcError) -> None:
+        """Once for each thing that goes wrong."""
+        said = self.wire.described(error, self.coordinator)
+        if str(said) != self._said:
+            self._said = str(said)
+            log.warning("the coordinator is asked again", run=self.manifest.run, error=said)
+
+
+def contribution(contributor: Contributor, query: Query, length: int) -> Integers:
+    """int64[length]. Whatever records do to the computation, their party is neither absent nor late: zeros then."""
+    try:
+        values = np.atleast_1d(contributor.contribution(query))
+        if values.shape == (length,):
+            return values
+        problem = "an answer of another length"
+    except Exception as error:
+        # Presence and failure must not depend on records, and neither must a log line: its class says enough.
+        problem = type(error).__name__
+    contributor.last_round = query.round_index
+    log.error("the round cannot be computed here, zeros are contributed", round=query.round_index, kind=problem)
+    return np.zeros(length, np.int64)
+
+
+def settle(ledger: Ledger, manifest: Manifest, response: coordinator_pb2.NextRoundResponse, authority: bytes) -> None:
+    """Give back what the proof allows; a FederationError where there is none. Repeating it is free."""
+    openings = verify_ends(response.ends, manifest, authority)
+    ledger.verify()
+    if manifest.run in ledger.runs and ledger.runs[manifest.run].ended:
+        return
+
+    def check(proof: EndProof) -> None:
+        said = coordinator_pb2.NextRoundResponse.FromString(proof.evidence).ends
+        if proof.run != manifest.run or verify_ends(said, manifest, authority) != proof.releases:
+            raise LedgerRefused(f"the evidence is not of {proof.releases} sums of run {manifest.run}: ask for it again")
+
+    evidence = coordinator_pb2.NextRoundResponse(ends=response.ends).SerializeToString()
+    ledger.settle(EndProof(manifest.run, openings, "signed-ends", evidence), check)

@@ -1,0 +1,48 @@
+"""What a party's operator configured; `deploy` reads it from node.toml. Imports `privacy` and `parley` only."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from parley.federation.credentials import NodeFolder
+from parley.federation.manifest import Manifest
+
+from party.models import Model
+from party.schema import Schema
+from privacy.filters import Cap
+
+Vocabulary = Callable[[Manifest], tuple[Schema, Model]]
+"""The schema and the built-in model that a manifest names; a ManifestError where this installation knows no such."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One party's configuration."""
+
+    identity: NodeFolder
+    policy: Path
+    state: Path
+    """The folder of its durable files."""
+    coordinator: str
+    """Name."""
+    coordinator_address: str
+    aggregators: Mapping[str, str]
+    """Name to address of the share port."""
+    files: tuple[Path, ...]
+    """The records."""
+    population: str
+    """Whose data that is, in the ledger."""
+    cap: Cap
+    """Over all runs; final."""
+
+    @property
+    def outbox(self) -> Path:
+        return self.state / "outbox.sqlite"
+
+    @property
+    def ledger(self) -> Path:
+        return self.state / "ledger.sqlite"
+
+    @property
+    def admissions(self) -> Path:
+        return self.state / "admissions.sqlite"

@@ -1,0 +1,232 @@
+"""A party's surroundings for tests: a coordinator that says what it is told to and two aggregators, on loopback TLS."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent import futures
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+from numpy.typing import NDArray
+from parley.federation.authorization import peer_of
+from parley.federation.credentials import Identity, NodeFolder
+from parley.federation.endings import sign_end
+from parley.federation.manifest import Manifest
+from parley.federation.names import NodeName, Role
+from parley.federation.rounds import BLIND_BYTES, PIECE_BYTES, commitment_a, commitment_b, point_digest
+from parley.federation.transport import server_credentials
+from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc
+
+from deploy.certificates import ThrowAwayAuthority
+from mpc.ring import expand
+from party.client.questions import digest_of
+from tests.federation.documents import PARTY_POLICY
+
+Response = aggregator_pb2.UploadResponse
+State = coordinator_pb2.NextRoundResponse
+PARTY, LEAD = NodeName("cardio", Role.party, "hospital-a"), NodeName("cardio", Role.coordinator, "lead")
+NORTH, SOUTH = NodeName("cardio", Role.aggregator, "north"), NodeName("cardio", Role.aggregator, "south")
+
+
+def wait_for(what: Callable[[], Any], seconds: float = 20.0) -> Any:
+    """Poll until it is true."""
+    ends = time.monotonic() + seconds
+    while not (found := what()):
+        if time.monotonic() > ends:
+            raise AssertionError("it did not happen in time")
+        time.sleep(0.01)
+    return found
+
+
+def question(manifest: Manifest, index: int, points: Sequence[NDArray[np.float64]], **changes: Any) -> Any:
+    """A round's question with the right digest, unless one is given."""
+    wrong = changes.pop("query_digest", None)
+    datas = [np.asarray(point, "<f8").tobytes() for point in points]
+    made = coordinator_pb2.Round(
+        index=index,
+        kind="gradient",
+        scale=1.0,
+        points=[coordinator_pb2.Point(digest=point_digest(data), data=data, size=len(data)) for data in datas],
+        length=manifest.model.dimension,
+    )
+    for name, value in changes.items():
+        if name == "local":
+            made.local.CopyFrom(value)
+        else:
+            setattr(made, name, value)
+    made.query_digest = wrong or digest_of(made, manifest.digest)
+    return made
+
+
+class Coordinator(coordinator_pb2_grpc.CoordinatorServiceServicer):
+    """Offers manifests and asks what a test puts in `current`."""
+
+    def __init__(self) -> None:
+        self.manifests: list[bytes] = []
+        self.joins: list[Any] = []
+        self.requests: list[Any] = []
+        self.current: Any = None
+        self.points: dict[bytes, bytes] = {}
+        self.changed = threading.Condition()
+
+    def say(self, response: Any) -> None:
+        with self.changed:
+            self.current = response
+            self.changed.notify_all()
+
+    def ask(self, asked: Any) -> None:
+        for point in asked.points:
+            self.points[point.digest] = point.data
+        self.say(State(state=State.STATE_ROUND, round=asked))
+
+    def ListRuns(self, request: Any, context: Any) -> Any:
+        import hashlib
+
+        ends = time.monotonic() + min(request.wait_seconds, 30)
+        while time.monotonic() < ends and context.is_active():
+            fresh = [each for each in self.manifests if hashlib.sha256(each).digest() not in request.known_digests]
+            if fresh:
+                return coordinator_pb2.ListRunsResponse(manifests=fresh)
+            time.sleep(0.02)
+        return coordinator_pb2.ListRunsResponse()
+
+    def Join(self, request: Any, context: Any) -> Any:
+        self.joins.append(request)
+        return coordinator_pb2.JoinResponse()
+
+    def NextRound(self, request: Any, context: Any) -> Any:
+        self.requests.append(request)
+        ends = time.monotonic() + min(request.wait_seconds, 30)
+        with self.changed:
+            while time.monotonic() < ends and context.is_active():
+                found = self.current
+                if found is not None and not (
+                    found.state == State.STATE_ROUND and found.round.index == request.after_round
+                ):
+                    break
+                self.changed.wait(0.05)
+            else:
+                return State(state=State.STATE_WAIT)
+        sent = State.FromString(found.SerializeToString())
+        for point in sent.round.points:
+            if point.digest in request.held_points:
+                point.data = b""
+            elif len(point.data) > PIECE_BYTES:
+                point.data = point.data[:PIECE_BYTES]
+        return sent
+
+    def FetchPoint(self, request: Any, context: Any) -> Any:
+        data = self.points[request.digest][request.offset : request.offset + PIECE_BYTES]
+        return coordinator_pb2.FetchPointResponse(data=data)
+
+
+@dataclass
+class Aggregator(aggregator_pb2_grpc.ShareServiceServicer):
+    """Takes uploads; `trouble` may answer a piece in its place."""
+
+    role: int
+    pieces: list[Any] = field(default_factory=list)
+    payloads: dict[int, bytes] = field(default_factory=dict)
+    whole: list[tuple[int, bytes]] = field(default_factory=list)
+    """Every complete payload in order, repeated ones too."""
+    trouble: Callable[[Any, Any], Any] | None = None
+    parts: dict[int, bytes] = field(default_factory=dict)
+
+    def Upload(self, request: Any, context: Any) -> Any:
+        assert peer_of(context) == PARTY
+        self.pieces.append(request)
+        if self.trouble is not None and (answer := self.trouble(request, context)) is not None:
+            return answer
+        have = self.parts.get(request.round, b"")
+        if request.offset == 0 and len(request.data) == request.size:
+            have = b""
+        if request.offset == len(have):
+            have += request.data
+        self.parts[request.round] = have
+        if len(have) < request.size:
+            return Response(received=len(have))
+        del self.parts[request.round]
+        commit, said = (commitment_a, request.commitment_a) if self.role == 0 else (commitment_b, request.commitment_b)
+        if commit(have) != said:
+            return Response(rejection=Response.REJECTION_DIGEST)
+        self.whole.append((request.round, have))
+        if self.payloads.setdefault(request.round, have) != have:
+            return Response(rejection=Response.REJECTION_CONTRADICTION)
+        return Response(received=len(have), complete=True)
+
+
+class Stage:
+    """Servers, certificates and a party's folder."""
+
+    def __init__(self, path: Path, units: int = 300) -> None:
+        self.path = path
+        self.authority = ThrowAwayAuthority("cardio")
+        self.coordinator, self.a, self.b = Coordinator(), Aggregator(0), Aggregator(1)
+        self.servers: dict[NodeName, grpc.Server] = {}
+        self.identities = {name: self.authority.issue_as(name) for name in (LEAD, NORTH, SOUTH, PARTY)}
+        self.ports = {
+            LEAD: self.serve(LEAD, coordinator_pb2_grpc.add_CoordinatorServiceServicer_to_server, self.coordinator),
+            NORTH: self.serve(NORTH, aggregator_pb2_grpc.add_ShareServiceServicer_to_server, self.a),
+            SOUTH: self.serve(SOUTH, aggregator_pb2_grpc.add_ShareServiceServicer_to_server, self.b),
+        }
+        self.node = path / "party"
+        self.install(self.identities[PARTY], self.node / "identity", "first")
+        (self.node / "policy.toml").write_text(PARTY_POLICY)
+        self.write_records(units)
+        self.write_node()
+
+    def write_node(self, epsilon: float = 4.0) -> None:
+        (self.node / "node.toml").write_text(
+            'role = "party"\n'
+            f'coordinator = "lead@127.0.0.1:{self.ports[LEAD]}"\n'
+            f'[aggregators]\nnorth = "127.0.0.1:{self.ports[NORTH]}"\nsouth = "127.0.0.1:{self.ports[SOUTH]}"\n'
+            '[data]\nfiles = ["records.csv"]\npopulation = "patients"\n'
+            f"[budget]\nepsilon = {epsilon}\ndelta = 1e-4\n"
+        )
+
+    def write_records(self, units: int) -> None:
+        rng = np.random.default_rng(7)
+        rows = [f"{age:.1f},{pulse:.0f},{sick}" for age, pulse, sick in zip(
+            rng.uniform(20, 90, units), rng.uniform(30, 220, units), rng.integers(0, 2, units), strict=True
+        )]  # fmt: skip
+        (self.node / "records.csv").write_text("age,pulse,sick\n" + "\n".join(rows) + "\n")
+
+    def serve(self, name: NodeName, add: Any, servicer: Any, port: int = 0) -> int:
+        folder = self.path / f"{name.role}-{name.name}"
+        if not folder.exists():
+            self.install(self.identities[name], folder, "first")
+        server = grpc.server(futures.ThreadPoolExecutor(8))
+        add(servicer, server)
+        bound: int = server.add_secure_port(f"127.0.0.1:{port}", server_credentials(NodeFolder(folder)))
+        server.start()
+        self.servers[name] = server
+        return bound
+
+    @staticmethod
+    def install(identity: Identity, folder: Path, label: str) -> None:
+        identity.save(folder / "identities" / label)
+        link = folder / "current.new"
+        link.symlink_to(f"identities/{label}")
+        link.replace(folder / "current")
+
+    def offer(self, manifest: Manifest) -> None:
+        self.coordinator.manifests.append(manifest.canonical)
+
+    def ends(self, manifest: Manifest, openings: int, names: Sequence[NodeName] = (NORTH, SOUTH)) -> list[Any]:
+        return [sign_end(self.identities[name], manifest.digest, openings) for name in names]
+
+    def finish(self, ends: list[Any]) -> None:
+        self.coordinator.say(State(state=State.STATE_ENDED, ends=ends, outcome="finished"))
+
+    def opened(self, index: int) -> NDArray[np.int64]:
+        """What the two shares of a round add up to, once they are there."""
+        wait_for(lambda: index in self.a.payloads and index in self.b.payloads)
+        share = np.frombuffer(self.a.payloads[index][BLIND_BYTES:], "<u8")
+        return (share + expand(self.b.payloads[index], len(share))).view(np.int64)
+
+    def close(self) -> None:
+        for server in self.servers.values():
+            server.stop(0)
