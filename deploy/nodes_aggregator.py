@@ -6,6 +6,7 @@ import logging
 import queue
 import signal
 import tomllib
+from collections.abc import Sequence
 from concurrent import futures
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -60,7 +61,8 @@ class NodeFileError(FieldError, DeployError):
 class AggregatorFile:
     """node.toml of an aggregation server."""
 
-    share: str
+    share: tuple[str, ...]
+    """One per interface that parties come by."""
     control: str
     peer: str | None
     """Where server B listens for A."""
@@ -90,7 +92,7 @@ class AggregatorFile:
         covers: tuple[Cover, ...] = ("strips", "rectangle")
         precisions: tuple[Precision, ...] = ("standard", "high")
         made = cls(
-            listen.text("share"),
+            listen.text_or_list("share"),
             listen.text("control"),
             listen.text("peer") if listen.has("peer") else None,
             peer.label("name"),
@@ -222,13 +224,15 @@ class AggregatorNode:
             raise PeerClosedError("this server is stopping")
         return link
 
-    def _aio_server(self, address: str, most_calls: int) -> tuple[grpc.aio.Server, int]:
+    def _aio_server(self, addresses: Sequence[str], most_calls: int) -> tuple[grpc.aio.Server, int]:
         server = grpc.aio.server(
             interceptors=[AioAuthorization(self._authorizer())], options=OPTIONS, maximum_concurrent_rpcs=most_calls
         )
         servicer = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
-        return server, _bound(server, address, server_credentials(self.folder))
+        credentials = server_credentials(self.folder)
+        ports = [_bound(server, address, credentials) for address in addresses]
+        return server, ports[0]
 
     def _peer_server(self, address: str) -> tuple[grpc.Server, int]:
         server = grpc.server(
@@ -253,7 +257,7 @@ class AggregatorNode:
             loop.add_signal_handler(number, stopping.set)
         share, share_port = self._aio_server(self.file.share, MOST_SHARE_CALLS)
         aggregator_pb2_grpc.add_ShareServiceServicer_to_server(ShareServicer(self.service), share)
-        control, control_port = self._aio_server(self.file.control, MOST_CONTROL_CALLS)
+        control, control_port = self._aio_server([self.file.control], MOST_CONTROL_CALLS)
         aggregator_pb2_grpc.add_ControlServiceServicer_to_server(ControlServicer(self.service), control)
         ports = {"share": share_port, "control": control_port}
         peer = None
