@@ -13,7 +13,9 @@ import sys
 import tomllib
 from pathlib import Path
 
-UNNEEDED_FOLDERS = ("tests", "include", "f2py", "distutils")
+UNNEEDED_FOLDERS = ("tests", "include")
+KEPT = ("numpy/_core/tests/__init__.py", "numpy/_core/tests/_natype.py")
+"""numpy.testing imports it, and scipy imports numpy.testing."""
 UNNEEDED_FILES = ("*.pyi", "*.pxd", "*.pyx", "*.c", "*.h", "*.a", "*.lib")
 UNUSED = ("scipy/io", "scipy/cluster", "scipy/datasets", "scipy/odr", "scipy/misc", "scipy/fftpack", "wrapt-stubs")
 """Parts of the accountants' libraries that no accountant imports; the image's test verifies with all of those."""
@@ -64,6 +66,7 @@ def strip(environment: Path) -> None:
     for site in environment.glob("lib/python3*/site-packages"):
         for name in UNUSED:
             shutil.rmtree(site / name, ignore_errors=True)
+        kept = {name: (site / name).read_bytes() for name in KEPT if (site / name).exists()}
         for package in list(site.iterdir()):
             if package.name in OWN or not package.is_dir():
                 continue
@@ -73,6 +76,9 @@ def strip(environment: Path) -> None:
             for pattern in UNNEEDED_FILES:
                 for file in package.rglob(pattern):
                     file.unlink()
+        for name, data in kept.items():
+            (site / name).parent.mkdir(exist_ok=True)
+            (site / name).write_bytes(data)
 
 
 def trim(root: Path = Path("/")) -> None:

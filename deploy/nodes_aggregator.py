@@ -230,8 +230,7 @@ class AggregatorNode:
         )
         servicer = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
-        credentials = server_credentials(self.folder)
-        ports = [_bound(server, address, credentials) for address in addresses]
+        ports = [_bound(server, address, server_credentials(self.folder)) for address in addresses]
         return server, ports[0]
 
     def _peer_server(self, address: str) -> tuple[grpc.Server, int]:

@@ -174,8 +174,10 @@ class CoordinatorProcess:
         coordinator_pb2_grpc.add_CoordinatorServiceServicer_to_server(PartyServicer(self.runs), self._server)
         health = HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(health, self._server)
-        credentials = server_credentials(self.node.identity)
-        ports = [self._server.add_secure_port(str(address), credentials) for address in self.node.listen]
+        ports = [
+            self._server.add_secure_port(str(address), server_credentials(self.node.identity))
+            for address in self.node.listen
+        ]
         if 0 in ports:
             raise StateError(f"{self.node.listen[ports.index(0)]} cannot be listened on: is another process there?")
         self._operator = grpc.aio.server()

@@ -122,9 +122,8 @@ async def serve(node: AggregatorNode) -> None:
     ):
         server = grpc.aio.server(options=KEEPALIVE)
         add(servicer, server)  # type: ignore[no-untyped-call]
-        credentials = server_credentials(node.identity)
         for address in addresses:
-            server.add_secure_port(str(address), credentials)
+            server.add_secure_port(str(address), server_credentials(node.identity))
         await server.start()
         servers.append(server)
     await until_stopped("aggregator")

@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from parley.federation.credentials import Identity, NodeFolder
+from parley.federation.credentials import CERTIFICATE_FILE, NodeFolder, load_certificate, read_file
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 
@@ -61,9 +61,11 @@ def _authority(folder: Path, federation: str, say: Say) -> Authority:
 def _identity(home: Path, name: NodeName, folder: Path, authority: Authority, say: Say) -> None:
     identity = NodeFolder(home / "identity")
     if identity.current.is_symlink():
-        expires = Identity.load(identity.current).expires
-        if expires - dt.datetime.now(dt.UTC) > SHORTEST_LEFT:
+        # The certificate alone: the key belongs to the user of the containers.
+        held = load_certificate(read_file(identity.current / CERTIFICATE_FILE))
+        if held.not_valid_after_utc - dt.datetime.now(dt.UTC) > SHORTEST_LEFT:
             return
+        shutil.rmtree(identity.path)
     waiting = nodes.pending(identity) or nodes.request(identity, name)
     data = waiting.path.read_bytes()
     certificate = authority.approve(data, waiting.fingerprint)
