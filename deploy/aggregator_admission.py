@@ -5,10 +5,10 @@ The bridge between manifests, which `mpc` does not know, and the terms that `mpc
 
 import asyncio
 import functools
-import logging
 from collections.abc import Callable
 from pathlib import Path
 
+from parley.federation import logs
 from parley.federation.admission import Admission, AdmissionRecord, admit
 from parley.federation.credentials import Identity
 from parley.federation.errors import ApprovalError, FederationError, ManifestError, PolicyError
@@ -23,7 +23,7 @@ from mpc import crash
 from mpc.request import Request
 from mpc.service.terms import CallRefusedError, CallWaitsError, Proposal, RunTerms
 
-logger = logging.getLogger(__name__)
+log = logs.logger()
 MOST_VERIFIED = 64
 """Manifests in memory whose verification runs or has run, and that are not admitted."""
 
@@ -89,10 +89,10 @@ class Admissions:
 
     def __init__(
         self, record: AdmissionRecord, identity: Callable[[], Identity], peer: NodeName, role: int,
-        preset: tuple[str, str], policy_path: Path,
+        preset: tuple[str, str], policy_path: Path, note: Callable[..., None],
     ) -> None:  # fmt: skip
         self._record, self._role, self._preset, self._policy_path = record, role, preset, policy_path
-        self._node, self._peer = identity().name, peer
+        self._node, self._peer, self._note = identity().name, peer, note
         self._verified: dict[bytes, Meaning | ManifestError] = {}
         self._running: dict[bytes, asyncio.Task[None]] = {}
         self._turn = asyncio.Lock()
@@ -113,7 +113,7 @@ class Admissions:
         try:
             policy = read_policy(self._policy_path)
         except PolicyError as error:
-            logger.warning("no manifest is admitted by policy: %s", error)
+            log.warning("no manifest is admitted by policy", error=error)
             return None
         return policy if isinstance(policy, AggregatorPolicy) else None
 
@@ -183,6 +183,7 @@ class Admissions:
             raise CallRefusedError(common_pb2.REFUSAL_CONTRADICTION, str(error), "choose a new name") from None
         if isinstance(outcome, Admission):
             crash.point("aggregator.admitted")
+            self._note("run.admitted", run=manifest.run, manifest=manifest.digest.hex(), how=outcome.how)
             del self._verified[manifest.digest]
             self._take(manifest)
             return Proposal(True)
@@ -196,7 +197,7 @@ class Admissions:
         except ManifestError as error:
             self._verified[manifest.digest] = error
         except FederationError as error:  # of this machine, not of the manifest: the next proposal tries again
-            logger.error("run %s was not verified: %s", manifest.run, error)
+            log.error("a manifest was not verified", run=manifest.run, error=error)
         finally:
             del self._running[manifest.digest]
 

@@ -20,6 +20,8 @@ from deploy.commands import (
     ca,
     containers,
     coordinator,
+    doctor,
+    init,
     ledger,
     manifest,
     node,
@@ -32,6 +34,7 @@ from deploy.commands import (
 )
 from deploy.console import EXIT_PEER, EXIT_USAGE
 from deploy.errors import DeployError
+from deploy.export import export
 from mpc.errors import MpcError, PeerError
 from party.errors import PartyError
 from privacy.errors import PrivacyError
@@ -57,6 +60,9 @@ for command in (runs.run, runs.watch, runs.status, runs.stop, runs.resume, conta
 app.add_typer(party.app, name="party")
 app.add_typer(reproduce.app, name="reproduce")
 app.command("simulate")(simulate.simulate)
+app.command("export")(export)
+app.command("doctor")(doctor.doctor)
+app.command("init")(init.init)
 
 
 def main() -> None:

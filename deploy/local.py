@@ -35,12 +35,13 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_
 class ReservedPort:
     """A port of the kernel's choice that nobody else on this machine gets while this object lives.
 
-    Bound but not listening, with SO_REUSEPORT as gRPC's own listeners have it: they can bind beside it, repeatedly.
+    Bound but not listening, with SO_REUSEADDR as gRPC's own listeners have it: one of them can bind beside it, and after
+    a restart again, while the kernel gives the port to nobody who asks for any.
     """
 
     def __init__(self) -> None:
         self._socket = socket.socket()
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._socket.bind(("127.0.0.1", 0))
         self.number = int(self._socket.getsockname()[1])
 

@@ -1,8 +1,8 @@
 """From what a study wants to a manifest that every role's check accepts: plan, noise, lattice, precision of the noise.
 
 The noise multiplier is the smallest at which the CLAIM, the finite precision of the servers' noise included, is the
-wanted (ε, δ): `parley.federation.meaning.verify` computes the same and finds at most ε. All from public facts. Calibration
-imports scipy, so a long-running process calls this in one that ends.
+wanted (ε, δ): `parley.federation.meaning.verify` computes the same and finds at most ε. All from public facts.
+Calibration imports scipy, so a long-running process has another one call this.
 """
 
 import math
@@ -30,7 +30,7 @@ from privacy.event import Event
 from privacy.mechanism import Mechanism, Unit
 
 NUDGE = 1 + 2.5e-4
-"""Accountants round upwards by up to 3e-4 of their figure, not always alike: what two parties' readings may differ by."""
+"""Accountants round upwards by up to 3e-4 of their figure: what fits one party may just miss another."""
 MOST_NUDGES = 20
 
 
@@ -83,7 +83,7 @@ def draft(
 ) -> Manifest:
     """A complete manifest that claims exactly (ε, δ).
 
-    `model` and `algorithm` are tables of a run file; `sizes` are each party's units of privacy, in the manifest's order.
+    `model` and `algorithm` are tables of a run file; `sizes` are each party's units of privacy, in order.
     Without `minimum_parties` every party must take part. Without `precision` it is the cheapest preset that carries the
     claim.
     """
@@ -139,7 +139,7 @@ def finite_precision(samples: int, epsilon: float, delta: float, cover: Cover, p
     certificate = certify(samples, epsilon, delta, cover, precision)
     if not certificate.within():
         raise InvalidParameter(
-            f"{precision} noise takes more than 1 % of epsilon {epsilon:g} or delta {delta:g} over {samples:,} samples: "
+            f"{precision} noise takes over 1 % of epsilon {epsilon:g} or delta {delta:g} over {samples:,} samples: "
             "use high, fewer rounds or fewer parameters"
         )
     return FinitePrecision(certificate.samples, certificate.xi, certificate.hop_delta, certificate.hop_delta)

@@ -2,7 +2,7 @@
 
     # party                              # aggregator                         # coordinator
     role = "party"                       role = "aggregator"                  role = "coordinator"
-    coordinator = "host:7400"            [listen]                             listen = "0.0.0.0:7400"
+    coordinator = "lead@host:7400"       [listen]                             listen = "0.0.0.0:7400"
     [aggregators]                        share = "0.0.0.0:7401"               [aggregators]      # control ports
     north = "host:7401"                  control = "0.0.0.0:7402"             north = "host:7402"
     south = "host:7401"                  peer = "0.0.0.0:7403"   # B only     south = "host:7402"
@@ -17,8 +17,9 @@
     level = "info"                       # the default; debug, info, warning, error
     file = false                         # the default; true: also NODE/state/log.jsonl, rotated
 
-What stands in an aggregator's [noise] here are the defaults. A party's budget caps all runs on its records, for good; a
-coordinator's caps what all its runs together may cost any party's units.
+The coordinator's name, as its certificate has it, stands before its address; it may be left out where the party's
+policy lists exactly one coordinator. What stands in an aggregator's [noise] here are the defaults. A party's budget
+caps all runs on its records, for good; a coordinator's what all its runs together may cost any party's units.
 
 `listen.share` and the coordinator's `listen` may be lists, one address per network interface: so a host that is in
 several networks serves each port on those that need it and on no other.
@@ -35,9 +36,10 @@ from types import MappingProxyType
 from typing import Self, get_args
 
 from parley.federation.credentials import NodeFolder
+from parley.federation.errors import PolicyError
 from parley.federation.fields import Fields
-from parley.federation.names import Role
-from parley.federation.policy import LARGEST_TOTAL
+from parley.federation.names import LABEL_RULE, Role, is_label
+from parley.federation.policy import LARGEST_TOTAL, PartyPolicy, read_policy
 
 from deploy.errors import NodeFileError
 from mpc.tables import Cover, Precision
@@ -125,6 +127,8 @@ class PartyNode(Node):
     """An institution. It dials and is never dialled."""
 
     coordinator: Address
+    coordinator_name: str
+    """From node.toml, or the only one in policy.toml."""
     aggregators: Mapping[str, Address]
     """Share ports by name."""
     data: tuple[Path, ...]
@@ -209,12 +213,17 @@ def read_node(folder: Path) -> AnyNode:
 
 
 def _party(fields: Fields, home: Path, log: LogSettings) -> AnyNode:
-    coordinator, aggregators = _dialled(fields, "coordinator"), _two(fields)
+    name, at, address = fields.text("coordinator").rpartition("@")
+    coordinator = _parsed(fields, "coordinator", address, 1)
+    if at and not is_label(name):
+        raise fields.refuse("coordinator", f'is {name + at + address!r}: give "name@host:port", the name {LABEL_RULE}')
+    aggregators = _two(fields)
     data, budget = fields.table("data"), fields.table("budget")
     node = PartyNode(
         home,
         log,
         coordinator,
+        name or _only_coordinator(fields, home),
         aggregators,
         _files(data, home),
         data.text("population"),
@@ -224,6 +233,16 @@ def _party(fields: Fields, home: Path, log: LogSettings) -> AnyNode:
     data.finish()
     budget.finish()
     return node
+
+
+def _only_coordinator(fields: Fields, home: Path) -> str:
+    try:
+        policy = read_policy(home / "policy.toml")
+    except PolicyError:
+        policy = None
+    if not isinstance(policy, PartyPolicy) or len(policy.coordinators) != 1:
+        raise fields.refuse("coordinator", 'names no coordinator: write "name@host:port", as its certificate has it')
+    return next(iter(policy.coordinators))
 
 
 def _aggregator(fields: Fields, home: Path, log: LogSettings) -> AnyNode:

@@ -2,47 +2,50 @@
 
 import asyncio
 import json
-import logging
 import queue
 import signal
+<<<<<<< HEAD
 import tomllib
 from collections.abc import Sequence
+=======
+>>>>>>> main
 from concurrent import futures
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from parley.federation import logs
 from parley.federation.admission import AdmissionRecord
 from parley.federation.authorization import AioAuthorization, Authorization, Authorizer, peer_of
 from parley.federation.credentials import Identity, NodeFolder
 from parley.federation.endings import sign_end
-from parley.federation.errors import FederationError, FieldError
-from parley.federation.fields import Fields
+from parley.federation.errors import FederationError
 from parley.federation.names import NodeName, Role
 from parley.federation.refusals import RefusedCallError, abort
 from parley.federation.transport import open_channel, server_credentials
 from parley.v1 import aggregator_pb2_grpc, common_pb2, noise_pb2_grpc
 
 from deploy.aggregator_admission import Admissions
-from deploy.errors import DeployError
+from deploy.errors import DeployError, NodeFileError
+from deploy.node_file import AggregatorNode, read_node
+from deploy.noting import notes
 from mpc.aggregate import Aggregator
 from mpc.channel import Link
 from mpc.errors import PeerClosedError
 from mpc.grpc_link import KEEPALIVE, GrpcLink, NoiseServicer, dial
 from mpc.openings import OpeningStore
 from mpc.pool import NoisePool
-from mpc.sampler import LANES
 from mpc.service.peer import Dialler, OpeningServicer
-from mpc.service.run import Tools
 from mpc.service.servicers import ControlServicer, Service, ShareServicer
+from mpc.service.state import Tools
 from mpc.service.terms import CallRefusedError, Proposal, RunTerms
 from mpc.service.uploads import Memory
-from mpc.tables import Cover, Precision, load
+from mpc.tables import load
 
-logger = logging.getLogger(__name__)
+log = logs.logger()
+OPENINGS_FILE = "openings.sqlite"
 MOST_UPLOAD_BYTES = 1 << 30
 MOST_SHARE_CALLS = 1024
 MOST_CONTROL_CALLS = 256
@@ -53,6 +56,7 @@ HEALTH = ("/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch")
 OPTIONS: list[tuple[str, Any]] = [*KEEPALIVE, ("grpc.so_reuseport", 0)]
 
 
+<<<<<<< HEAD
 class NodeFileError(FieldError, DeployError):
     """node.toml is not what this process needs."""
 
@@ -108,6 +112,13 @@ class AggregatorFile:
         for table in (listen, peer, noise, fields):
             table.finish()
         return made
+=======
+def aggregator_node(folder: Path) -> AggregatorNode:
+    node = read_node(folder)
+    if not isinstance(node, AggregatorNode):
+        raise DeployError(f"{folder} is the folder of a {node.role}: give an aggregator's")
+    return node
+>>>>>>> main
 
 
 class PeerChannel:
@@ -129,7 +140,7 @@ class PeerChannel:
         except FederationError as error:
             if not self._channels:
                 raise PeerClosedError(f"the other server is not dialled: {error}") from None
-            logger.error("the newly installed certificate is not used: %s", error)
+            log.error("the newly installed certificate is not used", error=error)
         return self._channels[-1]
 
     def close(self) -> None:
@@ -137,38 +148,41 @@ class PeerChannel:
             channel.close()
 
 
-class AggregatorNode:
+class AggregatorProcess:
     """Everything of one process; implements `mpc.service.terms.Surroundings`."""
 
     def __init__(self, path: Path) -> None:
-        self.file = AggregatorFile.read(path / "node.toml")
-        self.folder = NodeFolder(path / "identity")
+        self.node = aggregator_node(path)
+        self.folder = self.node.identity
         identity = self.folder.load()
         self.name = identity.name
         if self.name.role is not Role.aggregator:
-            raise DeployError(f"identity is {self.name}'s: install an aggregator's certificate in {path / 'identity'}")
-        self.peer = NodeName(self.name.federation, Role.aggregator, self.file.peer_name)
+            raise DeployError(f"identity is {self.name}'s: install an aggregator's certificate in {self.folder.path}")
+        self.note = notes(self.node)
+        self.peer = NodeName(self.name.federation, Role.aggregator, self.node.peer_name)
         if self.peer == self.name:
             raise NodeFileError("peer.name", "is this server itself: name the other one")
-        state = path / "state"
-        state.mkdir(mode=0o700, exist_ok=True)
-        self._record = AdmissionRecord(state / "admissions.sqlite")
-        (state / "openings.sqlite").touch(mode=0o600)
-        self._store = OpeningStore(state / "openings.sqlite")
-        preset = (self.file.cover, self.file.precision)
+        self._record = AdmissionRecord(self.node.admissions)
+        openings = self.node.state / OPENINGS_FILE
+        openings.touch(mode=0o600)
+        self._store = OpeningStore(openings)
+        noise, role = self.node.noise, self.node.index
+        preset = (noise.cover, noise.precision)
         self.admissions = Admissions(
-            self._record, self.folder.load, self.peer, self.file.role, preset, path / "policy.toml"
+            self._record, self.folder.load, self.peer, role, preset, self.node.policy, self.note
         )
         self._accepted: queue.SimpleQueue[GrpcLink | None] = queue.SimpleQueue()
-        self._dialled = PeerChannel(self.file.peer_address, self.folder, self.peer) if self.file.peer_address else None
-        self.pool = NoisePool(self._link, self.file.role, load(*preset), self.file.capacity)
+        dialled = self.node.peer_address
+        self._dialled = PeerChannel(str(dialled), self.folder, self.peer) if dialled else None
+        self.pool = NoisePool(self._link, role, load(*preset), noise.capacity)
         executor = futures.ThreadPoolExecutor(32, "opening")
         tools = Tools(
             self._store,
-            Aggregator(self.file.role, self.pool, self._store, 10.0),
+            Aggregator(role, self.pool, self._store, 10.0),
             Memory(MOST_UPLOAD_BYTES),
             executor,
             Dialler(self._dialled) if self._dialled else None,
+            self.note,
         )
         self._executor = executor
         self.service = Service(self, tools, self.pool, version("parley-federation"))
@@ -203,7 +217,7 @@ class AggregatorNode:
         led, members = self.admissions.coordinators, self.admissions.parties
         everyone = {self.name, self.peer}
         control = f"/{SERVICE}ControlService/"
-        peer_only = {self.peer} if self.file.role == 1 else set()
+        peer_only = {self.peer} if self.node.index == 1 else set()
         return Authorizer(
             {
                 f"/{SERVICE}ShareService/Upload": lambda: members,
@@ -254,22 +268,28 @@ class AggregatorNode:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
-        share, share_port = self._aio_server(self.file.share, MOST_SHARE_CALLS)
+        share, share_port = self._aio_server(str(self.node.share), MOST_SHARE_CALLS)
         aggregator_pb2_grpc.add_ShareServiceServicer_to_server(ShareServicer(self.service), share)
+<<<<<<< HEAD
         control, control_port = self._aio_server([self.file.control], MOST_CONTROL_CALLS)
+=======
+        control, control_port = self._aio_server(str(self.node.control), MOST_CONTROL_CALLS)
+>>>>>>> main
         aggregator_pb2_grpc.add_ControlServiceServicer_to_server(ControlServicer(self.service), control)
         ports = {"share": share_port, "control": control_port}
         peer = None
-        if self.file.peer is not None:
-            peer, ports["peer"] = self._peer_server(self.file.peer)
+        if self.node.peer_listener is not None:
+            peer, ports["peer"] = self._peer_server(str(self.node.peer_listener))
             peer.start()
         await share.start()
         await control.start()
         self.pool.start()
         self.service.start([terms.digest for terms in self.admissions.admitted])
         ready = {"ready": True, "role": "aggregator", "name": self.name.name, "ports": ports}
+        self.note("process.ready", ports=list(ports.values()))
         print(json.dumps(ready), flush=True)
         await stopping.wait()
+        self.note("process.stopping")
         self.service.close()
         self._accepted.put(None)
         await asyncio.gather(share.stop(STOP_SECONDS / 2), control.stop(STOP_SECONDS / 2))
@@ -297,6 +317,6 @@ def run(path: Path) -> None:
     """Serve as the node in this folder."""
 
     async def serve() -> None:
-        await AggregatorNode(path).run()
+        await AggregatorProcess(path).run()
 
     asyncio.run(serve())

@@ -37,6 +37,8 @@ from coordinator.service.operator import OperatorServicer
 from coordinator.service.parties import PartyServicer
 from coordinator.service.runs import GATHER_SECONDS, Runs
 from coordinator.service.store import RunStore
+from deploy.errors import DeployError
+from deploy.finishing import write_result
 from deploy.node_file import CoordinatorNode
 from deploy.preparation import prepare
 from mpc.grpc_link import KEEPALIVE
@@ -153,7 +155,14 @@ class CoordinatorProcess:
         self.runs = Runs(adapt(tools), gather_seconds)
 
     def _write_result(self, manifest: Manifest) -> None:
-        """The model and its card, in NODE/models."""
+        """The model and its card, in NODE/models; `parley export` writes them again from the store if need be."""
+        try:
+            path = write_result(self.node.folder, self.store, manifest)
+        except DeployError as error:
+            self._note("model.not_written", run=manifest.run, error=error)
+        else:
+            if path is not None:
+                self._note("model.written", run=manifest.run)
 
     def _authorizer(self) -> Authorizer:
         def parties() -> set[NodeName]:
@@ -167,7 +176,8 @@ class CoordinatorProcess:
 
     async def serve(self) -> dict[str, int]:
         """Start the listeners; the port of the parties' one."""
-        options = [*KEEPALIVE, ("grpc.max_concurrent_streams", MOST_CALLS)]
+        # Without SO_REUSEPORT a second process of this node cannot serve beside the first.
+        options = [*KEEPALIVE, ("grpc.max_concurrent_streams", MOST_CALLS), ("grpc.so_reuseport", 0)]
         self._server = grpc.aio.server(
             interceptors=[AioAuthorization(self._authorizer())], options=options, maximum_concurrent_rpcs=MOST_CALLS
         )
@@ -236,7 +246,7 @@ async def run(node: CoordinatorNode, note: Callable[..., None], gather_seconds: 
     ports = await process.serve()
     ready = {"ready": True, "role": "coordinator", "name": process.identity.name.name, "ports": ports}
     print(json.dumps(ready), flush=True)
-    note("node.ready", **ports)
+    note("node.ready")
     try:
         await done.wait()
     finally:

@@ -1,7 +1,7 @@
 """What `parley run, watch, status, stop, resume` do: they ask the coordinator on this machine, and read its store."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +23,6 @@ def coordinator_node(folder: Path) -> CoordinatorNode:
     if not isinstance(node, CoordinatorNode):
         raise DeployError(f"{folder} is the folder of a {node.role}: give a coordinator's")
     return node
-
-
-def notes(node: Any, role: str) -> Callable[..., None]:
-    """Where a process notes what happens."""
-
-    def note(event: str, **fields: Any) -> None:
-        """To be replaced by the log and the trail."""
-
-    return note
 
 
 class Coordinator:

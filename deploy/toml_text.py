@@ -1,45 +1,60 @@
-"""A table as TOML: what `tomllib` reads back as the same. For manifests; standard library only."""
+"""A table as TOML that people can read: what `tomllib` reads back as the same table. Standard library only."""
 
 import json
 from collections.abc import Mapping
 from typing import Any
 
+MOST_INLINE = 100
 
-def toml_text(body: Mapping[str, Any]) -> str:
-    """Plain values first, then a section per table and per list of tables; deeper tables are inline."""
-    plain, tables = [], []
+
+def toml_text(body: Mapping[str, Any], where: str = "") -> str:
+    """Plain values first, then a section per table, and one per entry of a list of tables."""
+    plain = {name: value for name, value in body.items() if not _is_table(value) and not _is_tables(value)}
+    lines = [f"{_key(name)} = {_value(value)}" for name, value in plain.items()]
     for name, value in body.items():
-        if isinstance(value, Mapping):
-            tables.append(f"[{_key(name)}]\n{_lines(value)}")
-        elif isinstance(value, list) and value and all(isinstance(each, Mapping) for each in value):
-            tables += [f"[[{_key(name)}]]\n{_lines(each)}" for each in value]
-        else:
-            plain.append(f"{_key(name)} = {_value(value)}\n")
-    return "\n".join(["".join(plain), *tables])
+        path = f"{where}{_key(name)}"
+        if _is_table(value):
+            inline = f"{_key(name)} = {_value(value)}"
+            if where and len(inline) <= MOST_INLINE:
+                lines.insert(len(plain), inline)
+            else:
+                lines += ["", f"[{path}]", toml_text(value, f"{path}.")]
+        elif _is_tables(value):
+            if where:
+                lines.insert(
+                    len(plain), f"{_key(name)} = [\n" + "".join(f"    {_value(each)},\n" for each in value) + "]"
+                )
+            else:
+                for each in value:
+                    lines += ["", f"[[{path}]]", toml_text(each, f"{path}.")]
+    return "\n".join(lines).strip("\n")
 
 
-def _lines(table: Mapping[str, Any]) -> str:
-    return "".join(f"{_key(name)} = {_value(value)}\n" for name, value in table.items())
+def _is_table(value: Any) -> bool:
+    return isinstance(value, Mapping)
 
 
-def _value(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_key(name)} = {_value(each)}" for name, each in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_value(each) for each in value) + "]"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, str):
-        return _text(value)
-    raise TypeError(f"{type(value).__name__} has no place in TOML")
+def _is_tables(value: Any) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and all(isinstance(each, Mapping) for each in value)
 
 
 def _key(name: str) -> str:
-    bare = name and all(each.isascii() and (each.isalnum() or each in "_-") for each in name)
-    return name if bare else _text(name)
+    plain = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+    return name if plain else _text(name)
 
 
 def _text(value: str) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _value(value: Any) -> str:
+    """One line; JSON's strings and numbers are TOML's, but for what is not finite and for DEL."""
+    if isinstance(value, Mapping):
+        return (
+            "{ " + ", ".join(f"{_key(name)} = {_value(each)}" for name, each in value.items()) + " }" if value else "{}"
+        )
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_value(each) for each in value) + "]"
+    if isinstance(value, str):
+        return _text(value)
+    return json.dumps(value, allow_nan=False)

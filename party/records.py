@@ -66,11 +66,10 @@ def load(paths: Sequence[Path], schema: Schema) -> Records:
 def encode(data: Table | Sparse | Dense, schema: Schema) -> Records:
     """What was read, as the model sees it."""
     adjusted: dict[str, int] = {}
+    rows = encode_features(data, schema, adjusted)
     if isinstance(data, Table):
-        rows: Rows = _from_table(data, schema, adjusted)
         targets = _targets(_column(data, schema.target.name), schema.target, schema.missing, adjusted)
     else:
-        rows = _from_sparse(data, schema, adjusted) if isinstance(data, Sparse) else _from_dense(data, schema, adjusted)
         targets = _targets([_label(each) for each in data.labels], schema.target, schema.missing, adjusted)
     if not len(rows):
         raise SchemaError("the file has no records")
@@ -80,6 +79,13 @@ def encode(data: Table | Sparse | Dense, schema: Schema) -> Records:
         return Records(rows, targets, adjusted=adjusted)
     members = _members(_column(data, schema.unit), schema, adjusted)
     return Records(rows, targets, schema.unit, members, adjusted)
+
+
+def encode_features(data: Table | Sparse | Dense, schema: Schema, adjusted: dict[str, int]) -> Rows:
+    """Features only: what a finished model is asked about has no label yet."""
+    if isinstance(data, Table):
+        return _from_table(data, schema, adjusted)
+    return _from_sparse(data, schema, adjusted) if isinstance(data, Sparse) else _from_dense(data, schema, adjusted)
 
 
 def _column(table: Table, name: str) -> Sequence[Any]:

@@ -82,8 +82,9 @@ def entry_digest(previous: str, sequence: int, kind: str, body: str) -> str:
 class Chain:
     """The list of entries. One instance per process and thread; several processes may share a file."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, light: frozenset[str] = frozenset()) -> None:
+        """`light` are kinds of entries that the head beside the file may lag behind by any number: see `writing`."""
+        self.path, self._light, self._head_due = path, light, False
         self._head_path = path.with_name(path.name + ".head")
         self._connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
         try:
@@ -95,7 +96,7 @@ class Chain:
             raise LedgerCorrupt(f"{path.name} cannot be read as a ledger ({error}): restore it from a backup") from None
 
     @classmethod
-    def create(cls, path: Path, kind: str, body: dict[str, Any]) -> "Chain":
+    def create(cls, path: Path, kind: str, body: dict[str, Any], light: frozenset[str] = frozenset()) -> "Chain":
         """A new chain with its first entry. A creation that a crash cut short may be repeated, nothing else may."""
         head_path = path.with_name(path.name + ".head")
         with _locked(path):
@@ -104,7 +105,7 @@ class Chain:
                 raise LedgerRefused(f"{path.name} exists already: open it, or choose another path")
             # The mark of an unfinished creation is durable before the ledger is there at all.
             _replace_durably(head_path, f"{START}\n")
-            chain = cls(path)
+            chain = cls(path, light)
             chain._connection.execute("BEGIN IMMEDIATE")
             if not chain._connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]:
                 for statement in SCHEMA:
@@ -116,11 +117,11 @@ class Chain:
         return chain
 
     @classmethod
-    def open(cls, path: Path) -> "Chain":
+    def open(cls, path: Path, light: frozenset[str] = frozenset()) -> "Chain":
         """An existing chain."""
         if not path.is_file():
             raise LedgerRefused(f"no ledger at {path.name}: create one first, or correct the path")
-        return cls(path)
+        return cls(path, light)
 
     def close(self) -> None:
         """Release the file."""
@@ -128,11 +129,14 @@ class Chain:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """One writer at a time, over all processes, from reading the state to the durable entry and its head."""
+        """One writer at a time, over all processes, from reading the state to the durable entry and its head.
+
+        Light entries are as durable as others, but do not move the head: what they say must not matter to a budget.
+        """
         with _locked(self.path):
+            self._head_due = False
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
-                self._settle_head()
                 yield
                 self._connection.execute("COMMIT")
             except sqlite3.Error as error:
@@ -140,7 +144,8 @@ class Chain:
             finally:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
-            self._write_head(self._last())
+            if self._head_due:
+                self._write_head(self._last())
 
     def append(self, kind: str, body: dict[str, Any]) -> Entry:
         """Add one entry; only inside of `writing`, at whose end it is durable."""
@@ -188,9 +193,9 @@ class Chain:
             if mark is not None and seen.get(mark.sequence) != mark.digest:
                 why = "the ledger was cut" if mark.sequence > last.sequence else "the ledger was rewritten"
                 raise LedgerCorrupt(f"{why}: entry {mark.sequence} is not the one of the {name}; restore it")
-        if last.sequence > kept.sequence + 1:
+        if (behind := self._behind(kept)) > 1:
             raise LedgerCorrupt(
-                f"the head beside the ledger is {last.sequence - kept.sequence} entries behind and a crash leaves one: "
+                f"the head beside the ledger is {behind} entries behind and a crash leaves one: "
                 "entries were added by another hand, restore both files"
             )
         if last != kept:
@@ -203,13 +208,19 @@ class Chain:
         except (OSError, UnicodeDecodeError) as error:
             raise LedgerCorrupt(f"the ledger's head cannot be read ({error}): restore both files") from None
 
+    def _behind(self, kept: Head) -> int:
+        """How many entries that are not light lie after the head."""
+        kinds = self._connection.execute("SELECT kind FROM entries WHERE sequence > ?", (kept.sequence,))
+        return sum(kind not in self._light for (kind,) in kinds)
+
     def _settle_head(self) -> None:
         """Bring the head up to the entry before the next one, so that it never lags by more than that one."""
         last, kept = self._last(), self._kept_head()
         if kept == last:
             return
-        row = self._connection.execute("SELECT previous FROM entries WHERE sequence = ?", (last.sequence,)).fetchone()
-        if row is None or kept != Head(last.sequence - 1, row[0]):
+        row = self._connection.execute("SELECT digest FROM entries WHERE sequence = ?", (kept.sequence,)).fetchone()
+        found = START if kept.sequence == 0 else Head(kept.sequence, row[0]) if row else None
+        if found != kept or self._behind(kept) > 1:
             raise LedgerCorrupt("the head beside the ledger is not of its last entry: verify the ledger")
         self._write_head(last)
 
@@ -218,6 +229,9 @@ class Chain:
         return Head(*row) if row else START
 
     def _insert(self, kind: str, body: dict[str, Any]) -> Entry:
+        if kind not in self._light:
+            self._settle_head()
+            self._head_due = True
         last = self._last()
         sequence, text = last.sequence + 1, canonical_json(body)
         digest = entry_digest(last.digest, sequence, kind, text)

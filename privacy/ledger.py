@@ -22,6 +22,10 @@ from privacy.mechanism import Unit
 from privacy.population import LARGEST_OVERLAP, Identity
 
 
+LIGHT = frozenset({"release"})
+"""A run is charged whole when it is reserved: releases are evidence, and no budget is larger for want of one."""
+
+
 @dataclass(frozen=True)
 class EndProof:
     """Evidence that a run has ended after `releases` opened sums, such as both aggregators' signed counters."""
@@ -112,7 +116,7 @@ class Ledger:
     @classmethod
     def create(cls, path: Path, policy: Policy) -> "Ledger":
         """A new ledger, whose filter is fixed for its life."""
-        ledger = cls(Chain.create(path, "ledger", {"policy": policy.as_json(), "salt": secrets.token_hex(16)}))
+        ledger = cls(Chain.create(path, "ledger", {"policy": policy.as_json(), "salt": secrets.token_hex(16)}, LIGHT))
         if ledger.policy != policy:
             raise LedgerRefused(f"{path.name} was created with another filter: open it, or choose another path")
         return ledger
@@ -120,7 +124,7 @@ class Ledger:
     @classmethod
     def open(cls, path: Path, anchor: Head | None = None) -> "Ledger":
         """An existing ledger, verified whole; `anchor` is a head that somebody else kept."""
-        return cls(Chain.open(path), anchor)
+        return cls(Chain.open(path, LIGHT), anchor)
 
     def close(self) -> None:
         """Release the file."""

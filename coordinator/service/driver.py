@@ -108,7 +108,7 @@ class Driver:
     async def _move(self, state: State, outcome: str = "") -> None:
         await self._work(self.tools.store.set_state, self.manifest.digest, state, outcome)
         crash.point(f"coordinator.{state}")
-        self.tools.note("run." + state, run=self.manifest.run, outcome=outcome)
+        self.tools.note("run." + state, run=self.manifest.run)
         await self.run.move(state, outcome)
 
     async def _fail(self, outcome: str) -> None:
@@ -118,7 +118,7 @@ class Driver:
                 await self._collect_ends(patience_seconds=self.manifest.deadline_seconds)
                 await self.tools.books.close(self.manifest, self.run.ends)
             except RunFailedError as error:
-                self.tools.note("run.end-not-signed", run=self.manifest.run, reason=str(error))
+                self.tools.note("run.end_not_signed", run=self.manifest.run, error=error)
         await self._move(State.refused if self.run.state is State.verifying else State.failed, outcome)
 
     async def _work(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -237,7 +237,7 @@ class Driver:
         following: Question | None = await self._work(self._step, question, opening, started)
         self.tools.note(
             "round.opened", run=self.manifest.run, round=index, seconds=time.monotonic() - started,
-            contributors=len(opening.contributors),
+            contributors=opening.contributors,
         )  # fmt: skip
         if following is None:
             await self.run.move(State.ending)

@@ -49,7 +49,7 @@ class Runs:
         if accepted and party in run.joined:
             return
         await self._work(self._tools.store.answer, run.manifest.digest, uri, word, reason)
-        self._tools.note("run." + word, run=run.manifest.run, party=party, reason=reason)
+        self._tools.note("run." + word, run=run.manifest.run, party=party)
         async with run.changed:
             if accepted:
                 run.joined.add(party)
@@ -121,7 +121,7 @@ class Runs:
 
     async def _set(self, run: Run, state: State, outcome: str) -> None:
         await self._work(self._tools.store.set_state, run.manifest.digest, state, outcome)
-        self._tools.note("run." + state, run=run.manifest.run, outcome=outcome)
+        self._tools.note("run." + state, run=run.manifest.run)
         await run.move(state, outcome)
 
     def _named(self, name: str) -> Run:

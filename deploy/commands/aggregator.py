@@ -5,15 +5,15 @@ parley aggregator approve NODE RUN.toml --digest 9c2e… --by "N. N."
 parley aggregator status NODE --json
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from parley.federation.admission import AdmissionRecord, Refusal, approve_by_hand
-from parley.federation.credentials import NodeFolder
 from parley.federation.manifest import read_manifest
 
-from deploy.console import EXIT_BAD_NEWS, emit_json, progress
+from deploy.console import EXIT_BAD_NEWS, emit_json, fail, progress
 from mpc.openings import OpeningStore
 
 app = typer.Typer(help="An aggregation server: half of the trust in a run.", no_args_is_help=True)
@@ -41,21 +41,22 @@ def approve(
     from parley.federation.meaning import verify_apart
 
     from deploy.aggregator_admission import policy_for_hand, reasons_against_server
-    from deploy.nodes_aggregator import AggregatorFile
+    from deploy.nodes_aggregator import aggregator_node
 
-    identity = NodeFolder(node / "identity").load()
-    file = AggregatorFile.read(node / "node.toml")
+    file = aggregator_node(node)
+    name = file.identity.load().name
     read = read_manifest(manifest)
-    peer = type(identity.name)(identity.name.federation, identity.name.role, file.peer_name)
-    against = reasons_against_server(read, identity.name, peer, file.role, (file.cover, file.precision))
+    peer = replace(name, name=file.peer_name)
+    preset = (file.noise.cover, file.noise.precision)
+    against = reasons_against_server(read, name, peer, file.index, preset)
     overridden: list[str] = []
     if not against:
         progress("verifying what the manifest claims")
         meaning = verify_apart(read)
-        (node / "state").mkdir(mode=0o700, exist_ok=True)
-        record = AdmissionRecord(node / "state" / "admissions.sqlite")
-        policy = policy_for_hand(node / "policy.toml")
-        outcome = approve_by_hand(record, meaning, identity.name, policy, None, digest, by)
+        file.state.mkdir(mode=0o700, exist_ok=True)
+        record = AdmissionRecord(file.admissions)
+        policy = policy_for_hand(file.policy)
+        outcome = approve_by_hand(record, meaning, name, policy, None, digest, by)
         record.close()
         if isinstance(outcome, Refusal):
             against = [str(reason) for reason in outcome.reasons]
@@ -75,9 +76,14 @@ def approve(
 @app.command()
 def status(node: Node, json_output: Json = False) -> None:
     """What this server has admitted and opened, from its state on disk."""
-    name = NodeFolder(node / "identity").load().name
-    record = AdmissionRecord(node / "state" / "admissions.sqlite")
-    store = OpeningStore(node / "state" / "openings.sqlite")
+    from deploy.nodes_aggregator import OPENINGS_FILE, aggregator_node
+
+    file = aggregator_node(node)
+    name = file.identity.load().name
+    if not (file.state / OPENINGS_FILE).exists():
+        fail(f"{node} has no state yet: start it with `parley aggregator run {node}`")
+    record = AdmissionRecord(file.admissions)
+    store = OpeningStore(file.state / OPENINGS_FILE)
     runs = []
     for admission, withdrawn in record.all():
         manifest = admission.manifest

@@ -1,8 +1,9 @@
 """`parley bench`: measured on this machine, in this run, beside a baseline."""
 
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -104,3 +105,53 @@ def aggregate(
         f"{parties} parties, {dimension:,} numbers: online {result['online_seconds'] * 1e3:.1f} ms, "
         f"from nothing {result['total_seconds']:.2f} s, {result['bytes_per_server']:,} bytes per server"
     )
+
+
+@app.command()
+def train(
+    parties: Annotated[int, typer.Option(min=2, help="Institutions, a process each.")] = 10,
+    dimension: Annotated[int, typer.Option(min=20, help="Parameters of a linear model on made-up records.")] = 123,
+    rounds: Annotated[int, typer.Option(min=10, help="Rounds of each run.")] = 200,
+    plain: Annotated[
+        bool, typer.Option(help="Also without protection: one server, clear sums, no noise, the same transport.")
+    ] = True,
+    json_output: JsonFlag = False,
+) -> None:
+    """A whole federation as processes on this machine, TLS and joint noise on: seconds per round, CPU, bytes, memory."""
+    from deploy.train_bench import bench_train
+
+    result = bench_train(parties, dimension, rounds, plain)
+    if json_output:
+        emit_json(result)
+        return
+    table = Table(box=None, pad_edge=False)
+    kinds = [kind for kind in ("secure", "plain") if kind in result]
+    for heading in ("", *kinds):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for name, show in TRAIN_ROWS.items():
+        table.add_row(name, *(show(result[kind]) for kind in kinds))
+    Console().print(table)
+    if plain:
+        Console().print(
+            f"secure takes {result['ratio']:.2f} times the plain round, {result['sustained_ratio']:.2f} sustained"
+        )
+
+
+TRAIN_ROWS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "median round": lambda row: f"{row['median_seconds'] * 1e3:.1f} ms",
+    "sustained, from an empty pool": lambda row: (
+        f"{row['sustained_seconds'] * 1e3:.1f} ms"
+        if "sustained_seconds" in row
+        else f"{row['mean_seconds'] * 1e3:.1f} ms"
+    ),
+    "waiting for contributions": lambda row: f"{row['phases']['waited'] * 1e3:.1f} ms",
+    "agreeing, adding noise": lambda row: f"{(row['phases']['agreed'] + row['phases']['noised']) * 1e3:.1f} ms",
+    "stepping the model": lambda row: f"{row['phases']['stepped'] * 1e3:.1f} ms",
+    "CPU of all aggregators": lambda row: f"{row['cpu_seconds']['aggregator']:.2f} s",
+    "CPU of all parties": lambda row: f"{row['cpu_seconds']['party']:.2f} s",
+    "CPU of the coordinator": lambda row: f"{row['cpu_seconds']['coordinator']:.2f} s",
+    "up per party and round": lambda row: f"{row['bytes_up_per_party']:,.0f} bytes",
+    "peak memory of a party": lambda row: f"{row['peak_memory_mb']['party']:.0f} MB",
+    "peak memory of an aggregator": lambda row: f"{row['peak_memory_mb']['aggregator']:.0f} MB",
+    "start to first round": lambda row: f"{row['start_to_first_round_seconds']:.1f} s",
+}

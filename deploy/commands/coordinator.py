@@ -26,10 +26,11 @@ def run(
 ) -> None:
     """Serve until stopped; runs that were under way go on. Prints one line of JSON when it is ready."""
     from deploy.nodes_coordinator import main
-    from deploy.running import coordinator_node, notes
+    from deploy.noting import notes
+    from deploy.running import coordinator_node
 
     found = coordinator_node(node)
-    main(found, notes(found, "coordinator"), gather)
+    main(found, notes(found), gather)
 
 
 @app.command()

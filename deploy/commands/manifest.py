@@ -1,5 +1,6 @@
 """`parley manifest`: what a run would do and cost, before anybody admits it.
 
+parley manifest draft STUDY.toml -o RUN.toml    # deploy/study_file.py
 parley manifest check RUN.toml
 parley manifest digest RUN.toml --json
 """
@@ -11,11 +12,38 @@ import typer
 from parley.federation.manifest import read_manifest
 from rich.console import Console
 
-from deploy.console import emit_json, progress
+from deploy.console import emit_json, fail, progress
 
 app = typer.Typer(help="Check a run's manifest and say what it means.", no_args_is_help=True)
 File = Annotated[Path, typer.Argument(help="The manifest, as TOML.", metavar="FILE")]
 Json = Annotated[bool, typer.Option("--json", help="End standard output with one line of JSON.")]
+
+
+@app.command()
+def draft(
+    study: Annotated[Path, typer.Argument(help="What people decide, as TOML: see `parley init`.", metavar="STUDY")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the manifest; never over a file.")],
+    json_output: Json = False,
+) -> None:
+    """Write a complete manifest from a study: its rounds, the least noise that keeps the claim, lattice and batches."""
+    from deploy.study_file import draft_from  # seconds to import and to run
+    from deploy.toml_text import toml_text
+
+    if output.exists():
+        fail(f"{output} exists: a manifest that somebody may have approved is not overwritten, choose another name")
+    progress("planning the rounds and calibrating their noise")
+    manifest = draft_from(study)
+    head = f"# Written by `parley manifest draft {study.name}`; read it with `parley manifest check {output.name}`.\n\n"
+    try:
+        output.write_text(head + toml_text(manifest.as_json()) + "\n")
+    except OSError as error:
+        fail(f"{output} cannot be written: {error.strerror}")
+    if read_manifest(output).digest != manifest.digest:
+        fail(f"{output} does not read back as the manifest: this is a defect, report it")
+    if json_output:
+        emit_json({"run": manifest.run, "manifest": str(output), "digest": manifest.digest.hex()})
+    else:
+        print(f"{output}: run {manifest.run}, {manifest.releases:,} rounds, manifest {manifest.digest.hex()}")
 
 
 @app.command()

@@ -14,6 +14,7 @@ import typer
 from parley.federation.admission import AdmissionRecord, Refusal, approve_by_hand
 from parley.federation.errors import ApprovalError, PolicyError
 from parley.federation.manifest import Manifest, read_manifest
+from parley.federation.trail import Trail
 
 from deploy.console import EXIT_BAD_NEWS, emit_json, progress
 from deploy.nodes_party import read_settings, vocabulary
@@ -66,6 +67,9 @@ def approve(
     name = settings.identity.load().name
     found = approve_by_hand(record, meaning, name, policy, spent, digest, by)
     admitted = not isinstance(found, Refusal)
+    if admitted:
+        with Trail.open(settings.trail, name) as trail:
+            trail.append("run.approved", durable=True, run=manifest.run, manifest=manifest.digest.hex(), approved_by=by)
     reasons = [str(reason) for reason in found.reasons] if isinstance(found, Refusal) else list(found.overridden)
     if json_output:
         emit_json({"run": manifest.run, "digest": manifest.digest.hex(), "admitted": admitted, "reasons": reasons})
@@ -95,17 +99,14 @@ def runs(node: Node, json_output: Json = False) -> None:
 def status(node: Node, json_output: Json = False) -> None:
     """The budget that is left, the runs, and what left the site: bytes and destinations."""
     settings = read_settings(node)
-    found = {"name": settings.identity.load().name.name, "budget": _budget(settings), "runs": _runs(settings)}
+    name, budget, found = settings.identity.load().name.name, _budget(settings), _runs(settings)
     if json_output:
-        emit_json(found)
+        emit_json({"name": name, "budget": budget, "runs": found})
         return
-    budget = found["budget"]
-    print(f"{found['name']}: {budget['summary']}")
-    for each in found["runs"]:
-        sent = ", ".join(f"{count:,} bytes to {name}" for name, count in each["sent"].items())
-        print(
-            f"  {each['run']}: {each['state']}, {each['rounds_answered']} of {each['rounds']} rounds answered; {sent}"
-        )
+    print(f"{name}: {budget['summary']}")
+    for each in found:
+        sent = ", ".join(f"{count:,} bytes to {aggregator}" for aggregator, count in each["sent"].items())
+        print(f"  {each['run']}: {each['state']}, {each['rounds_answered']} of {each['rounds']} rounds; {sent}")
 
 
 @app.command()

@@ -10,7 +10,8 @@ from mpc.errors import MpcError
 from mpc.pool import NoisePool
 from mpc.service.peer import UNREADY, AnsweringLink
 from mpc.service.rounds import refusal_for
-from mpc.service.run import Run, Tools
+from mpc.service.run import Run
+from mpc.service.state import Tools
 from mpc.service.terms import DIGEST_BYTES, CallRefusedError, CallWaitsError, Surroundings
 
 Answer = TypeVar("Answer")

@@ -16,6 +16,7 @@ from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning, verify_apart_with_charge
 from parley.federation.names import NodeName
 from parley.federation.policy import PartyPolicy, Policy, read_policy, reasons_against
+from parley.federation.trail import Trail
 
 from party.client.data import Shelf, Understood, understand, unfit
 from party.client.errors import UnfitRecordsError, refused
@@ -83,11 +84,13 @@ class Gate:
         self.record = AdmissionRecord(settings.admissions)
         self.ledger = open_ledger(settings)
         self.outbox = Outbox(settings.outbox)
+        self.trail = Trail.open(settings.trail, node)
 
     def close(self) -> None:
         self.record.close()
         self.ledger.close()
         self.outbox.close()
+        self.trail.close()
 
     def decide(self, manifest: Manifest) -> Ready | Waiting:
         """Admit by policy if that is what it says; a RefusedRunError where nobody may wave it through."""
@@ -110,7 +113,7 @@ class Gate:
             raise refused("policy", str(error)) from None
         if self._admitted(manifest):
             return self._charged(manifest, understood, None)
-        self._note(manifest, VERIFYING)
+        self.note(manifest, VERIFYING)
         meaning, charge = self._verified(manifest)
         reasons = self._against(meaning)
         if reasons is not None:
@@ -212,5 +215,7 @@ class Gate:
         unit = Unit(policy.unit_column) if isinstance(policy, PartyPolicy) else manifest.mechanism.unit
         self.ledger.register(name, unit, self.settings.cap, identity)
 
-    def _note(self, manifest: Manifest, state: str, reason: str = "") -> None:
+    def note(self, manifest: Manifest, state: str, reason: str = "") -> None:
+        """Where the run stands, for this party's operator and its audit trail: public facts only."""
         self.outbox.note(manifest.digest, manifest.run, manifest.canonical, state, reason)
+        self.trail.append(f"run.{state}", durable=True, run=manifest.run, manifest=manifest.digest.hex())

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from parley.federation import logs
 from parley.federation.endings import verify_ends
-from parley.federation.errors import FederationError
+from parley.federation.errors import FederationError, TrailError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.rounds import BLIND_BYTES, SEED_BYTES, upload_digest
@@ -45,7 +45,7 @@ MOST_LOCAL_FAILURES = 8
 MOST_PROOF_POLLS = 8
 """How often an ended run is asked for the aggregators' word before that is left to the next start."""
 MOST_REASON = 1000
-LOCAL_ERRORS = (OutboxError, LedgerRefused, sqlite3.Error, OSError)
+LOCAL_ERRORS = (OutboxError, LedgerRefused, TrailError, sqlite3.Error, OSError)
 State = coordinator_pb2.NextRoundResponse
 
 
@@ -85,7 +85,11 @@ class PartyRun:
     def _once(self) -> None:
         with contextlib.closing(self._make_gate()) as gate, contextlib.closing(self._make_wire()) as wire:
             self._wire = wire
-            Life(self.manifest, gate, wire, self.stop).live()
+            life = Life(self.manifest, gate, wire, self.stop)
+            try:
+                life.live()
+            finally:
+                life.uploader.close()
 
 
 class Life:
@@ -141,7 +145,7 @@ class Life:
                 continue
             question = response.round
             try:
-                if last is None or question.index > last.round_index:
+                if fresh := last is None or question.index > last.round_index:
                     last = self._answer(contributor, question, last)
                     repeats.reset()
                 else:
@@ -149,6 +153,8 @@ class Life:
                     repeats.pause()
                 self.gate.ledger.record(self.manifest.run, last.round_index, last.upload.hex())
                 crash.point("party.recorded")
+                if fresh:
+                    self._trace(last)
                 failures = 0
             except LOCAL_ERRORS as error:
                 failures += 1
@@ -278,8 +284,18 @@ class Life:
             self._note(SETTLED, response.outcome[:MOST_REASON])
 
     def _note(self, state: str, reason: str = "") -> None:
-        manifest = self.manifest
-        self.gate.outbox.note(manifest.digest, manifest.run, manifest.canonical, state, reason)
+        self.gate.note(self.manifest, state, reason)
+
+    def _trace(self, answer: Answer) -> None:
+        """What is about to leave, in the audit trail."""
+        size = len(answer.payload_a) + len(answer.payload_b)
+        self.gate.trail.append(
+            "round.answered",
+            run=self.manifest.run,
+            round=answer.round_index,
+            bytes=size,
+            upload=answer.upload.hex(),
+        )
 
     def _say(self, error: grpc.RpcError) -> None:
         """Once for each thing that goes wrong."""

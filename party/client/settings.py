@@ -40,6 +40,10 @@ class Settings:
         return self.state / "outbox.sqlite"
 
     @property
+    def trail(self) -> Path:
+        return self.state / "trail.jsonl"
+
+    @property
     def ledger(self) -> Path:
         return self.state / "ledger.sqlite"
 

@@ -7,6 +7,7 @@ the party goes on. Imports grpc, `parley` and `party.client` only.
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +44,11 @@ class Uploader:
 
     def __init__(self, wire: Wire, manifest_digest: bytes, aggregators: tuple[NodeName, ...], seconds: float) -> None:
         self._wire, self._digest, self._peers, self._seconds = wire, manifest_digest, aggregators, seconds
+        # A thread that stays: grpc's own futures start one for every call.
+        self._helper = ThreadPoolExecutor(1, "upload")
+
+    def close(self) -> None:
+        self._helper.shutdown(wait=False)
 
     def send(self, answer: Answer, stop: threading.Event) -> bool:
         """True once neither server waits for more; False where time ran out, so that the coordinator is asked again."""
@@ -67,15 +73,15 @@ class Uploader:
         return answer.acknowledged
 
     def _pieces(self, halves: list[_Half], common: dict[str, Any], seconds: float) -> None:
-        """The next piece to each server, at the same time: one as a future, the other in this thread."""
+        """The next piece to each server, at the same time: one in the helper, the other in this thread."""
         *others, here = halves
-        calls = [(half, self._upload(half).future(_piece(half, common), timeout=seconds)) for half in others]
-        _settle(here, self._wire, lambda: self._upload(here)(_piece(here, common), timeout=seconds))
+        calls = [(half, self._helper.submit(self._upload, half, _piece(half, common), seconds)) for half in others]
+        _settle(here, self._wire, lambda: self._upload(here, _piece(here, common), seconds))
         for half, call in calls:
             _settle(half, self._wire, call.result)
 
-    def _upload(self, half: _Half) -> Any:
-        return self._wire.stubs[half.peer].Upload
+    def _upload(self, half: _Half, piece: aggregator_pb2.UploadRequest, seconds: float) -> Any:
+        return self._wire.stubs[half.peer].Upload(piece, timeout=seconds)
 
 
 def _piece(half: _Half, common: dict[str, Any]) -> aggregator_pb2.UploadRequest:

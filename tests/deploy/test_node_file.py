@@ -7,10 +7,11 @@ from parley.federation.names import Role
 
 from deploy.errors import NodeFileError
 from deploy.node_file import Address, AggregatorNode, CoordinatorNode, LogSettings, NoiseSettings, PartyNode, read_node
+from tests.federation.documents import PARTY_POLICY
 
 PARTY = """
 role = "party"
-coordinator = "lead.example:7400"
+coordinator = "lead@lead.example:7400"
 [aggregators]
 north = "north.example:7401"
 south = "[2001:db8::1]:7401"
@@ -75,6 +76,14 @@ def test_a_party_is_read_with_paths_from_its_folder(tmp_path: Path) -> None:
     assert read_node(tmp_path / "node.toml") == node
 
 
+def test_a_party_finds_its_only_coordinators_name_in_its_policy(tmp_path: Path) -> None:
+    write(tmp_path, PARTY.replace("lead@", ""))
+    (tmp_path / "policy.toml").write_text(PARTY_POLICY)
+    node = read_node(tmp_path)
+    assert isinstance(node, PartyNode)
+    assert (node.coordinator_name, node.coordinator) == ("lead", Address("lead.example", 7400))
+
+
 def test_the_two_aggregators_know_which_one_dials(tmp_path: Path) -> None:
     first = read_node(write(tmp_path, FIRST))
     assert isinstance(first, AggregatorNode)
@@ -101,11 +110,13 @@ def test_a_coordinator_is_read_with_and_without_a_public_test_set(tmp_path: Path
         (PARTY, "coordinator =", "coordinater =", "coordinator: is missing; did you mean 'coordinater'"),
         (PARTY, "population", "populaton", "data.population: is missing; did you mean 'populaton'"),
         (PARTY, "[budget]", "extra = 1\n[budget]", "data.extra: is unknown"),
-        (PARTY, "lead.example:7400", "https://lead.example:7400", "coordinator: is 'https://lead.example:7400'"),
+        (PARTY, "lead@lead.example:7400", "https://lead.example:7400", "coordinator: is 'https://lead.example:7400'"),
         (PARTY, "lead.example:7400", "lead.example", "coordinator: is 'lead.example'"),
         (PARTY, "lead.example:7400", "lead.example:70000", "coordinator: is 'lead.example:70000'"),
         (PARTY, "lead.example:7400", "lead.example:0", "port 0 cannot be dialled"),
         (PARTY, "[2001:db8::1]", "2001:db8::1", "aggregators.south: is"),
+        (PARTY, "lead@", "Lead 1@", "coordinator: is 'Lead 1@lead.example:7400'"),
+        (PARTY, "lead@", "", "coordinator: names no coordinator"),
         (PARTY, 'north = "north.example:7401"', "", "aggregators: are 1"),
         (PARTY, "epsilon = 4.0", "epsilon = 0", "budget.epsilon: is 0"),
         (PARTY, 'files = ["records.csv", "more/records.csv"]', "files = []", "data.files: is empty"),

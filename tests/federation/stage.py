@@ -31,7 +31,7 @@ PARTY, LEAD = NodeName("cardio", Role.party, "hospital-a"), NodeName("cardio", R
 NORTH, SOUTH = NodeName("cardio", Role.aggregator, "north"), NodeName("cardio", Role.aggregator, "south")
 
 
-def wait_for(what: Callable[[], Any], seconds: float = 20.0) -> Any:
+def wait_for(what: Callable[[], Any], seconds: float = 60.0) -> Any:
     """Poll until it is true."""
     ends = time.monotonic() + seconds
     while not (found := what()):
@@ -69,6 +69,8 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServiceServicer):
         self.joins: list[Any] = []
         self.requests: list[Any] = []
         self.current: Any = None
+        self.repeat = False
+        """Ask for rounds that were acknowledged, too."""
         self.points: dict[bytes, bytes] = {}
         self.changed = threading.Condition()
 
@@ -103,8 +105,8 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServiceServicer):
         with self.changed:
             while time.monotonic() < ends and context.is_active():
                 found = self.current
-                if found is not None and not (
-                    found.state == State.STATE_ROUND and found.round.index == request.after_round
+                if found is not None and (
+                    self.repeat or found.state != State.STATE_ROUND or found.round.index != request.after_round
                 ):
                     break
                 self.changed.wait(0.05)
@@ -178,12 +180,12 @@ class Stage:
         self.write_records(units)
         self.write_node()
 
-    def write_node(self, epsilon: float = 4.0) -> None:
+    def write_node(self, epsilon: float = 4.0, files: str = "records.csv") -> None:
         (self.node / "node.toml").write_text(
             'role = "party"\n'
             f'coordinator = "lead@127.0.0.1:{self.ports[LEAD]}"\n'
             f'[aggregators]\nnorth = "127.0.0.1:{self.ports[NORTH]}"\nsouth = "127.0.0.1:{self.ports[SOUTH]}"\n'
-            '[data]\nfiles = ["records.csv"]\npopulation = "patients"\n'
+            f'[data]\nfiles = ["{files}"]\npopulation = "patients"\n'
             f"[budget]\nepsilon = {epsilon}\ndelta = 1e-4\n"
         )
 

@@ -276,10 +276,10 @@ def test_before_configuration_warnings_are_printed_and_redacted_all_the_same() -
 
 
 def test_importing_is_light_and_leaves_rich_alone() -> None:
-    """Half the time of a bare interpreter's start is spent elsewhere; structlog with rich would be over the limit."""
+    """Processor time beside asyncio's, which every node has loaded anyway: a busy machine does not count."""
     program = (
-        "import time, sys, parley.federation.names, json, logging, datetime\nstart = time.perf_counter()\n"
-        "import parley.federation.logs\nspent = time.perf_counter() - start\n"
+        "import time, sys, parley.federation.names, asyncio\nstart = time.process_time()\n"
+        "import parley.federation.logs\nspent = time.process_time() - start\n"
         "assert 'rich' not in sys.modules and 'numpy' not in sys.modules and 'grpc' not in sys.modules\n"
         "import rich.console\nprint(spent)"
     )

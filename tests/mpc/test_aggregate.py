@@ -2,7 +2,7 @@
 
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,19 +35,28 @@ class Federation:
         self.folder, self.noise = folder, noise
         self.stores = [OpeningStore(folder / f"{role}.sqlite") for role in (0, 1)]
 
+    def settle(self, round_number: int = 0) -> list[Any]:
+        """As after a restart of either."""
+        return self._both(lambda aggregator, channel, role: aggregator.settle(channel, "run", round_number))
+
     def restart(self, role: int) -> None:
         self.stores[role].close()
         self.stores[role] = OpeningStore(self.folder / f"{role}.sqlite")
 
     def open(self, requests: list[Request], contributions: list[Contributions]) -> list[Any]:
         """What each server returns or raises."""
+        return self._both(
+            lambda aggregator, channel, role: aggregator.open(channel, requests[role], contributions[role])
+        )
+
+    def _both(self, act: Callable[[Aggregator, Channel, int], Any]) -> list[Any]:
         results: list[Any] = [None, None]
         channels = [Channel(link, 10) for link in MemoryLink.pair()]
 
         def go(role: int) -> None:
             try:
                 aggregator = Aggregator(role, self.noise[role], self.stores[role], timeout_seconds=10)
-                results[role] = aggregator.open(channels[role], requests[role], contributions[role])
+                results[role] = act(aggregator, channels[role], role)
             except MpcError as error:
                 results[role] = error
                 channels[role].close("test")
@@ -59,6 +68,37 @@ class Federation:
             thread.join(30)
             assert not thread.is_alive()
         return results
+
+
+class DiedError(MpcError):
+    """A process that is killed, as far as a store can tell."""
+
+
+class DyingStore(OpeningStore):
+    """Dies before or after one durable step."""
+
+    def __init__(self, path: Path, point: str) -> None:
+        super().__init__(path)
+        self.point = point
+
+    def prepare(self, request: Request, opened: Opened, seen: int = 0) -> None:
+        if self.point == "preparing":
+            raise DiedError("before it was prepared")
+        super().prepare(request, opened, seen)
+        if self.point == "prepared":
+            raise DiedError("when it was prepared")
+
+    def commit(self, run: str, round_index: int) -> None:
+        if self.point == "committing":
+            raise DiedError("before it was committed")
+        super().commit(run, round_index)
+        if self.point == "committed":
+            raise DiedError("when it was committed")
+
+    def discard(self, run: str, round_index: int) -> None:
+        super().discard(run, round_index)
+        if self.point == "discarded":
+            raise DiedError("when it was discarded")
 
 
 def request(round_number: int = 0, **changes: Any) -> Request:
@@ -265,3 +305,96 @@ def test_a_server_wired_to_itself_opens_nothing(federation: Federation) -> None:
     with pytest.raises(FrameError, match="claim role 0"):
         aggregator.open(Channel(Echo(), 1), request(), contributions({"a": 1.0, "b": 2.0})[0])
     assert federation.noise[0].level().used == 0
+
+
+@pytest.mark.parametrize("role", [0, 1])
+@pytest.mark.parametrize("point", ["preparing", "prepared", "committing", "committed"])
+def test_after_a_crash_of_either_server_there_is_one_opening(federation: Federation, role: int, point: str) -> None:
+    made = {"a": 1.0, "b": 2.0}
+    federation.open([request()] * 2, contributions(made))
+    federation.stores[role].close()
+    federation.stores[role] = DyingStore(federation.folder / f"{role}.sqlite", point)
+    crashed = federation.open([request(1)] * 2, contributions(made))
+    assert isinstance(crashed[role], DiedError)
+    federation.restart(role)
+    settled = federation.settle(1)
+    assert not any(isinstance(result, MpcError) for result in settled), settled
+    results = federation.open([request(1)] * 2, contributions(made))
+    assert results[0].opening == results[1].opening
+    assert abs(opened_value(results).mean() - 3) < 1
+    if isinstance(crashed[1 - role], Opened):  # it was released before: nothing else may come of it
+        assert results[1 - role] == crashed[1 - role]
+    if point != "preparing" or settled[0] is not None:
+        assert settled == results or settled == [None, None]
+    assert federation.open([request(1)] * 2, contributions(made)) == results
+    federation.open([request(2)] * 2, contributions(made))
+    assert [store.counts("run").mine for store in federation.stores] == [3, 3]
+
+
+def test_a_crash_in_the_midst_of_recovery_changes_nothing(federation: Federation) -> None:
+    federation.stores[1].close()
+    federation.stores[1] = DyingStore(federation.folder / "1.sqlite", "preparing")
+    federation.open([request()] * 2, contributions({"a": 1.0, "b": 2.0}))
+    federation.restart(1)
+    federation.stores[0].close()
+    federation.stores[0] = DyingStore(federation.folder / "0.sqlite", "discarded")
+    assert isinstance(federation.settle()[0], DiedError)
+    federation.restart(0)
+    assert federation.settle() == [None, None]
+    results = federation.open([request()] * 2, contributions({"a": 1.0, "b": 2.0}))
+    assert abs(opened_value(results).mean() - 3) < 1
+
+
+def test_a_prepared_share_is_discarded_and_noised_anew_when_the_other_has_none(federation: Federation) -> None:
+    """Also within one opening, without a settlement before it; with noise that was never used."""
+    federation.stores[1].close()
+    federation.stores[1] = DyingStore(federation.folder / "1.sqlite", "preparing")
+    federation.open([request()] * 2, contributions({"a": 1.0, "b": 2.0}))
+    first = federation.stores[0].find("run", 0)
+    assert first is not None
+    assert first.phase is Phase.prepared
+    federation.restart(1)
+    results = federation.open([request()] * 2, contributions({"a": 1.0, "b": 2.0}))
+    assert results[0].opening != first.opened.opening
+    assert results[0].share != first.opened.share
+
+
+def test_a_prepared_share_never_leaves(federation: Federation) -> None:
+    federation.stores[1].close()
+    federation.stores[1] = DyingStore(federation.folder / "1.sqlite", "preparing")
+    results = federation.open([request()] * 2, contributions({"a": 1.0, "b": 2.0}))
+    assert all(isinstance(result, MpcError) for result in results)
+
+
+@pytest.mark.parametrize("role", [0, 1])
+def test_a_server_with_fewer_commits_than_it_has_told_is_refused(federation: Federation, role: int) -> None:
+    for index in range(3):
+        federation.open([request(index)] * 2, contributions({"a": 1.0, "b": 2.0}))
+    assert [store.counts("run") for store in federation.stores] == [Counts(3, 2)] * 2
+    for table in ("openings", "commits"):
+        federation.stores[role]._database.execute(f"DELETE FROM {table} WHERE round > 0")
+    federation.stores[role]._database.execute("UPDATE counts SET mine = 1, seen = 0")
+    results = federation.open([request(3)] * 2, contributions({"a": 1.0, "b": 2.0}))
+    assert all(isinstance(result, RolledBackError) for result in results), results
+    assert all(isinstance(result, RolledBackError) for result in federation.settle(3))
+
+
+def test_an_ended_run_prepares_nothing_and_an_unsettled_one_does_not_end(tmp_path: Path) -> None:
+    store = OpeningStore(tmp_path / "s.sqlite")
+    store.prepare(request(), Opened(("a",), b"share", bytes(16)))
+    with pytest.raises(RefusedError, match="not settled"):
+        store.end("run")
+    assert store.ended("run") is None
+    store.commit("run", 0)
+    with pytest.raises(RefusedError, match="taken back"):
+        store.discard("run", 0)
+    assert store.end("run") == store.end("run") == store.ended("run") == 1
+    with pytest.raises(RefusedError, match="has ended"):
+        store.prepare(request(1), Opened(("a",), b"share", bytes(16)))
+    with pytest.raises(RefusedError, match="not prepared"):
+        store.commit("run", 1)
+
+
+def test_too_few_are_named(federation: Federation) -> None:
+    results = federation.open([request(minimum_parties=3)] * 2, contributions({"a": 1.0, "b": 2.0}))
+    assert [result.parties for result in results if isinstance(result, TooFewError)] == [("a", "b")] * 2

@@ -128,7 +128,7 @@ def _verified(manifest: Manifest) -> tuple[Meaning, FinitePrecision]:
         claim.party,
         precision.epsilon_added,
         float(claim.delta - claim.gaussian.delta),
-        min(_margin_bits(manifest, index) for index in manifest.kinds_of_rounds),
+        min(margin_bits(manifest, index) for index in manifest.kinds_of_rounds),
         claim.sentence,
     )
     return meaning, precision
@@ -211,7 +211,8 @@ def _computed(manifest: Manifest, arguments: list[str]) -> dict[str, Any]:
     return answer
 
 
-def _margin_bits(manifest: Manifest, round_index: int) -> float:
+def margin_bits(manifest: Manifest, round_index: int) -> float:
+    """How many times the round's largest possible sum could double before it left the ring."""
     lattice = manifest.lattice(round_index)
     largest = lattice.largest_sum(
         manifest.most_contributions(round_index), manifest.mechanism.clip.contribution_bound(round_index)

@@ -375,7 +375,8 @@ class OpeningServiceServicer(object):
     """
 
     def Converse(self, request_iterator, context):
-        """Frames of the opening protocol (mpc/aggregate.py), both ways; the first names manifest and round.
+        """Frames of the opening protocol (mpc/aggregate.py), both ways; the first names manifest, round and purpose, and the
+        first answer begins with a verdict (docs/federation.md).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

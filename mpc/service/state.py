@@ -1,0 +1,190 @@
+"""What one run is on one aggregation server, and its conversations with the other one: opening, and settling.
+
+Lives on the event loop; arithmetic, SQLite and the conversation itself run in worker threads. `turn` is held for each
+conversation, so that an end waits for it and nothing overlaps.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from parley.v1 import common_pb2
+
+from mpc.aggregate import Aggregator, RolledBackError, RoundLostError, TooFewError
+from mpc.channel import Channel
+from mpc.errors import MpcError
+from mpc.openings import OpeningStore, Phase, Stored
+from mpc.request import Request
+from mpc.service.peer import FRAME_SECONDS, PeerLostError
+from mpc.service.rounds import Result, Round, ShortError
+from mpc.service.terms import MOST_WAIT_SECONDS, CallRefusedError, RunTerms
+from mpc.service.uploads import Memory
+
+SETTLE_SECONDS = 2.0
+"""After the last opening: time for the next one to say that it has gone well on the other server."""
+Dial = Callable[[bytes, int, bool, float], Channel]
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What all runs of a server share."""
+
+    store: OpeningStore
+    aggregator: Aggregator
+    memory: Memory
+    executor: Executor
+    dial: Dial | None
+    """On server A."""
+    note: Callable[..., None]
+    """An event and public facts, for the log and the audit trail."""
+
+
+class RunState:
+    """The part of a run that speaks with the other server."""
+
+    def __init__(self, terms: RunTerms, tools: Tools) -> None:
+        self.terms, self._tools = terms, tools
+        self.opened = tools.store.counts(terms.name).mine
+        self.openings = tools.store.ended(terms.name)
+        """How many there were, once the run has ended here."""
+        self._rounds: dict[int, Round] = {}
+        self._turn = asyncio.Lock()
+        self._change = asyncio.Event()
+        self._attempt: asyncio.Task[Result] | None = None
+        self._attempted = -1
+        self._waiting: Channel | None = None
+        """A conversation that has not begun in earnest: an end need not wait for it."""
+        self._latest: tuple[int, Result] | None = None
+        self._failure: Exception | None = None
+        self._lost: MpcError | None = None
+        """Why no further round can be opened; only the end is left."""
+        self._settled = self._ending = False
+        self._stream = 0
+        self._checks: set[asyncio.Task[None]] = set()
+        self._check_timer: asyncio.TimerHandle | None = None
+
+    @property
+    def _grace(self) -> float:
+        return min(MOST_WAIT_SECONDS, self.terms.deadline_seconds) + 1
+
+    def _require_open(self) -> None:
+        if self.openings is not None or self._ending:
+            raise CallRefusedError(common_pb2.REFUSAL_TOO_LATE, f"run {self.terms.name} has ended", "start another")
+
+    async def _converse(self, current: Round, fixed: Request, connect: Callable[[], Channel], ready: float) -> Result:
+        """Both servers' part, `turn` being held."""
+        times = [ready, ready]
+
+        def agreed() -> None:
+            self._waiting = None
+            times.append(time.monotonic())
+
+        def talk() -> Result:
+            contributions = current.contributions()
+            self._waiting = channel = connect()
+            try:
+                opened = self._tools.aggregator.open(channel, fixed, contributions, agreed)
+            finally:
+                self._waiting = None
+                channel.close()
+            begun = current.started or ready
+            return Result(opened, ready - begun, times[-1] - ready, time.monotonic() - times[-1])
+
+        try:
+            result = await asyncio.get_running_loop().run_in_executor(self._tools.executor, talk)
+        except TooFewError as few:
+            raise ShortError([party for party in current.expected if party not in few.parties]) from None
+        finally:
+            self._look()
+        self._latest = (current.index, result)
+        present = len(result.opened.contributors)
+        self._tools.note("round.opened", run=self.terms.name, round=current.index, present=present)
+        self._check_later()
+        return result
+
+    def _look(self) -> None:
+        """What is durable now: counts, and what need not be kept any more."""
+        self.opened = self._tools.store.counts(self.terms.name).mine
+        for index in [index for index in self._rounds if index < self.opened]:
+            self._rounds.pop(index).erase()
+        self._changed()
+
+    def _kept(self, index: int) -> Result:
+        stored = self._tools.store.find(self.terms.name, index)
+        if stored is None or stored.phase is not Phase.committed:
+            raise RoundLostError(f"round {index} of run {self.terms.name} is not in this server's store")
+        return self._latest[1] if self._latest and self._latest[0] == index else Result(stored.opened)
+
+    # ------------------------------------------------------------ after a crash
+
+    def _unsettled(self) -> Stored | None:
+        """What was prepared here and has no fate yet."""
+        stored = self._tools.store.find(self.terms.name, self.opened)
+        return stored if stored is not None and stored.phase is Phase.prepared else None
+
+    async def _settle(self) -> None:
+        """Server A: bring both servers to one state, as after a crash of either."""
+        dial = self._tools.dial
+        assert dial is not None
+        async with self._turn:
+            counts = self._tools.store.counts(self.terms.name)
+            rounds = [self.opened - 1] if counts.seen < counts.mine else []
+            for index in [*rounds, self.opened]:
+                await self._settle_over(lambda at=index: dial(self.terms.digest, at, True, FRAME_SECONDS), index)  # type: ignore[misc]
+            self._settled = True
+
+    async def _settle_over(self, connect: Callable[[], Channel], index: int) -> None:
+        def talk() -> None:
+            channel = connect()
+            try:
+                self._tools.aggregator.settle(channel, self.terms.name, index)
+            finally:
+                channel.close()
+
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._tools.executor, talk)
+        finally:
+            self._look()
+
+    def check_soon(self) -> None:
+        """Server A, at its start: a crash may have left something."""
+        if self._tools.dial is not None and self.openings is None:
+            self._check_later(0.0)
+
+    def _check_later(self, seconds: float = SETTLE_SECONDS) -> None:
+        """The next opening shows that the last one went well on the other server; if none comes, ask."""
+        if self._tools.dial is None:
+            return
+        if self._check_timer is not None:
+            self._check_timer.cancel()
+        self._check_timer = asyncio.get_running_loop().call_later(seconds, self._begin_check, seconds)
+
+    def _begin_check(self, seconds: float) -> None:
+        task = asyncio.create_task(self._check(seconds))
+        self._checks.add(task)
+        task.add_done_callback(self._checks.discard)
+
+    async def _check(self, seconds: float) -> None:
+        if self._attempt is not None and not self._attempt.done():
+            return
+        try:
+            await self._settle()
+        except (RoundLostError, RolledBackError, PeerLostError) as error:
+            self._lost = error
+        except MpcError:
+            self._check_later(min(2 * seconds + 0.5, MOST_WAIT_SECONDS))
+
+    # ------------------------------------------------------------ waiting
+
+    def _changed(self) -> None:
+        self._change.set()
+        self._change = asyncio.Event()
+
+    async def _wait_for_change(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._change.wait()
+        except TimeoutError:
+            pass

@@ -1,0 +1,129 @@
+"""A drafted manifest is one that every role's own check accepts, at exactly the epsilon that was wanted."""
+
+from typing import Any
+
+import pytest
+from parley.federation.errors import ManifestError
+from parley.federation.manifest import Manifest, Operator
+from parley.federation.meaning import verify
+
+from coordinator.regularisers import Regulariser
+from deploy.demo_recipe import AGGREGATORS, ALGORITHM, COORDINATOR, DELTA, EPSILON, MODEL, SIZES, manifest_body, schema
+from deploy.errors import DeployError
+from deploy.manifests import draft
+from deploy.run_file import build_model
+from deploy.vocabulary import check_vocabulary
+from mpc.errors import MpcError
+from mpc.tables import FORMATS
+from party.contributor import Encoding
+from party.schema import Schema, schema_from_json
+from privacy.errors import InvalidParameter
+
+A9A = schema_from_json(
+    {
+        "format": "libsvm",
+        "features": {"count": 123, "low": 0, "high": 1, "whole": True},
+        "target": {"name": "label", "kind": "binary", "positive": ["1"], "negative": ["-1"]},
+        "nonzeros": 14,
+        "intercept": True,
+    }
+)
+TEN = {f"bank-{index}": 3256 + (index == 0) for index in range(10)}
+SRM = {"name": "ddp-srm", "gradient_norm": 2.0, "difference_norm": 0.02, "gamma": 0.4, "batch": 500}
+
+
+def drafted(**changes: Any) -> Manifest:
+    wanted: dict[str, Any] = {
+        "run": "a-run",
+        "federation": "banks",
+        "model": MODEL,
+        "algorithm": SRM,
+        "schema": A9A,
+        "sizes": TEN,
+        "epsilon": 0.5,
+        "delta": 1e-5,
+        "aggregators": AGGREGATORS,
+        "coordinator": COORDINATOR,
+    }
+    return draft(**{**wanted, **changes})
+
+
+def accepted(made: Manifest) -> float:
+    """Checked as roles check it; the share of the claimed epsilon that is used."""
+    check_vocabulary(made)
+    return verify(made).epsilon / made.guarantee.epsilon
+
+
+def test_the_demonstrations_manifest_is_accepted_and_uses_its_epsilon_up() -> None:
+    body = manifest_body()
+    made = Manifest.from_json(body)
+    assert (made.guarantee.epsilon, made.guarantee.delta) == (EPSILON, DELTA)
+    assert {name: made.mechanism.sampler(name, 0).units for name in made.parties} == SIZES
+    assert made.algorithm.parameters.body == {name: value for name, value in ALGORITHM.items() if name != "name"}
+    assert 0.998 < accepted(made) <= 1
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "accountant"),
+    [(SRM, "pld"), ({**SRM, "sampling": "poisson"}, "rdp"), ({"name": "auto"}, "pld")],
+    ids=["wor-pld", "poisson-rdp", "auto-pld"],
+)
+def test_a_study_of_ten_parties_is_accepted(algorithm: dict[str, Any], accountant: str) -> None:
+    made = drafted(algorithm=algorithm, accountant_name=accountant)
+    assert 0.998 < accepted(made) <= 1
+    assert made.minimum_parties == 10
+
+
+def test_parties_of_unequal_rates_all_keep_to_the_claim() -> None:
+    made = drafted(
+        algorithm={**SRM, "batch": 97},
+        sizes={"big": 9001, "small": 613, "middle": 3333},
+        epsilon=1.0,
+        minimum_parties=2,
+        regulariser=Regulariser("nonconvex", 0.001),
+    )
+    assert 0.998 < accepted(made) <= 1
+    assert (made.minimum_parties, made.regulariser.body) == (2, {"kind": "nonconvex", "weight": 0.001})
+
+
+def test_the_lattice_is_the_parties_own() -> None:
+    loud, quiet = drafted(), drafted(epsilon=8.0, algorithm={**SRM, "batch": 8000})
+    limit = build_model(MODEL, A9A).largest_limit
+    for made in (loud, quiet):
+        scale_bits = FORMATS[made.noise.precision].scale_bits
+        assert made.noise.fraction_bits == Encoding.of(made.mechanism, scale_bits, limit).fraction_bits
+    assert accepted(quiet) <= 1
+
+
+def test_the_unit_of_the_schema_is_the_unit_that_is_protected() -> None:
+    patients = schema_from_json({**schema().as_json(), "unit": "patient", "records_per_unit": 4})
+    made = drafted(schema=patients, sizes=SIZES, algorithm=ALGORITHM, epsilon=2.0)
+    assert made.mechanism.unit.column == "patient"
+    assert accepted(made) <= 1
+
+
+def test_precision_is_raised_where_the_cheap_preset_would_cost_too_much() -> None:
+    wide: Schema = schema_from_json(
+        {
+            "format": "npz",
+            "features": {"count": 1 << 17, "low": 0, "high": 1, "whole": True},
+            "target": {"name": "y", "kind": "binary", "positive": ["1"], "negative": ["0"]},
+        }
+    )
+    found = drafted(schema=wide, algorithm={"name": "dp-gd", "steps_taken": 40}, epsilon=0.2)
+    assert found.noise.precision == "high"
+    assert accepted(found) <= 1
+    with pytest.raises((InvalidParameter, MpcError)):
+        drafted(schema=wide, algorithm={"name": "dp-gd", "steps_taken": 40}, epsilon=0.2, precision="standard")
+
+
+def test_what_is_not_private_is_refused() -> None:
+    with pytest.raises(DeployError, match="not private"):
+        drafted(algorithm={"name": "storm"})
+
+
+def test_what_cannot_be_drafted_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match="takes over 1 %"):
+        drafted(epsilon=1e-9)
+    with pytest.raises(ManifestError, match="legal entities"):
+        drafted(aggregators=(Operator("a", "One"), Operator("b", "one")))

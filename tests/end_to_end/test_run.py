@@ -1,0 +1,59 @@
+"""From a submitted manifest to a model, with real processes, TLS and joint noise."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from parley.federation import facts
+from parley.federation.logs import REDACTED
+from parley.federation.manifest import Manifest
+from parley.federation.trail import verify as verify_trail
+
+from coordinator.service.store import State
+from deploy.local import LocalFederation
+from deploy.model_file import read_model
+from deploy.running import Coordinator
+from privacy.ledger import Ledger
+
+
+def test_a_run_ends_with_a_model_and_every_ledger_charged(
+    tmp_path: Path, manifest: Manifest, data: dict[str, list[Path]]
+) -> None:
+    with LocalFederation(tmp_path / "nodes", manifest, data, evaluation=data["party-1"]) as federation:
+        federation.start()
+        coordinator = Coordinator(federation.coordinator.folder)
+        digest = coordinator.submit(manifest)
+        *_, (row, _) = coordinator.follow(digest)
+        assert row.state is State.finished, (row.outcome, federation.coordinator.tail())
+        theta = coordinator.store.theta(digest)
+        records = coordinator.store.history(digest)
+    assert theta is not None
+    assert theta.shape == (manifest.model.dimension,)
+    assert np.isfinite(theta).all()
+    assert [record.round for record in records] == list(range(manifest.releases))
+    assert all(record.contributors == sorted(manifest.parties) for record in records)
+    # Noise dominates here, so that the norm of an estimate is that of the noise, give or take.
+    assert 0.3 < np.median([record.estimator_norm / record.noise_norm for record in records]) < 3
+    for node in [federation.coordinator, *federation.parties]:
+        ledger = Ledger.open(node.folder / "state" / "ledger.sqlite")
+        assert sorted(ledger.runs[manifest.run].recorded) == list(range(manifest.releases)), node.name
+        assert ledger.runs[manifest.run].ended, node.name
+        ledger.close()
+    model = read_model(federation.coordinator.folder / "models" / f"{manifest.run}.npz")
+    assert np.array_equal(model.theta, theta)
+    assert model.card["manifest_digest"] == manifest.digest.hex()
+    verify_trail(federation.coordinator.folder / "state" / "trail.jsonl")
+    for node in federation.nodes.values():
+        nothing_private(node.log.read_text(), theta, [record.estimator_norm for record in records])
+
+
+def nothing_private(log: str, theta: NDArray[np.float64], norms: list[float]) -> None:
+    """JSON lines of listed facts, and no figure of the model or of an estimator in any of them."""
+    for line in log.splitlines():
+        found = json.loads(line)
+        assert set(found) <= {*facts.FACTS, "time", "level", "role", "name", "event", "message", "at", "redacted"}, line
+        assert "redacted" not in found, line
+        assert REDACTED not in line
+    for figure in [*theta, *norms]:
+        assert f"{abs(figure):.5f}" not in log

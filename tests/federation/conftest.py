@@ -1,0 +1,30 @@
+"""Fixtures of the tests of a party."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from parley.federation.manifest import Manifest
+from parley.federation.meaning import Meaning
+
+import party.client.admission
+from privacy.filters import Charge, Policy
+from tests.federation.party_process import verified
+from tests.federation.stage import Stage
+
+
+@pytest.fixture
+def verified_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Accounting takes seconds in a process of its own; tests/federation/test_meaning.py has that."""
+
+    def quick(made: Manifest, name: str, rule: Policy) -> tuple[Meaning, Charge]:
+        return verified(made.canonical, name, rule)
+
+    monkeypatch.setattr(party.client.admission, "verify_apart_with_charge", quick)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    made = Stage(tmp_path)
+    yield made
+    made.close()

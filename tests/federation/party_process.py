@@ -1,0 +1,53 @@
+"""A party's client in this process, on a stage, with its accounting done once per manifest."""
+
+import threading
+from functools import cache
+from typing import Self
+
+from parley.federation.manifest import Manifest
+from parley.federation.meaning import Meaning, verify_with_charge
+
+from deploy.nodes_party import read_settings, vocabulary
+from party.client.client import PartyClient
+from party.client.data import Shelf, understand
+from party.contributor import Contributor
+from privacy.filters import Charge, Policy
+from privacy.ledger import Ledger
+from tests.federation.stage import PARTY, Stage
+
+EVERYONE = {
+    "parties.0.sampler": {"kind": "wor", "units": 300, "batch": 300},
+    "mechanism.noise_multiplier": 20.0,
+}
+"""Every record in every round: a contribution without chance."""
+
+
+@cache
+def verified(canonical: bytes, name: str, rule: Policy) -> tuple[Meaning, Charge]:
+    return verify_with_charge(Manifest.from_canonical(canonical), name, rule)
+
+
+class Running:
+    """The client, until the block is left."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.client = PartyClient(read_settings(stage.node), vocabulary)
+        self.thread = threading.Thread(target=self.client.serve)
+        self.thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.stop()
+        self.thread.join(20)
+        assert not self.thread.is_alive()
+
+
+def contributor(stage: Stage, made: Manifest) -> Contributor:
+    settings = read_settings(stage.node)
+    return Shelf(settings).contributor(made, understand(made, vocabulary), PARTY)
+
+
+def ledger(stage: Stage) -> Ledger:
+    return Ledger.open(stage.node / "state" / "ledger.sqlite")

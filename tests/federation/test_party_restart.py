@@ -1,0 +1,240 @@
+"""A party that dies at any labelled point, or whose servers do: the same bytes again, never a second vector."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from parley.federation.rounds import BLIND_BYTES, commitment_a, commitment_b, upload_digest
+
+from mpc import crash
+from party.client.errors import OutboxError
+from party.client.outbox import Answer, Outbox
+from party.contributor import Query
+from tests.federation.documents import PARTY_POLICY, manifest
+from tests.federation.party_process import EVERYONE, Running, contributor, ledger
+from tests.federation.stage import PARTY, Response, Stage, question, wait_for
+
+POINTS = [np.zeros(3), np.array([0.1, -0.2, 0.3]), np.array([0.4, 0.1, -0.3])]
+pytestmark = pytest.mark.usefixtures("verified_in_process")
+
+
+def asked(made: Any, index: int) -> Any:
+    return question(made, index, (POINTS[index], POINTS[index - 1]) if index else (POINTS[0],))
+
+
+def process(stage: Stage, crash_at: str = "") -> "subprocess.Popen[bytes]":
+    environment = {**os.environ, crash.VARIABLE: crash_at, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "deploy.cli", "party", "run", str(stage.node)]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def joined(stage: Stage, made: Any) -> None:
+    """Admitted and charged by a process before the one that a test is about."""
+    stage.offer(made)
+    with Running(stage):
+        wait_for(lambda: stage.coordinator.joins)
+
+
+@pytest.mark.parametrize(
+    "label",
+    ["party.joined:1", "party.outbox.uncommitted:2", "party.outbox:2", "party.recorded:2", "party.acknowledged:2"],
+)
+def test_a_killed_party_resends_identical_bytes(stage: Stage, label: str) -> None:
+    made = manifest()  # batches of 15 of 300: what is computed again would be another vector
+    joined(stage, made)
+    stage.coordinator.repeat = True  # rounds are asked for until they are opened, as a coordinator does
+    died = process(stage, label)
+    if not label.startswith("party.joined"):
+        stage.coordinator.ask(asked(made, 0))
+        stage.opened(0)
+        stage.coordinator.ask(asked(made, 1))
+    assert died.wait(60) == -signal.SIGKILL
+    before = len(stage.a.whole)
+    again = process(stage)
+    try:
+        for index in (0, 1) if label.startswith("party.joined") else (1,):
+            stage.coordinator.ask(asked(made, index))
+            stage.opened(index)
+        wait_for(lambda: len(stage.a.whole) > before)
+        stage.coordinator.ask(asked(made, 2))
+        stage.opened(2)
+    finally:
+        again.send_signal(signal.SIGTERM)
+        out, _ = again.communicate(timeout=60)
+    assert again.returncode == 0
+    assert json.loads(out.splitlines()[0]) == {"ready": True, "role": "party", "name": "hospital-a"}
+    for server in (stage.a, stage.b):
+        seen = defaultdict(set)
+        for index, payload in server.whole:
+            seen[index].add(payload)
+        assert {index: len(each) for index, each in seen.items()} == {0: 1, 1: 1, 2: 1}
+    for index, digest in ledger(stage).runs["heart-1"].recorded.items():
+        expected = upload_digest(
+            made.digest, index, PARTY.uri, asked(made, index).query_digest,
+            commitment_a(stage.a.payloads[index]), commitment_b(stage.b.payloads[index]),
+        )  # fmt: skip
+        assert digest == expected.hex()
+
+
+def test_an_aggregator_that_is_away_or_early_gets_the_bytes_later(stage: Stage) -> None:
+    made = manifest(**EVERYONE)
+    stage.offer(made)
+    left = [2]
+
+    def trouble(request: Any, context: Any) -> Any:
+        left[0] -= 1
+        if left[0] == 1:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "away")
+        return Response(rejection=Response.REJECTION_TOO_EARLY) if left[0] == 0 else None
+
+    stage.a.trouble = trouble
+    with Running(stage):
+        stage.coordinator.ask(asked(made, 0))
+        expected = contributor(stage, made).contribution(Query(0, (POINTS[0],)))
+        assert stage.opened(0).tolist() == expected.tolist()
+
+
+def test_points_and_shares_over_a_mebibyte_travel_in_pieces_and_resume(stage: Stage) -> None:
+    dimension = 150_000
+    rng = np.random.default_rng(3)
+    np.savez(stage.node / "records.npz", X=rng.uniform(-1, 1, (4, dimension)), y=np.array([0, 1, 1, 0]))
+    stage.write_node(files="records.npz")
+    features = {"count": dimension, "low": -1.0, "high": 1.0}
+    target = {"name": "y", "kind": "binary", "positive": ["1"], "negative": ["0"]}
+    made = manifest(
+        **{
+            "model.dimension": dimension,
+            "mechanism.noise_multiplier": 4.0,
+            "mechanism.steps": 1,
+            "parties.0.sampler": {"kind": "wor", "units": 4, "batch": 4},
+            "noise.precision": "high",
+            "schema": {"format": "npz", "features": features, "target": target},
+        }
+    )
+    stage.offer(made)
+    dropped: list[int] = []
+
+    def trouble(request: Any, context: Any) -> Any:
+        if request.offset and not dropped:
+            dropped.append(request.offset)
+            stage.a.parts.clear()  # this server starts again: everything that it held is gone
+            return Response(received=0)
+        return None
+
+    stage.a.trouble = trouble
+    with Running(stage):
+        points = (rng.normal(size=dimension),)
+        stage.coordinator.ask(question(made, 0, points))
+        expected = contributor(stage, made).contribution(Query(0, points))
+        assert stage.opened(0).tolist() == expected.tolist()
+        assert dropped
+        assert len(stage.a.payloads[0]) == BLIND_BYTES + 8 * dimension
+
+
+def test_a_computation_that_fails_contributes_zeros_in_time_and_logs_no_value(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    made = manifest(**EVERYONE)
+    stage.offer(made)
+    secret = "patient 4711 has 123.456"
+
+    def fails(*_: Any) -> Any:
+        raise ValueError(secret)
+
+    monkeypatch.setattr("party.contributor.Contributor._by_row", fails)
+    with Running(stage):
+        stage.coordinator.ask(asked(made, 0))
+        assert stage.opened(0).tolist() == [0, 0, 0]
+        wait_for(lambda: stage.coordinator.requests[-1].after_round == 0)
+    said = "".join(capfd.readouterr())
+    assert "zeros are contributed" in said
+    assert "4711" not in said
+    assert "123.4" not in said
+
+
+def test_records_that_do_not_fit_are_named_locally_and_to_nobody_else(
+    stage: Stage, capfd: pytest.CaptureFixture[str]
+) -> None:
+    records = stage.node / "records.csv"
+    records.write_text(records.read_text() + "77.7,secretvalue,1\n")
+    stage.offer(manifest(**EVERYONE))
+    with Running(stage):
+        wait_for(lambda: stage.coordinator.joins)
+    said = "".join(capfd.readouterr()) + stage.coordinator.joins[0].reason
+    assert not stage.coordinator.joins[0].accepted
+    for value in ("secretvalue", "77.7", "pulse", "row"):
+        assert value not in said
+    command = [sys.executable, "-m", "deploy.cli", "party", "check", str(stage.node), "--run", "heart-1", "--json"]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert done.returncode == 1
+    assert "column pulse" in json.loads(done.stdout)["problem"]
+
+
+def test_a_person_may_wave_through_what_the_policy_does_not(stage: Stage) -> None:
+    (stage.node / "policy.toml").write_text(PARTY_POLICY.replace('["ddp-srm"]', '["dp-sgd"]'))
+    made = manifest(**EVERYONE)
+    stage.offer(made)
+    parley = [sys.executable, "-m", "deploy.cli", "party"]
+    with Running(stage):
+        listed = [*parley, "runs", str(stage.node), "--json"]
+        wait_for(lambda: b'"waiting"' in subprocess.run(listed, capture_output=True, check=True).stdout)
+        assert not stage.coordinator.joins
+        words = ["approve", str(stage.node), "heart-1", "--digest", made.digest.hex(), "--by", "Ada Osei"]
+        subprocess.run([*parley, *words], check=True, capture_output=True)
+        wait_for(lambda: stage.coordinator.joins)
+        assert stage.coordinator.joins[0].accepted
+        stage.coordinator.ask(asked(made, 0))
+        stage.opened(0)
+        wait_for(lambda: stage.coordinator.requests[-1].after_round == 0)
+    done = subprocess.run([*parley, "status", str(stage.node), "--json"], check=True, capture_output=True)
+    status = json.loads(done.stdout)
+    assert status["runs"][0]["sent"] == {"north": 32 + 24, "south": 32}
+    assert 0 < status["budget"]["epsilon_left"] < 4
+
+
+def test_a_renewed_certificate_is_dialled_with_at_the_next_round(stage: Stage) -> None:
+    made = manifest(**EVERYONE)
+    stage.offer(made)
+    with Running(stage) as running:
+        stage.coordinator.ask(asked(made, 0))
+        stage.opened(0)
+        run = next(iter(running.client._runs.values()))
+        before = run._wire
+        fresh = stage.authority.issue_as(PARTY)
+        stage.install(fresh, stage.node / "identity", "second")
+        stage.coordinator.ask(asked(made, 1))
+        stage.opened(1)
+        stage.coordinator.ask(asked(made, 2))
+        stage.opened(2)
+        assert before is not None
+        assert before.identity == fresh
+
+
+def test_the_outbox_keeps_one_answer_per_round_and_erases_what_is_over(tmp_path: Path) -> None:
+    path = tmp_path / "outbox.sqlite"
+    outbox = Outbox(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    first = Answer(3, b"q" * 32, b"u" * 32, b"BLIND-AND-SHARE" * 10, b"SEED-SEED" * 4)
+    outbox.put(b"m" * 32, first, None)
+    for index in (3, 2, 0):
+        with pytest.raises(OutboxError, match="is not after round 3"):
+            outbox.put(b"m" * 32, Answer(index, b"x" * 32, b"u" * 32, b"", b""), first)
+    first.acknowledged = True
+    outbox.put(b"m" * 32, Answer(4, b"r" * 32, b"v" * 32, b"NEXT", b"NEXT"), first)
+    held = Outbox(path).last(b"m" * 32)
+    assert held is not None
+    assert (held.round_index, held.payload_a) == (4, b"NEXT")
+    outbox.finish(b"m" * 32, held)
+    outbox.close()
+    for file in tmp_path.iterdir():
+        assert b"BLIND-AND-SHARE" not in file.read_bytes()
+        assert b"SEED-SEED" not in file.read_bytes()
