@@ -4,11 +4,7 @@ import asyncio
 import json
 import queue
 import signal
-<<<<<<< HEAD
-import tomllib
 from collections.abc import Sequence
-=======
->>>>>>> main
 from concurrent import futures
 from importlib.metadata import version
 from pathlib import Path
@@ -29,7 +25,7 @@ from parley.v1 import aggregator_pb2_grpc, common_pb2, noise_pb2_grpc
 
 from deploy.aggregator_admission import Admissions
 from deploy.errors import DeployError, NodeFileError
-from deploy.node_file import AggregatorNode, read_node
+from deploy.node_file import Address, AggregatorNode, read_node
 from deploy.noting import notes
 from mpc.aggregate import Aggregator
 from mpc.channel import Link
@@ -56,69 +52,11 @@ HEALTH = ("/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch")
 OPTIONS: list[tuple[str, Any]] = [*KEEPALIVE, ("grpc.so_reuseport", 0)]
 
 
-<<<<<<< HEAD
-class NodeFileError(FieldError, DeployError):
-    """node.toml is not what this process needs."""
-
-
-@dataclass(frozen=True)
-class AggregatorFile:
-    """node.toml of an aggregation server."""
-
-    share: tuple[str, ...]
-    """One per interface that parties come by."""
-    control: str
-    peer: str | None
-    """Where server B listens for A."""
-    peer_name: str
-    peer_address: str | None
-    """Where server A dials B."""
-    cover: Cover
-    precision: Precision
-    capacity: int
-
-    @property
-    def role(self) -> int:
-        """0 is A, which dials; 1 is B."""
-        return 0 if self.peer_address is not None else 1
-
-    @classmethod
-    def read(cls, path: Path) -> "AggregatorFile":
-        try:
-            fields = Fields(tomllib.loads(path.read_text()), "", NodeFileError)
-        except OSError as error:
-            raise NodeFileError(path.name, f"cannot be read ({error.strerror}): see `parley init`") from None
-        except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-            raise NodeFileError(path.name, f"is not TOML, mend the syntax: {error}") from None
-        fields.choice("role", ("aggregator",))
-        listen, peer, noise = fields.table("listen"), fields.table("peer"), fields.table("noise")
-        address = peer.text("address") if peer.has("address") else None
-        covers: tuple[Cover, ...] = ("strips", "rectangle")
-        precisions: tuple[Precision, ...] = ("standard", "high")
-        made = cls(
-            listen.text_or_list("share"),
-            listen.text("control"),
-            listen.text("peer") if listen.has("peer") else None,
-            peer.label("name"),
-            address,
-            noise.choice("cover", covers),
-            noise.choice("precision", precisions),
-            noise.whole("capacity", 2 * LANES, 1 << 28) if noise.has("capacity") else 16 * LANES,
-        )
-        if (made.peer is None) == (address is None):
-            raise NodeFileError(
-                "peer.address", "and listen.peer exclude each other: server A has the first, server B the second"
-            )
-        for table in (listen, peer, noise, fields):
-            table.finish()
-        return made
-=======
 def aggregator_node(folder: Path) -> AggregatorNode:
     node = read_node(folder)
     if not isinstance(node, AggregatorNode):
         raise DeployError(f"{folder} is the folder of a {node.role}: give an aggregator's")
     return node
->>>>>>> main
 
 
 class PeerChannel:
@@ -238,13 +176,13 @@ class AggregatorProcess:
             raise PeerClosedError("this server is stopping")
         return link
 
-    def _aio_server(self, addresses: Sequence[str], most_calls: int) -> tuple[grpc.aio.Server, int]:
+    def _aio_server(self, addresses: Sequence[Address], most_calls: int) -> tuple[grpc.aio.Server, int]:
         server = grpc.aio.server(
             interceptors=[AioAuthorization(self._authorizer())], options=OPTIONS, maximum_concurrent_rpcs=most_calls
         )
         servicer = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
-        ports = [_bound(server, address, server_credentials(self.folder)) for address in addresses]
+        ports = [_bound(server, str(address), server_credentials(self.folder)) for address in addresses]
         return server, ports[0]
 
     def _peer_server(self, address: str) -> tuple[grpc.Server, int]:
@@ -268,13 +206,9 @@ class AggregatorProcess:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
-        share, share_port = self._aio_server(str(self.node.share), MOST_SHARE_CALLS)
+        share, share_port = self._aio_server(self.node.share, MOST_SHARE_CALLS)
         aggregator_pb2_grpc.add_ShareServiceServicer_to_server(ShareServicer(self.service), share)
-<<<<<<< HEAD
-        control, control_port = self._aio_server([self.file.control], MOST_CONTROL_CALLS)
-=======
-        control, control_port = self._aio_server(str(self.node.control), MOST_CONTROL_CALLS)
->>>>>>> main
+        control, control_port = self._aio_server((self.node.control,), MOST_CONTROL_CALLS)
         aggregator_pb2_grpc.add_ControlServiceServicer_to_server(ControlServicer(self.service), control)
         ports = {"share": share_port, "control": control_port}
         peer = None

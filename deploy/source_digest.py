@@ -1,6 +1,6 @@
 """One SHA-256 over the source of this package, the same for a clone and for what is installed from it.
 
-python -m deploy.source_digest          # what the images' label `parley.source-digest` says
+python deploy/source_digest.py          # what the images' label `parley.source-digest` says
 
 Over name and content of every file of the package, sorted by name; compiled kernels and bytecode do not count.
 Standard library only.
@@ -11,6 +11,8 @@ from pathlib import Path
 
 PACKAGES = ("coordinator", "deploy", "mpc", "parley", "party", "privacy")
 NOT_SOURCE = (".pyc", ".so")
+NODES = "deploy/federation/"
+"""Where a demonstration keeps keys."""
 
 
 def source_files() -> dict[str, Path]:
@@ -22,8 +24,9 @@ def source_files() -> dict[str, Path]:
         if not folder.is_dir():
             folder = root / "proto" / package
         for path in folder.rglob("*"):
-            if path.is_file() and path.suffix not in NOT_SOURCE:
-                found[f"{package}/{path.relative_to(folder).as_posix()}"] = path
+            name = f"{package}/{path.relative_to(folder).as_posix()}"
+            if path.is_file() and path.suffix not in NOT_SOURCE and not name.startswith(NODES):
+                found[name] = path
     return found
 
 

@@ -1,0 +1,184 @@
+"""Every fault at every node in every phase, on a real engine: the run goes on, and the guarantee holds.
+
+PARLEY_FAULT_TABLE=docs/faults.md python -m pytest -m docker tests/docker/test_faults.py    # writes the table too
+
+A phase is held still from outside while a node is broken and mended:
+
+gathering      one hospital is not there yet
+contributing   one hospital is paused, so that the round waits for it
+opening        the network between the aggregators is cut, so that neither commits
+ending         the coordinator is cut off from one aggregator while it asks for the signed end
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from parley.federation.manifest import Manifest
+
+from deploy import demo_recipe
+from deploy.toml_text import toml_text
+from tests.docker.engine import AGGREGATORS, COORDINATOR, NODES, PARTIES, RUN_SECONDS, Federation, wait
+from tests.docker.table import Cell, write_table
+
+pytestmark = pytest.mark.docker
+TARGETS = ("north", "south", "lead", "cleveland")
+FAULTS = ("pause", "kill -9", "restart", "disconnect", "full disk")
+PHASES = ("gathering", "contributing", "opening", "ending")
+LATE = "va"
+"""The hospital that is kept away to hold a phase still; never the one that is broken."""
+BROKEN_SECONDS = 2.0
+HOLDING = {"gathering": "gathering", "contributing": "running", "opening": "running", "ending": "ending"}
+
+
+@pytest.fixture(scope="module")
+def template() -> Manifest:
+    return demo_recipe.manifest(run="template", deadline_seconds=60.0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def table() -> Iterator[list[Cell]]:
+    """Written at the end where the environment asks for it."""
+    cells: list[Cell] = []
+    yield cells
+    if target := os.environ.get("PARLEY_FAULT_TABLE"):
+        write_table(Path(target), cells)
+
+
+@contextmanager
+def broken(federation: Federation, name: str, fault: str) -> Iterator[None]:
+    """One node, for as long as the block lasts; mended and healthy afterwards."""
+    container = federation.container(name)
+    if fault == "pause":
+        container.pause()
+        yield
+        container.unpause()
+    elif fault == "kill -9":
+        container.kill("SIGKILL")
+        yield
+        container.start()
+    elif fault == "restart":
+        container.restart(timeout=10)
+        yield
+    elif fault == "disconnect":
+        federation.disconnect(name)
+        yield
+        federation.connect(name)
+    else:
+        federation.fill(name)
+        yield
+        federation.free(name)
+
+
+CHARGED = """
+import sys
+from pathlib import Path
+from privacy.ledger import Ledger
+ledger = Ledger.open(Path(sys.argv[1]))
+ledger.verify()
+print(len(ledger.runs[sys.argv[2]].recorded))
+"""
+
+
+class Books:
+    """What is durable about one run; it must only ever grow."""
+
+    def __init__(self, federation: Federation, run: str) -> None:
+        self.federation, self.run = federation, run
+        self.shares: dict[str, dict[int, str]] = {name: {} for name in AGGREGATORS}
+
+    def check(self) -> int:
+        """How many sums are open; no committed share has changed or gone, and both servers hold one opening each."""
+        places = []
+        for name in AGGREGATORS:
+            rows = self.federation.query(
+                name,
+                "openings.sqlite",
+                "SELECT round, hex(share), hex(opening), (SELECT count(*) FROM commits c WHERE c.run = o.run AND "
+                f"c.round = o.round) FROM openings o WHERE run = '{self.run}'",
+            )
+            committed = {row[0]: (row[1], row[2]) for row in rows if row[3]}
+            for index, share in self.shares[name].items():
+                assert committed.get(index, ("gone",))[0] == share, f"{name} noised round {index} a second time"
+            self.shares[name] = {index: share for index, (share, _) in committed.items()}
+            places.append({index: place for index, (_, place) in committed.items()})
+        both = places[0].keys() & places[1].keys()
+        assert all(places[0][index] == places[1][index] for index in both), "the servers opened different sums"
+        every = list(places[0].values())
+        assert len(set(every)) == len(every), "one piece of noise covers two sums"
+        return max(len(each) for each in places)
+
+    def charged(self, name: str) -> int:
+        """Rounds that a party's ledger has as released, its chain verified."""
+        return int(self.federation.run("holder", "python", "-c", CHARGED, f"/state/{name}/ledger.sqlite", self.run))
+
+
+@contextmanager
+def held(federation: Federation, run: str, phase: str, target: str) -> Iterator[None]:
+    """The run in a phase, which does not end before the block does."""
+    if phase == "gathering":
+        federation.wait_state(run, ["gathering"])
+        yield
+        federation.container(LATE).start()
+        federation.wait_ready(LATE)
+        return
+    if phase == "contributing":
+        federation.container(LATE).pause()
+        yield
+        federation.container(LATE).unpause()
+        return
+    cut = "north-south" if phase == "opening" else "lead-south" if target != "south" else "lead-north"
+    node = "north" if phase == "opening" else COORDINATOR
+    federation.disconnect(node, [cut])
+    kept = federation.cut.pop(node)
+    if phase == "ending":
+        federation.run(COORDINATOR, "timeout", "20", "parley", "stop", run, "--final", "--node", "/node", check=False)
+        federation.wait_state(run, ["ending"], 60)
+    yield
+    federation.cut.setdefault(node, []).extend(kept)
+    federation.connect(node)
+
+
+def cause_named(federation: Federation, target: str, since: float) -> str:
+    """The first line of any node's log since then that speaks of the broken node."""
+    for name in NODES:
+        for line in federation.logs(name, since).splitlines():
+            if '"level":"info"' not in line and (target in line if name != target else '"level":"error"' in line):
+                return f"{name}: {line}"
+    return ""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_run_survives_every_fault_of_one_node_in_every_phase(
+    federation: Federation, template: Manifest, table: list[Cell], target: str
+) -> None:
+    run = f"faults-{target}"
+    body = template.as_json()
+    federation.container(LATE).stop(timeout=10)
+    federation.submit(toml_text({**body, "run": run}) + "\n")
+    books, opened = Books(federation, run), 0
+    for phase in PHASES:
+        if phase == "contributing":
+            federation.wait_state(run, ["running"])
+        before = opened
+        with held(federation, run, phase, target):
+            for fault in FAULTS:
+                began = time.time()
+                with broken(federation, target, fault):
+                    time.sleep(BROKEN_SECONDS)
+                federation.wait_ready(target)
+                state, _, outcome = federation.state(run)
+                opened = books.check()
+                cause = cause_named(federation, target, began)
+                table.append(Cell(target, phase, fault, state, opened, time.time() - began, cause))
+                assert state == HOLDING[phase], f"{fault} of {target} while {phase}: {state}, {outcome}"
+        if phase in ("contributing", "opening"):  # it goes on from where it was
+            wait(lambda least=before: books.check() > least, RUN_SECONDS, f"{run} does not go on: {federation.state(run)}")
+            opened = books.check()
+    federation.wait_state(run, ["finished", "stopped"], RUN_SECONDS)
+    opened = books.check()
+    for party in PARTIES:
+        wait(lambda name=party: books.charged(name) >= opened, 60, f"{party}'s ledger is behind")  # type: ignore[misc]
