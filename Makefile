@@ -2,13 +2,13 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := pyproject.toml mpc/native/kernels.c mpc/native/build.py
+SOURCES := pyproject.toml $(wildcard mpc/native/*.c) mpc/native/build.py
 PROTOS := $(wildcard proto/parley/v1/*.proto)
 
 .PHONY: demo compose-demo compose-up compose-down test test-all check generate clean
 
-demo: $(VENV)/.installed  ## two servers sample noise on this machine; the federation will replace this
-	$(BIN)/parley bench noise --dimension 2000 --seconds 3
+demo: $(VENV)/.installed  ## four hospitals train together on this machine: a model and a privacy report
+	$(BIN)/parley demo
 
 compose-demo:  ## the federation in containers: images, keys, a model, its report, and everything down again
 	deploy/compose-demo.sh

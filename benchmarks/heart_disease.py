@@ -25,8 +25,8 @@ from deploy.comparison import compare, fit_logistic, score
 from deploy.comparison import dense as matrix
 from deploy.demo_recipe import ALGORITHM, DELTA, HOSPITALS, MODEL, SIZES, schema
 from deploy.heart_data import hold_out_file
-from deploy.run_file import build_algorithm, build_model
-from deploy.simulation import Federation, calibrate, setting_of
+from deploy.run_file import build_algorithm, build_model, setting_of
+from deploy.simulation import Federation, calibrate
 from party.records import Records, load
 from party.rows import DenseRows
 from party.schema import Category
@@ -84,7 +84,7 @@ def aucs(
     """AUC and accuracy of every problem and seed."""
     described = schema()
     model = build_model(MODEL, described)
-    setting = setting_of(SIZES, model, epsilon, DELTA, described.feature_bound, "logistic")
+    setting = setting_of(sum(SIZES.values()), model, epsilon, DELTA, described, "logistic")
     built = build_algorithm(algorithm, Regulariser())
     mechanism = calibrate(built.plan(setting), SIZES, epsilon, DELTA).mechanism
     for parties, hold_out in problems:

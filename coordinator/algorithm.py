@@ -38,6 +38,10 @@ class Setting:
     feature_bound: float = 1.0
     """A public bound on the norm of a feature row."""
     model: str = "logistic"
+    columns: int = 0
+    """Of a feature row, the intercept included."""
+    intercept: bool = False
+    """Whether the last column is the constant 1."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +61,12 @@ class Plan:
     def releases(self) -> int:
         return self.steps + self.clip.extra_releases
 
-    def passes(self, records: int) -> float:
-        """Gradient evaluations over n; the two-point query evaluates two per record."""
+    def passes(self, records: int, releases: int | None = None) -> float:
+        """Gradient evaluations over n, of the first `releases`; the two-point query evaluates two per record."""
+        made = self.releases if releases is None else releases
         if isinstance(self.clip, MomentumClip):
-            return ((self.initial_batch or self.batch) + 2 * self.batch * self.steps) / records
-        return self.batch * self.steps / records
+            return ((self.initial_batch or self.batch) + 2 * self.batch * (made - 1)) / records
+        return self.batch * made / records
 
 
 @dataclass(frozen=True)
@@ -77,12 +82,12 @@ class LocalWork:
 
 @dataclass(frozen=True)
 class Ask:
-    """One round's query: gradients at one or two points, loss differences, gradient norms, or a local solution."""
+    """One round's query: gradients at one or two points, loss differences, norms, feature means or a solution."""
 
     points: tuple[Floats, ...]
     kind: str = "gradient"
     scale: float = 1.0
-    """What gradients or loss differences are multiplied by before the clip; for `norms`, the histogram's top."""
+    """What gradients, rows or loss differences are multiplied by before the clip; for `norms`, the histogram's top."""
     local: LocalWork | None = None
 
 
@@ -110,6 +115,10 @@ class Algorithm(ABC):
     @abstractmethod
     def advance(self, round_index: int, estimate: Floats) -> None:
         """Step `self.theta` by the noised mean over the expected batch."""
+
+    def finished(self, round_index: int) -> bool:
+        """Whether no release from this round on changes the result: a simulation need not make it."""
+        return False
 
     def begin(self, plan: Plan, theta: Floats, noise: float, randomness: Randomness) -> None:
         """Start from θ_0. `noise` is the deviation of a coordinate of the estimates after the first, which is public.

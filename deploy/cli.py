@@ -20,6 +20,7 @@ from deploy.commands import (
     ca,
     containers,
     coordinator,
+    demo,
     doctor,
     init,
     ledger,
@@ -45,6 +46,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+app.command()(demo.demo)
 app.add_typer(noise.app, name="noise")
 app.add_typer(bench.app, name="bench")
 app.add_typer(privacy.app, name="privacy")

@@ -35,8 +35,8 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_
 class ReservedPort:
     """A port of the kernel's choice that nobody else on this machine gets while this object lives.
 
-    Bound but not listening, with SO_REUSEADDR as gRPC's own listeners have it: one of them can bind beside it, and after
-    a restart again, while the kernel gives the port to nobody who asks for any.
+    Bound but not listening, with SO_REUSEADDR as gRPC's own listeners have it: one of them can bind beside it, and
+    after a restart again, while the kernel gives the port to nobody who asks for any.
     """
 
     def __init__(self) -> None:

@@ -16,8 +16,8 @@ from parley.federation.mechanism import mechanism_table, party_tables
 from coordinator.algorithm import Plan
 from coordinator.regularisers import Regulariser
 from deploy.errors import DeployError
-from deploy.run_file import build_algorithm, build_model
-from deploy.simulation import mechanism_of, setting_of
+from deploy.run_file import build_algorithm, build_model, setting_of
+from deploy.simulation import mechanism_of
 from mpc.errors import MpcError
 from mpc.tables import FORMATS, Cover, Precision
 from party.contributor import Encoding
@@ -91,7 +91,7 @@ def draft(
     counted = dict(sizes)
     built = build_model(dict(model), schema)
     plan = build_algorithm(dict(algorithm), penalty).plan(
-        setting_of(counted, built, epsilon, delta, schema.feature_bound, str(model["kind"]))
+        setting_of(sum(counted.values()), built, epsilon, delta, schema, str(model["kind"]))
     )
     if not plan.private:
         raise DeployError(f"{algorithm['name']} is not private: choose an algorithm that is")

@@ -11,8 +11,8 @@ from coordinator.algorithm import Ask
 from coordinator.regularisers import Regulariser
 from coordinator.service.questions import Prepared
 from deploy.evaluation import evaluate
-from deploy.run_file import build_algorithm, build_model
-from deploy.simulation import query_of, setting_of
+from deploy.run_file import build_algorithm, build_model, setting_of
+from deploy.simulation import query_of
 from deploy.vocabulary import check_vocabulary
 from party.contributor import answer_length
 from party.models import Model
@@ -36,8 +36,8 @@ def prepare(manifest: Manifest, evaluation: Sequence[Path] = (), randomness: Ran
     regulariser = Regulariser(**manifest.regulariser.body)
     algorithm = build_algorithm({"name": manifest.algorithm.name, **manifest.algorithm.parameters.body}, regulariser)
     guarantee = manifest.guarantee
-    sizes = {party: manifest.mechanism.sampler(party, 0).units for party in manifest.parties}
-    setting = setting_of(sizes, model, guarantee.epsilon, guarantee.delta, schema.feature_bound, manifest.model.kind)
+    units = sum(manifest.mechanism.sampler(party, 0).units for party in manifest.parties)
+    setting = setting_of(units, model, guarantee.epsilon, guarantee.delta, schema, manifest.model.kind)
     plan = algorithm.plan(setting)
     theta = model.initial(uniform_words(randomness or SystemRandomness(), model.dimension))
 

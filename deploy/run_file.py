@@ -5,7 +5,7 @@ train = ["a9a.xz"]                 # one file, or one list per party under `part
 test = ["a9a.t.xz"]                # public: evaluation by the coordinator
 [schema]                           # party/schema.py
 [model]
-kind = "logistic"                  # logistic, softmax, linear, huber, perceptron
+kind = "logistic"                  # logistic, softmax, linear, huber, smoothed-hinge, perceptron
 [algorithm]
 name = "auto"                      # and its parameters, output = { rule = "average" }, …
 [privacy]
@@ -21,15 +21,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from coordinator.algorithm import Algorithm, build
+from coordinator.algorithm import Algorithm, Setting, build
 from coordinator.regularisers import Regulariser
 from coordinator.schedules import Output
+from deploy.central.method import CentralMethod, build_central
 from deploy.errors import RunFileError
 from party.models import Huber, Linear, Logistic, Model, Residual, Softmax, Squared
 from party.perceptron import Perceptron
+from party.proximal import SmoothedHinge
 from party.schema import Schema, schema_from_json
 
-MODELS = ("logistic", "softmax", "linear", "huber", "perceptron")
+MODELS = ("logistic", "softmax", "linear", "huber", "smoothed-hinge", "perceptron")
+OPTIONS = {"huber": {"threshold"}, "smoothed-hinge": {"smoothness"}, "perceptron": {"hidden", "activation"}}
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,13 @@ class RunFile:
 
     def new_algorithm(self) -> Algorithm:
         return build_algorithm(self.algorithm, self.regulariser)
+
+    def central_method(self) -> CentralMethod | None:
+        """None where the algorithm is one that a federation can run."""
+        found = build_central(self.algorithm)
+        if found and self.regulariser.kind != "none":
+            raise RunFileError("a central method has its own penalty, strength: leave the regulariser out")
+        return found
 
 
 def read_run_file(path: Path) -> RunFile:
@@ -91,7 +101,8 @@ def read_run_file(path: Path) -> RunFile:
         _regulariser(_table(body, "regulariser", {"kind", "weight"}, optional=True)),
     )
     run.new_model()
-    run.new_algorithm()
+    if run.central_method() is None:
+        run.new_algorithm()
     return run
 
 
@@ -100,12 +111,16 @@ def build_model(body: dict[str, Any], schema: Schema) -> Model:
     kind = body.get("kind")
     if kind not in MODELS:
         raise RunFileError(f"[model] kind is {kind!r}: use one of {', '.join(MODELS)}")
-    _only(body, "[model]", {"kind"} | {"huber": {"threshold"}, "perceptron": {"hidden", "activation"}}.get(kind, set()))
+    _only(body, "[model]", {"kind"} | OPTIONS.get(kind, set()))
     target = schema.target.kind
     residual: Residual
     if kind in ("linear", "huber"):
         _matching(kind, target, "number")
         residual = Squared() if kind == "linear" else Huber(body.get("threshold", 1.0))
+    elif kind == "smoothed-hinge":
+        _matching(kind, target, "binary")
+        # Without a smoothness the loss is quadratic over a margin of 1.
+        residual = SmoothedHinge(body.get("smoothness", schema.feature_bound**2), schema.feature_bound)
     elif target == "classes":
         _matching(kind, "classes" if kind != "logistic" else "binary", "classes")
         residual = Softmax(schema.outputs)
@@ -119,12 +134,21 @@ def build_model(body: dict[str, Any], schema: Schema) -> Model:
     return Linear(schema.dimension, residual)
 
 
+def setting_of(units: int, model: Model, epsilon: float, delta: float, schema: Schema, kind: str) -> Setting:
+    """The public facts that an algorithm may plan with."""
+    return Setting(
+        units, model.dimension, epsilon, delta, schema.feature_bound, kind, schema.dimension, schema.intercept
+    )
+
+
 def build_algorithm(body: dict[str, Any], regulariser: Regulariser) -> Algorithm:
     """By name, with the parameters of its dataclass."""
     parameters = dict(body)
     name = parameters.pop("name", None)
     if not isinstance(name, str):
         raise RunFileError('[algorithm] needs a name, such as "auto"')
+    if build_central(body):
+        raise RunFileError(f"{name} runs in `parley simulate` and `reproduce` only: no mechanism accounts its noise")
     if "output" in parameters:
         parameters["output"] = Output(**_table(parameters, "output", {"rule", "tail"}))
     return build(name, {**parameters, "regulariser": regulariser})

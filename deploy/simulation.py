@@ -7,21 +7,23 @@ privacy is not. A seed makes a run repeatable, and a repeatable run's noise is k
 
 import hashlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator.algorithm import Algorithm, Ask, Plan, Setting
+from coordinator.algorithm import Algorithm, Ask, Plan
 from mpc.clear import ClearSampler
 from mpc.randomness import Csprng
-from mpc.tables import load
+from mpc.tables import Precision, load
 from party.contributor import Contributor, Encoding, Query
 from party.local import LocalFit
 from party.models import Model
 from party.records import Records
 from privacy.accountants import accountant, worst_party
 from privacy.calibration import smallest_noise
+from privacy.claim import Claim
 from privacy.errors import InvalidParameter
 from privacy.event import Event
 from privacy.mechanism import Cohort, Mechanism, Unit
@@ -34,11 +36,16 @@ OVERFLOW_SHARE = 1e-3
 BUFFER = 1 << 16
 
 
+def seeded_stream(label: str, seed: int) -> Csprng:
+    """The stream cipher keyed by a label and a seed: repeatable, hence no protection."""
+    return Csprng(hashlib.sha256(f"parley simulation {label} {seed}".encode()).digest())
+
+
 class SeededRandomness:
     """A repeatable stream behind the product's randomness protocol: for simulation and tests, never for a party."""
 
     def __init__(self, label: str, seed: int) -> None:
-        self._rng = Csprng(hashlib.sha256(f"parley simulation {label} {seed}".encode()).digest())
+        self._rng = seeded_stream(label, seed)
         self._buffer = b""
         self._at = 0
 
@@ -58,8 +65,13 @@ class Calibrated:
 
     mechanism: Mechanism
     epsilon: float
+    """Of exact Gaussian noise, unless there is a claim"""
     delta: float
     accountant: str
+    precision: Precision = "standard"
+    """Of the servers' tables"""
+    claim: Claim | None = None
+    """With the finite sampler's terms: see deploy/certified.py"""
 
 
 def mechanism_of(plan: Plan, sizes: dict[str, int], delta: float, noise_multiplier: float, unit: Unit) -> Mechanism:
@@ -105,6 +117,8 @@ class Outcome:
     theta: Floats
     seconds: float
     cpu_seconds: float
+    releases: int
+    """Made; fewer than the mechanism's where the algorithm had finished"""
 
 
 class Federation:
@@ -119,12 +133,13 @@ class Federation:
         mechanism: Mechanism,
         seed: int,
         noise: bool = True,
+        precision: Precision = "standard",
     ) -> None:
         self.algorithm, self.plan, self.model, self.mechanism = algorithm, plan, model, mechanism
         self.noise = noise and plan.private
-        tables = load("strips", "standard")
+        tables = load("strips", precision)
         self.encoding = Encoding.of(mechanism, tables.format.scale_bits, model.largest_limit)
-        self.sampler = ClearSampler(tables, Csprng(hashlib.sha256(f"parley simulation noise {seed}".encode()).digest()))
+        self.sampler = ClearSampler(tables, seeded_stream("noise", seed))
         self.public = SeededRandomness("public", seed)
         self.parties = [
             Contributor(party, records, model, self.encoding, SeededRandomness(f"party {party}", seed))
@@ -141,13 +156,18 @@ class Federation:
         last = self.mechanism.releases - 1
         return self.mechanism.noise_deviation(last) / self.mechanism.expected_batch(last) if self.noise else 0.0
 
-    def run(self) -> Outcome:
+    def run(self, watch: Callable[[int, Floats], None] | None = None) -> Outcome:
+        """`watch` is shown the number of releases made and the iterate, for figures."""
         wall, cpu = time.perf_counter(), time.process_time()
         self.algorithm.begin(self.plan, self.start(), self.noise_level(), self.public)
-        for round_index in range(self.mechanism.releases):
-            self.algorithm.tell(round_index, self.round(round_index))
+        made = 0
+        while made < self.mechanism.releases and not self.algorithm.finished(made):
+            self.algorithm.tell(made, self.round(made))
+            made += 1
+            if watch:
+                watch(made, self.algorithm.theta)
         theta = self.algorithm.result()
-        return Outcome(theta, time.perf_counter() - wall, time.process_time() - cpu)
+        return Outcome(theta, time.perf_counter() - wall, time.process_time() - cpu, made)
 
     def round(self, round_index: int) -> Floats:
         """The noised mean over the expected batch, as the coordinator would decode it."""
@@ -167,23 +187,16 @@ def query_of(round_index: int, ask: Ask) -> Query:
     return Query(round_index, ask.points, ask.kind, ask.scale, local)
 
 
-def setting_of(
-    sizes: dict[str, int], model: Model, epsilon: float, delta: float, feature_bound: float, kind: str
-) -> Setting:
-    """The public facts that an algorithm may plan with."""
-    return Setting(sum(sizes.values()), model.dimension, epsilon, delta, feature_bound, kind)
-
-
 def split(records: Records, parties: int, seed: int) -> dict[str, Records]:
     """A pooled file over simulated parties of nearly equal size, shuffled (section 6 of the core paper)."""
     if parties == 1:
         return {"party-1": records}
-    order = _permutation(len(records.rows), SeededRandomness("split", seed))
+    order = permutation(len(records.rows), SeededRandomness("split", seed))
     parts = np.array_split(order, parties)
     return {f"party-{index + 1}": records.select(np.sort(part)) for index, part in enumerate(parts)}
 
 
-def _permutation(count: int, randomness: SeededRandomness) -> NDArray[np.int64]:
+def permutation(count: int, randomness: SeededRandomness) -> NDArray[np.int64]:
     words = np.frombuffer(randomness.read(8 * count), "<u8")
     # Equal words would order by position: one chance in 2^64 per pair, and the order is no secret.
     return np.argsort(words, kind="stable").astype(np.int64)

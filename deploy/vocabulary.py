@@ -10,11 +10,11 @@ from typing import TypeVar
 from parley.federation.errors import ManifestError
 from parley.federation.manifest import Manifest
 
-from coordinator.algorithm import Plan, Setting
+from coordinator.algorithm import Plan
 from coordinator.errors import CoordinatorError
 from coordinator.regularisers import Regulariser
 from deploy.errors import DeployError
-from deploy.run_file import build_algorithm, build_model
+from deploy.run_file import build_algorithm, build_model, setting_of
 from party.errors import PartyError
 from party.schema import schema_from_json
 from privacy.errors import PrivacyError
@@ -38,9 +38,7 @@ def check_vocabulary(manifest: Manifest) -> None:
     algorithm = _built("algorithm", lambda: build_algorithm(parameters, regulariser))
     mechanism, guarantee = manifest.mechanism, manifest.guarantee
     units = sum(mechanism.sampler(party, 0).units for party in manifest.parties)
-    setting = Setting(
-        units, model.dimension, guarantee.epsilon, guarantee.delta, schema.feature_bound, manifest.model.kind
-    )
+    setting = setting_of(units, model, guarantee.epsilon, guarantee.delta, schema, manifest.model.kind)
     _agrees(manifest, _built("algorithm", lambda: algorithm.plan(setting)))
 
 

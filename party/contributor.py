@@ -7,7 +7,7 @@ answer is an integer vector on the lattice of the round's noise, ready to be sha
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from mpc.ring import Lattice
 from party.encoding import Scale, Terms, fraction_bits
 from party.errors import QueryError
+from party.frame import Frame
 from party.local import MARGIN, LocalFit, constants
 from party.local import fit as fit_locally
-from party.models import Linear, Model
+from party.models import Constant, Linear, Model
 from party.records import Records
 from privacy.mechanism import Mechanism
 from privacy.randomness import Randomness
@@ -26,7 +27,15 @@ from privacy.sampling import Batch
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-KINDS = ("gradient", "losses", "norms", "solution")
+FRAMED = {
+    "framed gradient": ("gradient", "plain"),
+    "framed norms": ("norms", "plain"),
+    "means": ("means", "plain"),
+    "absolute means": ("means", "absolute"),
+    "square means": ("means", "square"),
+}
+"""Kinds of queries whose first two points are a frame's shift and scale, and what they ask in the frame."""
+KINDS = ("gradient", "losses", "norms", "solution", *FRAMED)
 MOST_CANDIDATES = 64
 BUCKETS = 24
 """Of a histogram of gradient norms, half a power of two each."""
@@ -43,16 +52,28 @@ class Query:
     points: tuple[Floats, ...]
     kind: str = "gradient"
     """Or `losses`: clipped vectors of loss differences between each further point and the first; or `norms`: a
-    histogram of gradient norms at one point, each unit counting once, with the weight of the clip norm."""
+    histogram of gradient norms at one point, each unit counting once, with the weight of the clip norm; or `means` of
+    clipped feature rows. Some in a frame (`FRAMED`): linear models only."""
     scale: float = 1.0
-    """What gradients or loss differences are multiplied by before the clip; for `norms`, the top of the histogram."""
+    """What gradients, rows or loss differences are multiplied by before the clip; for `norms`, the histogram's top."""
     local: LocalFit | None = None
     """For `solution`: the sum is of the parties' own models, each times its number of records."""
+
+    def unframed(self, columns: int) -> "tuple[Query, Frame | None]":
+        """What is asked in the frame, and the frame: the first `columns` numbers of the first two points."""
+        if self.kind not in FRAMED:
+            return self, None
+        if len(self.points) < 2:
+            raise QueryError(f"{self.kind} need a frame: its shift and its scale are the first two points")
+        kind, form = FRAMED[self.kind]
+        shift, scale = (point[:columns] for point in self.points[:2])
+        return replace(self, kind=kind, points=self.points[2:]), Frame(shift, scale, form)
 
 
 def answer_length(query: Query, dimension: int) -> int:
     """How many integers answer a query: what the servers must have noise for."""
-    return {"norms": BUCKETS, "losses": len(query.points) - 1}.get(query.kind, dimension)
+    lengths = {"norms": BUCKETS, "framed norms": BUCKETS, "losses": len(query.points) - 1}
+    return lengths.get(query.kind, dimension)
 
 
 @dataclass(frozen=True)
@@ -94,6 +115,8 @@ class Contributor:
     randomness: Randomness
     last_round: int = -1
     """A second answer to one round would be a second exposure that nothing accounts: refused."""
+    framed: tuple[Frame, Records] | None = None
+    """The records as the last frame shows them."""
 
     def __post_init__(self) -> None:
         mechanism = self.encoding.mechanism
@@ -117,16 +140,23 @@ class Contributor:
             raise QueryError(f"the query's scale is {query.scale}: use {SMALLEST_SCALE} to {1 / SMALLEST_SCALE:g}")
         if query.kind not in KINDS:
             raise QueryError(f"no query of kind {query.kind!r}: use {', '.join(KINDS)}")
-        terms = Terms.of(mechanism.clip, index, query.scale if query.kind == "gradient" else 1.0)
+        for point in query.points:
+            if point.shape != (self.model.dimension,) or not np.isfinite(point).all():
+                raise QueryError(f"a point must have {self.model.dimension:,} finite numbers: the run has gone astray")
+        if query.kind in FRAMED and not isinstance(self.model, Linear):
+            raise QueryError(f"{query.kind} are asked of linear models only")
+        query, frame = query.unframed(self.records.rows.dimension)
+        if frame is not None:
+            frame.check(self.records.rows.dimension)
+        terms = Terms.of(mechanism.clip, index, 1.0)
+        if query.kind == "means" and (terms.points != 1 or query.points):
+            raise QueryError("feature rows are averaged at no point, under a single clip norm")
         if query.kind == "norms" and (terms.points != 1 or len(query.points) != 1):
             raise QueryError("gradient norms are counted at one point, under a single clip norm")
         if query.kind == "gradient" and len(query.points) != terms.points:
             raise QueryError(f"round {index} evaluates at {terms.points} points, the query has {len(query.points)}")
         if query.kind == "losses" and (terms.points != 1 or not 2 <= len(query.points) <= MOST_CANDIDATES):
             raise QueryError(f"losses are compared at 2 to {MOST_CANDIDATES} points, under a single clip norm")
-        for point in query.points:
-            if point.shape != (self.model.dimension,) or not np.isfinite(point).all():
-                raise QueryError(f"a point must have {self.model.dimension:,} finite numbers: the run has gone astray")
         if query.kind == "solution":
             self._check_solution(query, mechanism.clip.contribution_bound(index), self.encoding.lattice(index))
 
@@ -134,22 +164,42 @@ class Contributor:
         """int64[dimension] in steps of the round's lattice. Call once per round: each call draws a fresh batch."""
         self.check(query)
         mechanism, index = self.encoding.mechanism, query.round_index
-        terms = Terms.of(mechanism.clip, index, query.scale if query.kind == "gradient" else 1.0)
+        query, frame = query.unframed(self.records.rows.dimension)
+        terms = Terms.of(mechanism.clip, index, query.scale if query.kind in ("gradient", "means") else 1.0)
         bound = mechanism.clip.contribution_bound(index)
         lattice = self.encoding.lattice(index)
+        held = self._seen(frame)
         self.last_round = index
         if query.kind == "solution":
             return self._solution(query, lattice)
         batch = mechanism.draw(self.party, index, self.randomness)
         if query.kind == "losses":
-            return self._in_chunks(batch, 1, lambda part: self._losses(part, query, bound, lattice))
+            return self._in_chunks(batch, 1, lambda part: self._losses(part, held, query, bound, lattice))
         if query.kind == "norms":
-            return self._in_chunks(batch, 1, lambda part: self._norms(part, query, bound, lattice))
-        if self.records.unit_column is None:
-            scale = Scale.of(lattice, bound, len(batch.indices))
-            return self._in_chunks(batch, 1, lambda part: self._by_row(part, query.points, terms, scale))
-        width = self.records.records_per_unit * self.model.dimension
-        return self._in_chunks(batch, width, lambda part: self._by_unit(part, query.points, terms, bound, lattice))
+            return self._in_chunks(batch, 1, lambda part: self._norms(part, held, query, bound, lattice))
+        if query.kind == "means":
+            columns = held.rows.dimension
+            found = self._summed(batch, held, Linear(columns, Constant()), (np.zeros(columns),), terms, lattice)
+            # As long as a model, so that every question of a run but the histograms has one length.
+            return np.pad(found, (0, self.model.dimension - columns))
+        return self._summed(batch, held, self.model, query.points, terms, lattice)
+
+    def _summed(
+        self, batch: Batch, held: Records, model: Model, points: tuple[Floats, ...], terms: Terms, lattice: Lattice
+    ) -> Integers:
+        if held.unit_column is None:
+            scale = Scale.of(lattice, terms.bound, len(batch.indices))
+            return self._in_chunks(batch, 1, lambda part: _by_row(part, held, model, points, terms, scale))
+        width = held.records_per_unit * model.dimension
+        return self._in_chunks(batch, width, lambda part: _by_unit(part, held, model, points, terms, lattice))
+
+    def _seen(self, frame: Frame | None) -> Records:
+        """The records in this frame, computed once for all rounds that keep it."""
+        if frame is None:
+            return self.records
+        if self.framed is None or not frame.same_as(self.framed[0]):
+            self.framed = (frame, replace(self.records, rows=frame.rows(self.records.rows)))
+        return self.framed[1]
 
     def _in_chunks(self, batch: Batch, width: int, answer: Callable[[Batch], Integers]) -> Integers:
         """The sum over parts of the batch whose rows, `width` numbers each, take bounded memory; lengths are public."""
@@ -160,15 +210,11 @@ class Contributor:
         answers = [answer(Batch(batch.indices[part], batch.present[part])) for part in parts]
         return np.asarray(np.sum(answers, axis=0, dtype=np.int64))
 
-    def _by_row(self, batch: Batch, points: tuple[Floats, ...], terms: Terms, scale: Scale) -> Integers:
-        block, targets = self.records.rows.take(batch.indices), self.records.targets[batch.indices]
-        return self.model.contribution(block, targets, batch.present, points, terms, scale)
-
-    def _losses(self, batch: Batch, query: Query, bound: float, lattice: Lattice) -> Integers:
+    def _losses(self, batch: Batch, held: Records, query: Query, bound: float, lattice: Lattice) -> Integers:
         """Σ of each unit's vector (ℓ(θ_k) − ℓ(θ_0)) for k ≥ 1, scaled and clipped: int64[points − 1]."""
-        members = self.records.unit_members(batch.indices)
+        members = held.unit_members(batch.indices)
         flat = np.maximum(members, 0).ravel()
-        block, targets = self.records.rows.take(flat), self.records.targets[flat]
+        block, targets = held.rows.take(flat), held.targets[flat]
         with np.errstate(all="ignore"):
             losses = np.stack([self.model.losses(block, targets, point) for point in query.points], axis=1)
             differences = query.scale * (losses[:, 1:] - losses[:, :1]).reshape(*members.shape, -1)
@@ -176,14 +222,14 @@ class Contributor:
             encoded = lattice.encode_records(clip_vectors(rows, bound), bound)
         return np.asarray((encoded * batch.present[:, None]).sum(axis=0))
 
-    def _norms(self, batch: Batch, query: Query, bound: float, lattice: Lattice) -> Integers:
+    def _norms(self, batch: Batch, held: Records, query: Query, bound: float, lattice: Lattice) -> Integers:
         """How many units have a gradient norm in (scale·2^(−k/2−1/2), scale·2^(−k/2)], times the bound: int64[BUCKETS].
 
         The first and the last bucket are open; a unit of several records counts with the sum of their norms.
         """
-        members = self.records.unit_members(batch.indices)
+        members = held.unit_members(batch.indices)
         flat = np.maximum(members, 0).ravel()
-        block, targets = self.records.rows.take(flat), self.records.targets[flat]
+        block, targets = held.rows.take(flat), held.targets[flat]
         with np.errstate(all="ignore"):
             norms = self.model.gradient_norms(block, targets, query.points[0]).reshape(members.shape)
             total = np.where(members >= 0, norms, 0.0).sum(axis=1)
@@ -216,25 +262,37 @@ class Contributor:
         count = len(self.records.rows)
         return lattice.encode(count * fit_locally(self.records, self.model, query.local, self.randomness))
 
-    def _by_unit(
-        self, batch: Batch, points: tuple[Floats, ...], terms: Terms, bound: float, lattice: Lattice
-    ) -> Integers:
-        """Units of several records: their gradients are summed before the clip."""
-        members = self.records.unit_members(batch.indices)
-        flat = np.maximum(members, 0).ravel()
-        block, targets = self.records.rows.take(flat), self.records.targets[flat]
-        mask = (members >= 0)[:, :, None]
-        shape = (*members.shape, self.model.dimension)
-        with np.errstate(all="ignore"):
-            sums = [
-                np.where(mask, self.model.gradients(block, targets, point).reshape(shape), 0.0).sum(axis=1)
-                for point in points
-            ]
-            wanted = terms.gradient_weight * clip_vectors(sums[0], terms.gradient_norm)
-            if len(points) == 2:
-                wanted += terms.difference_weight * clip_vectors(sums[0] - sums[1], terms.difference_norm)
-        encoded = lattice.encode_records(wanted, bound)
-        return np.asarray((encoded * batch.present[:, None]).sum(axis=0))
+
+def _by_row(
+    batch: Batch, held: Records, model: Model, points: tuple[Floats, ...], terms: Terms, scale: Scale
+) -> Integers:
+    block, targets = held.rows.take(batch.indices), held.targets[batch.indices]
+    return model.contribution(block, targets, batch.present, points, terms, scale)
+
+
+def _by_unit(
+    batch: Batch,
+    held: Records,
+    model: Model,
+    points: tuple[Floats, ...],
+    terms: Terms,
+    lattice: Lattice,
+) -> Integers:
+    """Units of several records: their gradients are summed before the clip."""
+    members = held.unit_members(batch.indices)
+    flat = np.maximum(members, 0).ravel()
+    block, targets = held.rows.take(flat), held.targets[flat]
+    mask = (members >= 0)[:, :, None]
+    shape = (*members.shape, model.dimension)
+    with np.errstate(all="ignore"):
+        sums = [
+            np.where(mask, model.gradients(block, targets, point).reshape(shape), 0.0).sum(axis=1) for point in points
+        ]
+        wanted = terms.gradient_weight * clip_vectors(sums[0], terms.gradient_norm)
+        if len(points) == 2:
+            wanted += terms.difference_weight * clip_vectors(sums[0] - sums[1], terms.difference_norm)
+    encoded = lattice.encode_records(wanted, terms.bound)
+    return np.asarray((encoded * batch.present[:, None]).sum(axis=0))
 
 
 def clip_vectors(rows: Floats, norm: float) -> Floats:

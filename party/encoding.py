@@ -125,6 +125,6 @@ def fit(whole: Floats, norms: Norms, indices: Integers, limit: int) -> Floats:
 def to_integers(total: Floats) -> Integers:
     """An exact sum as it leaves for the ring."""
     # Written so that a nan fails too.
-    if not np.abs(total).max(initial=0.0) < EXACT:
+    if not (total.min(initial=0.0) > -EXACT and total.max(initial=0.0) < EXACT):
         raise QueryError("a sum left the exact range although its terms were bounded: this is a defect, report it")
     return total.astype(np.int64)

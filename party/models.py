@@ -138,6 +138,19 @@ class Huber:
 
 
 @dataclass(frozen=True)
+class Constant:
+    """ℓ = s: its gradient is the feature row itself, whose clipped mean a frame is made of."""
+
+    outputs: int = 1
+
+    def residuals(self, scores: Floats, targets: Floats) -> Floats:
+        return np.ones_like(scores)
+
+    def losses(self, scores: Floats, targets: Floats) -> Floats:
+        return scores[:, 0]
+
+
+@dataclass(frozen=True)
 class Linear:
     """Scores X·Θ, gradients r ⊗ x; Θ is float64[features, outputs], flattened row by row."""
 

@@ -8,6 +8,7 @@ points of DDP-SRM (Wang, Jayaraman, Evans and Gu, Algorithm 2), Δδ = δ − δ
 which, unlike |g|² + |g′|² − 2⟨g, g′⟩, does not cancel in float32 when θ′ is close to θ. The answer is one weighted
 product per layer. Weights are folded into the deltas; these and the activations become integers, so a record's term
 is D1 ⊗ A − D2 ⊗ A′ and its norm |D1|²|A|² + |D2|²|A′|² − 2⟨D1, D2⟩⟨A, A′⟩ is checked exactly in 64-bit integers.
+The first layer, most of the work, is summed in 16-bit integers where public numbers say that they suffice.
 """
 
 import itertools
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mpc.products import LARGEST_FACTOR, LARGEST_TERM, available, outer_sums
 from party.encoding import EXACT, Scale, Terms, to_integers
 from party.errors import QueryError, SchemaError
 from party.models import Residual
@@ -30,9 +32,6 @@ Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Array = NDArray[Any]
 
-Inner = tuple[Integers, Integers, Integers]
-"""Of a layer: |A|², |A′|² and ⟨A, A′⟩ with the bias's constant input, exact."""
-
 HIDDEN_BITS = 9
 """Fraction bits of hidden activations."""
 LARGEST_HIDDEN = 2.0**15
@@ -42,27 +41,46 @@ LARGEST_PART = 2.0**28
 """Lattice steps of either part of a record's term before they cancel: four layers' squares fit 63 bits."""
 FLOAT_MARGIN = 1 - 2.0**-14
 """For norms that were computed in float32."""
+LARGEST_WEIGHT = np.float32(2.0**12)
+"""A public model's weight beyond this acts as this: with rows below 2^26, up to 2^20 features and hidden widths up to
+2^12, no score and no delta leaves float32, so that none is ever nan and no step of a pass looks for one."""
+LARGEST_RESIDUAL = 2.0**20
+"""A record whose loss is steeper contributes zero."""
 TINY = 1e-300
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One forward and backward pass of a batch at one point."""
+    """One forward and backward pass of a batch, at all points of a query at once."""
 
     activations: list[Array]
-    """Into each layer, [records, width]; the first is the input."""
+    """Into each layer, [records, points, width]; the first is the input, common to all points: [records, 1, width]."""
     deltas: list[Array]
-    """Derivatives of the loss in each layer's output before its activation function."""
+    """Derivatives of the loss in each layer's output before its activation function, [records, points, width]."""
     activation_squares: list[Floats]
-    """|a|² + 1 per layer, the 1 for the bias; of the input from the exact integers."""
+    """|a|² + 1 per layer, [records, points], the 1 for the bias; of the input from the exact integers."""
     delta_squares: list[Floats]
-    """|δ|² per layer"""
+    """|δ|² per layer, [records, points]"""
+    sound: Flags
+    """[records]: the loss's derivatives are finite and of a size that can be carried back."""
 
     @cached_property
     def norm(self) -> Floats:
-        """|g_i|; not finite where any part of the pass is not."""
-        parts = [a * d for a, d in zip(self.activation_squares, self.delta_squares, strict=True)]
-        return np.asarray(np.sqrt(np.sum(parts, axis=0)))
+        """|g_i|, [records, points]; not finite where a product left the range."""
+        total = self.activation_squares[0] * self.delta_squares[0]
+        for a, d in zip(self.activation_squares[1:], self.delta_squares[1:], strict=True):
+            total += a * d
+        return np.asarray(np.sqrt(total))
+
+
+@dataclass(frozen=True)
+class Inner:
+    """Of a layer's integer activations, with the bias's constant input, exact."""
+
+    squares: Integers
+    """|A|² and |A′|², [records, points], one column where the points have the input in common"""
+    cross: Integers
+    """⟨A, A′⟩, [records]; of one point |A|²"""
 
 
 @dataclass(frozen=True)
@@ -108,38 +126,46 @@ class Perceptron:
         """Σ over the present records of their clipped terms, in lattice steps, exactly."""
         if len(block) * 4 * LARGEST_PART >= EXACT:
             raise QueryError(f"a batch of {len(block):,} records is too large to sum exactly: use at most 2^23")
-        whole_input = block.dense()
-        inputs = block.singles()
-        inputs *= np.float32(2.0**-block.bits)
-        squared = block.norms.squared.take(block.indices)
+        squared = block.norms.squared.take(block.indices)[:, None]
+        # Any record that passes the norm check below has |D|·2^bits ≤ |D|·|A| ≤ L: D fits 16 bits, a term's entry L.
+        fits = scale.limit <= min(LARGEST_FACTOR << block.bits, LARGEST_TERM) and available()
+        shorts = block.shorts() if fits else None
+        whole_input = block.dense() if shorts is None else shorts
+        bits = [block.bits] + [HIDDEN_BITS] * len(self.hidden)
         with np.errstate(all="ignore"):  # what overflows is not finite, and such a record contributes zero
-            passes = self._passes(inputs, squared * 4.0**-block.bits, targets, points, np.float32)
-            bits = [block.bits] + [HIDDEN_BITS] * len(self.hidden)
-            sources = [[whole_input, *(_quantised(a) for a in each.activations[1:])] for each in passes]
+            each = self._pass(
+                block.singles(), squared * 4.0**-block.bits, targets, _singles(points), np.float32(2.0**-block.bits)
+            )
+            sources: list[Array] = [whole_input[:, None], *(_quantised(a) for a in each.activations[1:])]
             inner = _inner(sources, bits, squared)
-            weights = self._weights(passes, terms, scale, inner)
-            deltas = _fitted(passes, weights, inner, bits, present, scale)
-        total = []
+            weights = self._weights(each, terms, scale, inner)
+            deltas = _fitted(each, weights, inner, bits, present, scale)
+        total, start = np.empty(self.dimension), 0
         for layer, (width, outputs) in enumerate(self.shapes):
-            product = sources[0][layer].T @ deltas[0][layer]
-            bias = deltas[0][layer].sum(axis=0)
-            if layer and len(passes) == 2:
-                product -= sources[1][layer].T @ deltas[1][layer]
-                bias -= deltas[1][layer].sum(axis=0)
-            total += [product.reshape(width * outputs), bias * 2.0 ** bits[layer]]
-        return to_integers(np.concatenate(total))
+            middle, end = start + width * outputs, start + (width + 1) * outputs
+            product, bias = total[start:middle].reshape(width, outputs), total[middle:end]
+            if layer == 0 and shorts is not None:
+                outer_sums(shorts, deltas[0][:, 0].astype(np.int16), product)
+            else:
+                np.matmul(sources[layer][:, 0].T, deltas[layer][:, 0], out=product)
+            deltas[layer][:, 0].sum(axis=0, out=bias)
+            if deltas[layer].shape[1] == 2:
+                product -= sources[layer][:, 1].T @ deltas[layer][:, 1]
+                bias -= deltas[layer][:, 1].sum(axis=0)
+            bias *= 2.0 ** bits[layer]
+            start = end
+        return to_integers(total)
 
     def gradients(self, block: Block, targets: Floats, point: Floats) -> Floats:
-        inputs = block.dense() * 2.0**-block.bits
-        found = self._passes(inputs, _dots(inputs, inputs), targets, (point,), np.float64)[0]
+        found = self._whole_pass(block, targets, point)
         parts = []
         for a, delta in zip(found.activations, found.deltas, strict=True):
-            parts += [(a[:, :, None] * delta[:, None, :]).reshape(len(a), -1), delta]
+            parts += [(a[:, 0, :, None] * delta[:, 0, None, :]).reshape(len(a), -1), delta[:, 0]]
         return np.concatenate(parts, axis=1)
 
     def gradient_norms(self, block: Block, targets: Floats, point: Floats) -> Floats:
-        inputs = block.dense() * 2.0**-block.bits
-        return self._passes(inputs, _dots(inputs, inputs), targets, (point,), np.float64)[0].norm
+        found = self._whole_pass(block, targets, point)
+        return np.where(found.sound, found.norm[:, 0], np.nan)
 
     def losses(self, block: Block, targets: Floats, point: Floats) -> Floats:
         return self.residual.losses(self.scores(block, point), targets)
@@ -169,139 +195,147 @@ class Perceptron:
     def _slope(self, a: Array) -> Array:
         return (a > 0).astype(a.dtype) if self.activation == "relu" else 1 - a * a
 
-    def _passes(
-        self, inputs: Array, squared: Floats, targets: Floats, points: tuple[Floats, ...], kind: Any
-    ) -> list[Pass]:
-        layers = [[(w.astype(kind), b.astype(kind)) for w, b in self._split(point)] for point in points]
-        # The input is common to both points: one product with the first layers side by side.
-        first = inputs @ np.concatenate([each[0][0] for each in layers], axis=1)
-        width = self.shapes[0][1]
-        passes = []
-        for index, each in enumerate(layers):
-            z = first[:, index * width : (index + 1) * width] + each[0][1]
-            activations = [inputs]
-            for weights, bias in each[1:]:
-                activations.append(self._activate(z))
-                z = activations[-1] @ weights + bias
-            delta = self.residual.residuals(z.astype(np.float64), targets).astype(kind)
-            deltas = [delta]
-            for (weights, _), a in zip(each[:0:-1], activations[:0:-1], strict=True):
-                delta = (delta @ weights.T) * self._slope(a)
-                deltas.append(delta)
-            deltas.reverse()
-            lengths = [squared + 1, *(_dots(a, a) + 1 for a in activations[1:])]
-            passes.append(Pass(activations, deltas, lengths, [_dots(delta, delta) for delta in deltas]))
-        return passes
+    def _whole_pass(self, block: Block, targets: Floats, point: Floats) -> Pass:
+        """In float64 at one point, for what sums per-record gradients or only measures them."""
+        inputs = block.dense() * 2.0**-block.bits
+        return self._pass(inputs, _dots(inputs, inputs)[:, None], targets, point[None], np.float64(1.0))
+
+    def _pass(self, inputs: Array, squared: Floats, targets: Floats, points: Array, unit: Any) -> Pass:
+        """`points`, [points, dimension], is of the inputs' kind; inputs are in units of `unit`."""
+        layers = [self._split(point) for point in points]
+        count, records = len(points), len(inputs)
+        # The input is common to all points: one product with the first layers side by side.
+        first = np.concatenate([each[0][0] for each in layers], axis=1)
+        z = (inputs @ np.multiply(first, unit, out=first)).reshape(records, count, -1)
+        z += np.stack([each[0][1] for each in layers])
+        activations = [inputs[:, None]]
+        for layer in range(1, len(self.shapes)):
+            activations.append(self._activate(z))
+            z = np.empty((records, count, self.shapes[layer][1]), inputs.dtype)
+            for index, each in enumerate(layers):
+                np.matmul(activations[-1][:, index], each[layer][0], out=z[:, index])
+            z += np.stack([each[layer][1] for each in layers])
+        scores = z.reshape(records * count, -1).astype(np.float64)
+        residuals = self.residual.residuals(scores, np.repeat(targets, count)).reshape(z.shape)
+        sound: Flags = np.all(np.abs(residuals) <= LARGEST_RESIDUAL, axis=(1, 2))
+        delta = np.where(sound[:, None, None], residuals, 0.0).astype(inputs.dtype)
+        deltas = [delta]
+        for layer in range(len(self.shapes) - 1, 0, -1):
+            delta = np.empty_like(activations[layer])
+            for index, each in enumerate(layers):
+                np.matmul(deltas[-1][:, index], each[layer][0].T, out=delta[:, index])
+            delta *= self._slope(activations[layer])
+            deltas.append(delta)
+        deltas.reverse()
+        lengths = [squared + 1, *(_dots(a, a) + 1 for a in activations[1:])]
+        return Pass(activations, deltas, lengths, [_dots(delta, delta) for delta in deltas], sound)
 
     # ------------------------------------------------------------ clips and integers
 
-    def _weights(self, passes: list[Pass], terms: Terms, scale: Scale, inner: list[Inner]) -> list[Floats]:
-        """Per point and record, the real factor of its gradient: small enough that rounding cannot exceed the limit.
+    def _weights(self, each: Pass, terms: Terms, scale: Scale, inner: list[Inner]) -> Floats:
+        """Per record and point, the real factor of its gradient: small enough that rounding cannot exceed the limit.
 
         Rounding the deltas moves a term by at most sqrt(outputs)·|A|/2 per layer and point, rounding hidden activations
         by |D|·sqrt(width)/2. A term that could reach the limit is shortened by that much beforehand: one pass, the same
         work for every batch. The exact check comes after.
         """
-        own = [each.norm for each in passes]
-        fresh = np.minimum(1.0, terms.gradient_norm / np.maximum(own[0], TINY))
-        length = terms.gradient_weight * fresh * own[0]
-        weights = [terms.gradient_weight * fresh]
-        if len(passes) == 2:
-            distance = _distance(*passes)
-            change = np.minimum(1.0, terms.difference_norm / np.maximum(distance, TINY))
-            length += terms.difference_weight * change * distance
-            weights = [weights[0] + terms.difference_weight * change, terms.difference_weight * change]
-        part = np.maximum.reduce([w * norm for w, norm in zip(weights, own, strict=True)])
-        error: Floats = np.zeros(len(part))
-        for point, (w, each) in enumerate(zip(weights, passes, strict=True)):
-            for layer, (width, outputs) in enumerate(self.shapes):
-                error += math.sqrt(outputs) / 2 * np.sqrt(inner[layer][point])
-                if layer:
-                    error += w * np.sqrt(each.delta_squares[layer] * width) / 2 * 2.0**-HIDDEN_BITS / scale.step
-        room = np.maximum(scale.limit * FLOAT_MARGIN - error, 0.0) * scale.step
+        own = each.norm
+        fresh = terms.gradient_weight * np.minimum(1.0, terms.gradient_norm / np.maximum(own[:, 0], TINY))
+        length = fresh * own[:, 0]
+        weights = fresh[:, None]
+        if own.shape[1] == 2:
+            distance = _distance(each)
+            change = terms.difference_weight * np.minimum(1.0, terms.difference_norm / np.maximum(distance, TINY))
+            length += change * distance
+            weights = np.stack([fresh + change, change], axis=1)
+        error = np.zeros_like(own)
+        hidden = 0.5 * weights * (2.0**-HIDDEN_BITS / scale.step)
+        for layer, (width, outputs) in enumerate(self.shapes):
+            error += math.sqrt(outputs) / 2 * np.sqrt(inner[layer].squares)
+            if layer:
+                error += hidden * np.sqrt(each.delta_squares[layer] * width)
+        room = np.maximum(scale.limit * FLOAT_MARGIN - error.sum(axis=1), 0.0) * scale.step
         shrink = np.minimum(1.0, room / np.maximum(length, TINY))
+        part = (weights * own).max(axis=1)
         shrink = np.minimum(shrink, LARGEST_PART * scale.step / np.maximum(part, TINY))
-        return [w * shrink for w in weights]
+        return np.asarray(weights * shrink[:, None])
+
+
+def _singles(points: tuple[Floats, ...]) -> Singles:
+    """The public points in float32, [points, dimension], cut to what `LARGEST_WEIGHT` says."""
+    found = np.empty((len(points), len(points[0])), np.float32)
+    for row, point in zip(found, points, strict=True):
+        row[:] = point
+    return np.asarray(np.clip(found, -LARGEST_WEIGHT, LARGEST_WEIGHT, out=found))
 
 
 def _fitted(
-    passes: list[Pass], weights: list[Floats], inner: list[Inner], bits: list[int], present: Flags, scale: Scale
-) -> list[list[Floats]]:
-    """Integer deltas, [point][layer], the first layer's all at the first point; zero for absent and failing records."""
-    kept = present.copy()
-    for each, w in zip(passes, weights, strict=True):
-        kept &= np.isfinite(each.norm) & np.isfinite(w)
-    deltas = []
-    for each, w in zip(passes, weights, strict=True):
-        rows = []
-        for delta, b in zip(each.deltas, bits, strict=True):
-            whole = delta * (w * (2.0**-b / scale.step)).astype(delta.dtype)[:, None]
-            # As for activations: a nan becomes a number, for its row to be multiplied by zero.
-            np.fmin(np.fmax(whole, -LARGEST_DELTA, out=whole), LARGEST_DELTA, out=whole)
-            rows.append(np.rint(whole, out=whole))
-        deltas.append(rows)
-    if len(deltas) == 2:
-        # The first layer's input is common to both points: their deltas, exact in float32, meet before the product.
-        deltas[0][0] -= deltas[1][0]
-        deltas[1][0] = np.zeros_like(deltas[1][0][:, :0])
-    exact = [[whole.astype(np.float64) for whole in rows] for rows in deltas]
+    each: Pass, weights: Floats, inner: list[Inner], bits: list[int], present: Flags, scale: Scale
+) -> list[Floats]:
+    """Integer deltas per layer, [records, points, width], the first layer's one for all points; zero for absent and
+    failing records."""
+    kept = present & each.sound & np.isfinite(each.norm).all(axis=1) & np.isfinite(weights).all(axis=1)
+    weights = np.where(kept[:, None], weights, 0.0)
+    exact = []
+    for layer, (delta, b) in enumerate(zip(each.deltas, bits, strict=True)):
+        whole = delta * (weights * (2.0**-b / scale.step)).astype(delta.dtype)[:, :, None]
+        np.rint(np.clip(whole, -LARGEST_DELTA, LARGEST_DELTA, out=whole), out=whole)
+        if layer == 0 and whole.shape[1] == 2:
+            # The first layer's input is common to both points: their deltas, exact in float32, meet before the product.
+            whole = whole[:, :1] - whole[:, 1:]
+        exact.append(whole.astype(np.float64))
     lengths = _lengths(exact, inner)
     kept &= (lengths >= 0) & (lengths <= scale.limit * scale.limit)
-    for whole in itertools.chain(*exact):
-        whole *= kept[:, None]
+    for whole in exact:
+        whole *= kept[:, None, None]
     return exact
 
 
 def _quantised(activations: Array) -> Floats:
     """Hidden activations as integers; what is too large is cut, for the deltas' norm check does not depend on it."""
     scaled = activations * activations.dtype.type(2.0**HIDDEN_BITS)
-    # fmin and fmax turn a nan, whose record contributes zero, into a number that can be multiplied by zero.
     limit = scaled.dtype.type(LARGEST_HIDDEN)
-    np.fmin(np.fmax(scaled, -limit, out=scaled), limit, out=scaled)
-    return np.asarray(np.rint(scaled, out=scaled), np.float64)
+    np.rint(np.clip(scaled, -limit, limit, out=scaled), out=scaled)
+    return np.asarray(scaled, np.float64)
 
 
-def _distance(new: Pass, old: Pass) -> Floats:
+def _distance(each: Pass) -> Floats:
     """|g_i − g′_i| by the formula of this module's head."""
-    total: Floats = np.zeros(len(new.deltas[0]))
-    for layer, (a, b) in enumerate(zip(new.activations, old.activations, strict=True)):
-        change = new.deltas[layer] - old.deltas[layer]
-        total += _dots(change, change) * new.activation_squares[layer]
+    total: Floats = np.zeros(len(each.sound))
+    for layer, (a, delta) in enumerate(zip(each.activations, each.deltas, strict=True)):
+        change = delta[:, 0] - delta[:, 1]
+        total += _dots(change, change) * each.activation_squares[layer][:, 0]
         if layer:
-            moved = a - b
-            total += old.delta_squares[layer] * _dots(moved, moved)
-            total += 2 * _dots(change, old.deltas[layer]) * _dots(a, moved)
+            moved = a[:, 0] - a[:, 1]
+            total += each.delta_squares[layer][:, 1] * _dots(moved, moved)
+            total += 2 * _dots(change, delta[:, 1]) * _dots(a[:, 0], moved)
     return np.asarray(np.sqrt(np.maximum(total, 0.0)))
 
 
 def _dots(left: Array, right: Array) -> Floats:
-    return np.asarray(np.einsum("ij,ij->i", left, right), np.float64)
+    """Over the last axis."""
+    return np.asarray(np.vecdot(left, right), np.float64)
 
 
-def _inner(sources: list[list[Floats]], bits: list[int], squared: Floats) -> list[Inner]:
+def _inner(sources: list[Array], bits: list[int], squared: Floats) -> list[Inner]:
     """Per layer |A|², |A′|² and ⟨A, A′⟩ with the bias's constant input, as exact integers."""
     found = []
-    for layer, b in enumerate(bits):
+    for layer, (a, b) in enumerate(zip(sources, bits, strict=True)):
         one = 1 << (2 * b)
-        a, other = sources[0][layer], sources[-1][layer]
-        own = (_dots(a, a) if layer else squared).astype(np.int64) + one
-        if layer == 0 or a is other:
-            found.append((own, own, own))
-        else:
-            found.append((own, _dots(other, other).astype(np.int64) + one, _dots(a, other).astype(np.int64) + one))
+        squares = (_dots(a, a) if layer else squared).astype(np.int64) + one
+        cross = _dots(a[:, 0], a[:, 1]).astype(np.int64) + one if a.shape[1] == 2 else squares[:, 0]
+        found.append(Inner(squares, cross))
     return found
 
 
-def _lengths(deltas: list[list[Floats]], inner: list[Inner]) -> Integers:
+def _lengths(deltas: list[Floats], inner: list[Inner]) -> Integers:
     """Exact squared norms of the integer terms; −1 where one could not be computed exactly."""
-    total = np.zeros(len(deltas[0][0]), np.int64)
+    total = np.zeros(len(deltas[0]), np.int64)
     inexact = np.zeros(len(total), np.bool_)
-    for layer, (own, other, cross) in enumerate(inner):
-        d = deltas[0][layer]
-        e = deltas[1][layer] if len(deltas) == 2 and layer else None
-        products = [(_dots(d, d), own, 1)]
-        if e is not None:
-            products += [(_dots(e, e), other, 1), (_dots(d, e), cross, -2)]
+    for d, known in zip(deltas, inner, strict=True):
+        products = [(_dots(d[:, point], d[:, point]), known.squares[:, point], 1) for point in range(d.shape[1])]
+        if d.shape[1] == 2:
+            products.append((_dots(d[:, 0], d[:, 1]), known.cross, -2))
         for product, gram, times in products:
             # Squares below 2^53 make every partial sum of a product exact (Cauchy and Schwarz); four layers' terms of
             # weight 1, 1 and 2 below 2^58 stay inside 63 bits.

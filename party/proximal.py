@@ -5,6 +5,7 @@ t·x with t = φ′ at the proximal point. So parties evaluate it in closed form
 gradient descent, and clip and encode it like any residual. Imports numpy and the rest of `party` only.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,14 @@ from numpy.typing import NDArray
 from party.errors import SchemaError
 
 Floats = NDArray[np.float64]
+
+
+def theorem_smoothness(
+    lipschitz: float, radius: float, records: int, dimension: int, epsilon: float, delta: float
+) -> float:
+    """β of Theorem 4.4: L/M · min(sqrt(n)/4, εn / (8·sqrt(d·log(1/δ)))); L and M as the paper has them."""
+    private = epsilon * records / (8 * math.sqrt(dimension * math.log(1 / delta)))
+    return lipschitz / radius * min(math.sqrt(records) / 4, private)
 
 
 @dataclass(frozen=True)

@@ -88,6 +88,10 @@ class Block(Protocol):
         """The same in float32: exact below 2^24, for scores only."""
         ...
 
+    def shorts(self) -> NDArray[np.int16] | None:
+        """The same in 16 bits, where all rows of the party are kept in no more."""
+        ...
+
 
 class Rows(Protocol):
     """All rows of a party."""
@@ -122,6 +126,9 @@ class DenseBlock:
 
     def singles(self) -> NDArray[np.float32]:
         return self.raw.astype(np.float32)
+
+    def shorts(self) -> NDArray[np.int16] | None:
+        return self.raw.astype(np.int16, copy=False) if self.raw.dtype in (np.uint8, np.int16) else None
 
     def dot(self, weights: Floats) -> Floats:
         scaled = weights * 2.0**-self.bits
@@ -175,6 +182,9 @@ class SparseBlock:
 
     def singles(self) -> NDArray[np.float32]:
         return self.dense().astype(np.float32)
+
+    def shorts(self) -> NDArray[np.int16] | None:
+        return None
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ from privacy.filters import Cap, Charge, Cost, Policy, room_for
 from privacy.mechanism import Unit
 from privacy.population import LARGEST_OVERLAP, Identity
 
-
 LIGHT = frozenset({"release"})
 """A run is charged whole when it is reserved: releases are evidence, and no budget is larger for want of one."""
 

@@ -2,7 +2,7 @@
 
 DP-GD: Yu, Zhang, Chen, Yin and Liu, Algorithm 1 (Wang, Ye and Xu's method in the core paper's tables). DP-SGD: their
 Algorithm 2 with batches (Abadi and others), here with momentum, decay and averaging. RRPSGD: Zhang, Zheng, Mou and
-Wang, Algorithm 2: the number of rounds is drawn from P(R = k + 1) ∝ 2η_k − β·η_k².
+Wang, Algorithm 2: the number of rounds is drawn from P(R = k + 1) ∝ 2η_k − β·η_k², with T, their n², from the passes.
 """
 
 from dataclasses import dataclass
@@ -76,7 +76,8 @@ class FullDescent(StochasticDescent):
 @register("rrpsgd")
 @dataclass(kw_only=True)
 class RandomRound(StochasticDescent):
-    """The noise is calibrated for all T rounds that could be drawn; the run stops stepping after R of them."""
+    """One record a round, as the paper has it; a larger batch is a variant. The noise is calibrated for all T rounds
+    that could be drawn; R of them step the model, and where rounds cost nothing but time no more are made."""
 
     paper: ClassVar[str] = "Zhang, Zheng, Mou and Wang, Algorithm 2 and Theorem 5"
 
@@ -96,6 +97,9 @@ class RandomRound(StochasticDescent):
         drawn = int(np.searchsorted(np.cumsum(weights) / weights.sum(), uniform, side="right"))
         self.state["rounds"] = np.array([float(min(drawn, plan.steps - 1) + 1)])
 
+    def finished(self, round_index: int) -> bool:
+        return bool(round_index >= self.state["rounds"][0])
+
     def advance(self, round_index: int, estimate: Floats) -> None:
-        if round_index < self.state["rounds"][0]:
+        if not self.finished(round_index):
             super().advance(round_index, estimate)

@@ -117,7 +117,7 @@ def train(
     ] = True,
     json_output: JsonFlag = False,
 ) -> None:
-    """A whole federation as processes on this machine, TLS and joint noise on: seconds per round, CPU, bytes, memory."""
+    """A whole federation as processes, TLS and joint noise on: seconds per round, CPU, bytes, memory, beside plain."""
     from deploy.train_bench import bench_train
 
     result = bench_train(parties, dimension, rounds, plain)

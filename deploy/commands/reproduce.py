@@ -36,20 +36,43 @@ def ijcnn1(data: Data, seeds: Seeds = 10, method: Only = None, json_output: Json
 
 
 @app.command()
-def convex(data: Data, seeds: Seeds = 5, only: Sets = None, json_output: JsonFlag = False) -> None:
+def convex(data: Data, seeds: Seeds = 5, only: Sets = None, method: Only = None, json_output: JsonFlag = False) -> None:
     """Table 3 of Zhang, Zheng, Mou and Wang, and the Adult column of table 4 of Yu and others."""
     from deploy.experiments import convex as experiment
 
     for each in only or []:
         if each not in experiment.FILES:
             fail(f"no data set {each!r} here: use one of {', '.join(experiment.FILES)}")
-    rows = experiment.reproduce(data, seeds, tuple(only or ()))
+    rows = experiment.reproduce(data, seeds, tuple(only or ()), tuple(method or ()))
     if json_output:
         emit_json({"experiment": "convex", "rows": rows})
         return
     table = Table(title="convex: excess loss on the training set, or test error")
     columns = ["data", "strength", "method", "epsilon", "excess_loss", "paper_excess_loss", "test_error"]
     _fill(table, [*columns, "paper_test_error"], rows)
+
+
+@app.command()
+def figures(
+    data: Data,
+    out: Annotated[Path, typer.Option(help="Folder that takes figure-1.png and figure-2.png, and their numbers.")],
+    seeds: Seeds = 3,
+    only: Sets = None,
+    json_output: JsonFlag = False,
+) -> None:
+    """Figures 1 and 2 of the core paper as plots: objective and gradient norm against data passes."""
+    from deploy.experiments import figures as experiment
+
+    for each in only or []:
+        if each not in experiment.NUMBERS:
+            fail(f"no figure of {each!r}: use one of {', '.join(experiment.NUMBERS)}")
+    names = only or list(experiment.NUMBERS)
+    found = {name: experiment.draw(name, data, out, seeds) for name in names}
+    if json_output:
+        emit_json({"experiment": "figures", "figures": found})
+        return
+    for name in names:
+        Console().print(f"{out / f'figure-{experiment.NUMBERS[name]}.png'}", highlight=False)
 
 
 def _nonconvex(name: str, data: Path, seeds: int, method: list[str] | None, json_output: bool) -> None:

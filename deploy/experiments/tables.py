@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.regularisers import Regulariser
-from deploy.batch_runs import mean_of, one_run, prepare
+from deploy.batch_runs import Prepared, mean_of, one_run, prepare
 from deploy.console import progress
 from deploy.errors import RunFileError
 from deploy.evaluation import gradient_norm
@@ -24,6 +24,8 @@ from privacy.paper_accountant import PaperAccountant
 DELTA = 1e-5
 EPSILONS = (0.2, 0.5)
 TARGET = {"name": "label", "kind": "binary", "positive": ["1"], "negative": ["-1"]}
+ACCOUNTANT_SEEDS = 3
+"""At most so many runs with each other accountant's noise: a comparison, not a row."""
 AVERAGE = {"rule": "average", "tail": 0.25}
 
 
@@ -51,7 +53,7 @@ DATA_SETS = {
             "srm": {"gradient_norm": 2.5, "difference_norm": 0.02, "gamma": 0.5, "batch": 400, "step": 0.8},
             "sgd": {"clip_norm": 2.0, "batch": 500, "passes": 4.0, "step": 1.0, "momentum": 0.5},
             "gd": {"clip_norm": 2.0, "steps_taken": 20, "step": 2.0},
-            "rrpsgd": {"clip_norm": 2.0, "batch": 8, "passes": 8.0, "step": 0.02, "smoothness": 3.5},
+            "rrpsgd": {"clip_norm": 2.0, "batch": 1, "passes": 8.0, "step": 0.0003, "smoothness": 3.5},
             "storm": {"batch": 100, "passes": 20.0, "step": 1.0},
             "stated": {"batch": 50, "step": 0.05},
             "adaptive": {"batch": 100, "zeta": 0.05, "smoothness": 3.5},
@@ -71,7 +73,7 @@ DATA_SETS = {
                     "output": AVERAGE},
             "sgd": {"clip_norm": 1.0, "batch": 500, "passes": 5.0, "step": 16.0, "momentum": 0.5},
             "gd": {"clip_norm": 1.0, "steps_taken": 20, "step": 60.0},
-            "rrpsgd": {"clip_norm": 1.0, "batch": 8, "passes": 8.0, "step": 0.2, "smoothness": 0.5},
+            "rrpsgd": {"clip_norm": 1.0, "batch": 1, "passes": 8.0, "step": 0.004, "smoothness": 0.5},
             "storm": {"batch": 100, "passes": 20.0, "step": 4.0},
             "stated": {"batch": 50, "step": 1.0},
             "adaptive": {"batch": 100, "zeta": 0.05, "smoothness": 0.4},
@@ -124,30 +126,28 @@ def rows_of(data: DataSet) -> list[Row]:
     ]
 
 
-def reproduce(name: str, folder: Path, seeds: int, only: tuple[str, ...] = ()) -> list[dict[str, Any]]:
-    """All rows at both ε, `seeds` runs each."""
+def setup_of(name: str, folder: Path, row: Row, epsilon: float) -> RunFile:
+    """One row at one ε, as a run file would have it."""
     data = DATA_SETS[name]
     for file in (data.train, data.test):
         if not (folder / file).is_file():
             raise RunFileError(f"--data: {file} is not in the folder given; data/README.md says where it comes from")
-    schema = schema_from_json({"format": "libsvm", "target": TARGET, **data.schema})
-    base = RunFile(
-        [[folder / data.train]], [folder / data.test], schema, {"kind": "logistic"}, {}, 0.5, DELTA,
-        regulariser=Regulariser("nonconvex", 0.001),
+    schema = schema_from_json({"format": "libsvm", "target": TARGET, "intercept": row.intercept, **data.schema})
+    return RunFile(
+        [[folder / data.train]], [folder / data.test], schema, {"kind": "logistic"}, row.algorithm, epsilon, DELTA,
+        parties=row.parties, regulariser=Regulariser("nonconvex", 0.001),
     )  # fmt: skip
+
+
+def reproduce(name: str, folder: Path, seeds: int, only: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+    """All rows at both ε, `seeds` runs each."""
+    data = DATA_SETS[name]
     table = []
     for row in rows_of(data):
         if only and row.method not in only:
             continue
         for index, epsilon in enumerate(EPSILONS):
-            setup = replace(
-                base,
-                schema=replace(schema, intercept=row.intercept),
-                algorithm=row.algorithm,
-                epsilon=epsilon,
-                parties=row.parties,
-            )
-            found = _row(setup, row, seeds)
+            found = _row(setup_of(name, folder, row, epsilon), row, seeds)
             found["paper_test_loss"] = data.paper[row.paper][index] if row.paper else None
             loss, deviation = found["test_loss"], found["test_loss_std"]
             progress(f"{name} {row.method} epsilon {epsilon}: objective {loss:.4f} ± {deviation:.4f}")
@@ -163,6 +163,7 @@ def _row(setup: RunFile, row: Row, seeds: int) -> dict[str, Any]:
     model = setup.new_model()
     norms = [gradient_norm(model, prepared.pooled[0], run["theta"], setup.regulariser) for run in runs]
     private = runs[0]["epsilon"] is not None
+    noises = noise_by_accountant(prepared, setup) if private else {}
     return {
         "method": row.method,
         "epsilon": setup.epsilon,
@@ -179,15 +180,37 @@ def _row(setup: RunFile, row: Row, seeds: int) -> dict[str, Any]:
         "cpu_seconds": mean["cpu_seconds"],
         "rounds": runs[0]["rounds"],
         "noise_multiplier": runs[0]["noise_multiplier"],
-        "noise_by_accountant": noise_by_accountant(prepared, setup) if private else {},
+        "noise_by_accountant": noises,
+        "test_loss_by_accountant": losses_by_accountant(prepared, noises, seeds, mean["test_objective"]),
         "seeds": seeds,
         "algorithm": dict(setup.algorithm),
     }
 
 
-def noise_by_accountant(prepared: Any, setup: RunFile) -> dict[str, float | str]:
+def losses_by_accountant(
+    prepared: Prepared, noises: dict[str, float | str], seeds: int, main: float
+) -> dict[str, float | None]:
+    """The mean test objective with the noise that each accountant asks for; None where it certifies none.
+
+    The row's own accountant has all of its seeds, the others the first `ACCOUNTANT_SEEDS`.
+    """
+    some = min(seeds, ACCOUNTANT_SEEDS)
+    found: dict[str, float | None] = {}
+    for name, noise in noises.items():
+        if name == prepared.setup.accountant:
+            found[name] = main
+        elif isinstance(noise, str) or prepared.calibrated is None:
+            found[name] = None
+        else:
+            mechanism = replace(prepared.mechanism, noise_multiplier=noise)
+            other = replace(prepared, calibrated=replace(prepared.calibrated, mechanism=mechanism))
+            found[name] = sum(one_run(other, seed)["test_objective"] for seed in range(some)) / some
+    return found
+
+
+def noise_by_accountant(prepared: Prepared, setup: RunFile) -> dict[str, float | str]:
     """The noise multiplier that each accountant asks for at (ε, δ), or why it cannot certify any."""
-    events = set(prepared.calibrated.mechanism.events().values())
+    events = set(prepared.mechanism.events().values())
     found: dict[str, float | str] = {}
     for name in ("pld", "rdp", "paper"):
         try:

@@ -1,6 +1,6 @@
-"""Compiles kernels.c for both kinds of processor, with the C compiler that comes as the `ziglang` wheel.
+"""Compiles kernels.c for both kinds of processor and products.c for the newer one, with the `ziglang` wheel's compiler.
 
-Run by hatchling when the package is built or installed (also in editable mode); by hand after a change to kernels.c:
+Run by hatchling when the package is built or installed (also in editable mode); by hand after a change to a .c file:
 
     python mpc/native/build.py
 """
@@ -23,15 +23,20 @@ PROCESSORS = {
     "baseline": "x86_64_v2+aes+pclmul",
     "wide": "x86_64_v4+aes+pclmul+vaes+vpclmulqdq+gfni",
 }
+LIBRARIES = {
+    "kernels-baseline": ("kernels.c", PROCESSORS["baseline"]),
+    "kernels-wide": ("kernels.c", PROCESSORS["wide"]),
+    "products-wide": ("products.c", "x86_64_v4+avx512vnni"),
+}
 
 
 def compile_kernels() -> None:
-    """kernels.c -> kernels-baseline.so and kernels-wide.so, beside this file."""
-    for name, processor in PROCESSORS.items():
+    """Every library, beside this file."""
+    for name, (source, processor) in LIBRARIES.items():
         with tempfile.TemporaryDirectory() as cache:
             command = [sys.executable, "-m", "ziglang", "cc", "-O3", "-std=c11", "-shared", "-fPIC", "-Wall", "-Wextra"]
             command += ["-Werror", "-fvisibility=hidden", "-g0", "-s", "-target", TARGET, f"-mcpu={processor}"]
-            command += ["-o", str(HERE / f"kernels-{name}.so"), str(HERE / "kernels.c")]
+            command += ["-o", str(HERE / f"{name}.so"), str(HERE / source)]
             environment = {"ZIG_LOCAL_CACHE_DIR": cache, "ZIG_GLOBAL_CACHE_DIR": cache}
             subprocess.run(command, check=True, env={**os.environ, **environment})
 

@@ -19,6 +19,10 @@ class UnfitRecordsError(PartyError):
     """The local records are not those that a manifest describes. The details may tell of records: for local eyes."""
 
 
+class AskAgainError(PartyError):
+    """The question could not be had whole, by no fault of its own."""
+
+
 class StoppedError(PartyError):
     """This process was asked to end."""
 

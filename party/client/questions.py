@@ -15,7 +15,7 @@ from parley.federation.rounds import PIECE_BYTES, LocalWork, point_digest, query
 from parley.v1 import coordinator_pb2
 
 from party.client.errors import refused
-from party.contributor import BUCKETS, KINDS, MOST_CANDIDATES, SMALLEST_SCALE, Query
+from party.contributor import BUCKETS, FRAMED, KINDS, MOST_CANDIDATES, SMALLEST_SCALE, Query
 from party.errors import QueryError
 from party.local import LocalFit
 
@@ -26,7 +26,11 @@ Fetch = Callable[[bytes, int], bytes]
 DIGEST_BYTES = 32
 HELD = 2
 """Points kept for the next question: θ_t becomes θ_{t−1}."""
-POINTS = {"gradient": 2, "losses": MOST_CANDIDATES, "norms": 1, "solution": 1}
+POINTS = {
+    **dict.fromkeys(FRAMED, 2), "framed gradient": 3, "framed norms": 3,
+    "gradient": 2, "losses": MOST_CANDIDATES, "norms": 1, "solution": 1,
+}  # fmt: skip
+"""At most; what a frame is made of comes first, so that it is held."""
 
 
 def check_form(question: coordinator_pb2.Round, manifest: Manifest) -> None:
@@ -49,7 +53,7 @@ def check_form(question: coordinator_pb2.Round, manifest: Manifest) -> None:
         raise refused(
             "malformed", f"round {index} asks {kind} with or without a fit", "describe one for solutions only"
         )
-    length = {"norms": BUCKETS, "losses": len(question.points) - 1}.get(kind, dimension)
+    length = {"norms": BUCKETS, "framed norms": BUCKETS, "losses": len(question.points) - 1}.get(kind, dimension)
     if question.length != length:
         raise refused("malformed", f"round {index} asks for {question.length} numbers", f"{length} answer it")
     if question.query_digest != digest_of(question, manifest.digest):

@@ -25,7 +25,7 @@ from mpc import crash
 from mpc.randomness import Csprng
 from mpc.ring import share
 from party.client.admission import Gate, Ready, Waiting
-from party.client.errors import OutboxError, RefusedRunError, StoppedError, refused
+from party.client.errors import AskAgainError, OutboxError, RefusedRunError, StoppedError, refused
 from party.client.outbox import ENDED, JOINED, LEFT, REFUSED, SETTLED, WAITING, Answer
 from party.client.questions import LEAVE, Points, check_form
 from party.client.uploads import Uploader
@@ -156,6 +156,9 @@ class Life:
                 if fresh:
                     self._trace(last)
                 failures = 0
+            except AskAgainError:
+                repeats.pause()
+                continue
             except LOCAL_ERRORS as error:
                 failures += 1
                 log.error("the answer is not stored", run=self.manifest.run, round=question.index, error=error)
@@ -224,17 +227,14 @@ class Life:
 
     def _fetch(self, digest: bytes, offset: int) -> bytes:
         request = coordinator_pb2.FetchPointRequest(manifest_digest=self.manifest.digest, digest=digest, offset=offset)
-        backoff = Backoff(self.stop)
-        while True:
-            try:
-                with self.wire.stopping(self.stop):
-                    data: bytes = self.wire.stubs[self.coordinator].FetchPoint(request, timeout=self.timeout).data
-                return data
-            except grpc.RpcError as error:
-                self._say(error)
-                if not passing(error):
-                    raise refused("malformed", "a point of the question cannot be had", LEAVE) from None
-                backoff.pause()
+        try:
+            with self.wire.stopping(self.stop):
+                data: bytes = self.wire.stubs[self.coordinator].FetchPoint(request, timeout=self.timeout).data
+            return data
+        except grpc.RpcError as error:
+            # The run may have gone on or ended meanwhile: only the coordinator's next answer tells.
+            self._say(error)
+            raise AskAgainError("a point of the question cannot be had: ask for the round again") from None
 
     def _join(self, accepted: bool, reason: str) -> None:
         """Say so until it is heard. A coordinator that refuses to hear it says more when it is asked for a round."""

@@ -1,12 +1,11 @@
 """A small federation of real processes, for every test that looks at the whole."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from parley.federation.manifest import Manifest
 
 from deploy.train_data import study, write_party
-from parley.federation.manifest import Manifest
 
 PARTIES, DIMENSION, ROUNDS = 3, 40, 12
 
@@ -18,11 +17,11 @@ def manifest() -> Manifest:
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Iterator[dict[str, list[Path]]]:
+def data(tmp_path: Path) -> dict[str, list[Path]]:
     """Made-up records of each party."""
     found = {}
     for place in range(PARTIES):
         path = tmp_path / f"party-{place + 1}.libsvm"
         write_party(path, place, DIMENSION)
         found[f"party-{place + 1}"] = [path]
-    yield found
+    return found

@@ -72,6 +72,7 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServiceServicer):
         self.repeat = False
         """Ask for rounds that were acknowledged, too."""
         self.points: dict[bytes, bytes] = {}
+        self.deaf = 0
         self.changed = threading.Condition()
 
     def say(self, response: Any) -> None:
@@ -121,6 +122,9 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServiceServicer):
         return sent
 
     def FetchPoint(self, request: Any, context: Any) -> Any:
+        if self.deaf:
+            self.deaf -= 1
+            context.abort(grpc.StatusCode.UNAVAILABLE, "away")
         data = self.points[request.digest][request.offset : request.offset + PIECE_BYTES]
         return coordinator_pb2.FetchPointResponse(data=data)
 

@@ -131,6 +131,7 @@ def test_points_and_shares_over_a_mebibyte_travel_in_pieces_and_resume(stage: St
         return None
 
     stage.a.trouble = trouble
+    stage.coordinator.deaf = 1  # the first piece that is fetched is lost on its way
     with Running(stage):
         points = (rng.normal(size=dimension),)
         stage.coordinator.ask(question(made, 0, points))

@@ -50,6 +50,10 @@ def test_a_row_of_table_2_has_every_field(folder: Path, method: str) -> None:
             assert row["passes"] <= 5.01
             assert row["noise_by_accountant"]["rdp"] > row["noise_by_accountant"]["pld"]
             assert "Lemma 3.7" in row["noise_by_accountant"]["paper"]
+            by = row["test_loss_by_accountant"]
+            assert by["pld"] == row["test_loss"]
+            assert by["rdp"] > 0
+            assert by["paper"] is None
             assert row["paper_test_loss"] in tables.DATA_SETS["a9a"].paper["ddp-srm"]
 
 
@@ -58,3 +62,21 @@ def test_a_folder_without_the_data_is_one_line(tmp_path: Path) -> None:
 
     with pytest.raises(RunFileError, match=r"a9a/a9a\.xz is not in the folder"):
         tables.reproduce("a9a", tmp_path, 1)
+
+
+def test_a_figure_has_a_curve_per_method_and_epsilon(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deploy.experiments.figures.METHODS", ("dp-gd", "rrpsgd"))
+    command = ["reproduce", "figures", "--data", str(folder), "--out", str(tmp_path), "--seeds", "2", "--only", "a9a"]
+    result = CliRunner().invoke(app, [*command, "--json"])
+    assert result.exit_code == 0, result.output
+    curves = json.loads(result.stdout.strip().splitlines()[-1])["figures"]["a9a"]
+    assert [(each["method"], each["epsilon"]) for each in curves] == [
+        ("dp-gd", 0.2), ("rrpsgd", 0.2), ("dp-gd", 0.5), ("rrpsgd", 0.5)
+    ]  # fmt: skip
+    for each in curves:
+        assert len(each["passes"]) == len(each["objective"]) == len(each["gradient_norm"]) > 3
+        assert each["passes"] == sorted(each["passes"])
+    assert (tmp_path / "figure-1.png").stat().st_size > 10_000
+    assert json.loads((tmp_path / "figure-1.json").read_text())["curves"] == curves

@@ -66,7 +66,9 @@ def test_simulate_trains_a_useful_model_and_speaks_json(folder: Path, workers: i
         assert {"seed", "epsilon", "delta", "rounds", "train_loss", "test_loss", "test_error", "auc", "seconds"} <= set(
             run
         )
-        assert run["epsilon"] <= 2.0
+        assert run["gaussian_epsilon"] < run["epsilon"] <= 2.0
+        assert run["gaussian_delta"] < run["delta"] == 1e-5
+        assert "finite noise sampler" in run["statement"]
         # The generating model's own error is about 0.22 and its area 0.86.
         assert run["test_error"] < 0.27
         assert run["auc"] > 0.82

@@ -11,6 +11,7 @@ from party.contributor import clip_vectors
 from party.encoding import Scale, Terms, fraction_bits
 from party.models import Huber, Linear, Logistic, Model, Softmax, Squared
 from party.perceptron import Perceptron
+from party.proximal import SmoothedHinge
 from party.rows import DenseRows, SparseRows
 from privacy.clipping import Clip, GradientClip, MomentumClip
 
@@ -20,6 +21,7 @@ MODELS: dict[str, Model] = {
     "softmax": Linear(D, Softmax(K)),
     "linear": Linear(D, Squared()),
     "huber": Linear(D, Huber(0.7)),
+    "smoothed hinge": Linear(D, SmoothedHinge(3.0, 2.0)),
     "perceptron": Perceptron(D, (5, 4), Softmax(K), "tanh"),
     "relu perceptron": Perceptron(D, (6,), Logistic()),
 }
@@ -30,7 +32,7 @@ def data(name: str, seed: int = 1) -> tuple[DenseRows, NDArray[np.float64], NDAr
     rows = DenseRows.of(rng.integers(-256, 257, (N, D)), 8)
     if name in ("softmax", "perceptron"):
         targets = rng.integers(0, K, N).astype(np.float64)
-    elif name in ("logistic", "relu perceptron"):
+    elif name in ("logistic", "relu perceptron", "smoothed hinge"):
         targets = rng.integers(0, 2, N).astype(np.float64)
     else:
         targets = rng.normal(0, 1, N)
@@ -112,3 +114,38 @@ def test_sparse_and_dense_rows_give_the_same_integers(name: str) -> None:
     # Scores may differ in the last place, and with them an integer weight by one.
     assert np.abs(answers[0] - answers[1]).max() <= 100 * N
     assert np.abs(answers[0]).max() > 10_000
+
+
+@pytest.mark.parametrize("momentum", [True, False])
+def test_a_perceptrons_answer_is_the_same_with_and_without_the_compiled_sums(
+    momentum: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Integers, so equal to the last bit on every processor that computes the same scores."""
+    rows, targets, theta = data("perceptron")
+    near = theta + np.random.default_rng(3).normal(0, 1e-3, len(theta))
+    terms = Terms.of(MomentumClip(0.4, 0.05, 0.3) if momentum else GradientClip(0.3), 1)
+    sigma = 2.0 * 1.3 * terms.bound
+    lattice = Lattice(sigma, fraction_bits(N, terms.bound, sigma, 41, MODELS["perceptron"].largest_limit))
+    scale = Scale.of(lattice, terms.bound, N)
+    block, present, points = rows.take(np.arange(N)), np.ones(N, np.bool_), (theta, near)[: terms.points]
+    compiled = MODELS["perceptron"].contribution(block, targets, present, points, terms, scale)
+    monkeypatch.setattr("party.perceptron.available", lambda: False)
+    plain = MODELS["perceptron"].contribution(block, targets, present, points, terms, scale)
+    assert (compiled == plain).all()
+    assert np.abs(plain).max() > 1000
+
+
+def test_a_perceptrons_record_with_a_runaway_score_contributes_zero() -> None:
+    """Weights and targets of any size leave no nan behind and do not touch other records."""
+    model = Perceptron(2, (3,), Squared())
+    rows = DenseRows.of(np.array([[3, 4], [1, 0]]), 0).take(np.array([0, 1]))
+    terms = Terms.of(MomentumClip(1.0, 0.5, 0.3), 1)
+    scale = Scale.of(Lattice(2.0, 16), terms.bound, 2)
+    points = (np.linspace(-1, 1, model.dimension), np.linspace(-1, 1.1, model.dimension))
+    alone = model.contribution(rows, np.array([0.5, 0.0]), np.array([True, False]), points, terms, scale)
+    for target in (1e308, np.inf, np.nan):
+        both = model.contribution(rows, np.array([0.5, target]), np.ones(2, np.bool_), points, terms, scale)
+        assert (both == alone).all()
+    assert alone.any()
+    wild = tuple(np.where(np.arange(model.dimension) % 3 == 0, 1e308, point) for point in points)
+    assert np.isfinite(model.contribution(rows, np.zeros(2), np.ones(2, np.bool_), wild, terms, scale)).all()

@@ -10,6 +10,7 @@ from mpc.ring import Lattice
 from party.encoding import Scale, Terms, fraction_bits
 from party.models import Huber, Linear, Logistic, Model, Softmax, Squared
 from party.perceptron import Perceptron
+from party.proximal import SmoothedHinge
 from party.rows import DenseRows, Rows, SparseRows
 from privacy.clipping import GradientClip, MomentumClip
 
@@ -19,6 +20,7 @@ MODELS: dict[str, Model] = {
     "softmax": Linear(FEATURES, Softmax(CLASSES)),
     "linear": Linear(FEATURES, Squared()),
     "huber": Linear(FEATURES, Huber(2.0)),
+    "smoothed hinge": Linear(FEATURES, SmoothedHinge(8.0, 2.0)),
     "perceptron": Perceptron(FEATURES, (4,), Softmax(CLASSES)),
     "deep perceptron": Perceptron(FEATURES, (4, 3), Logistic(), "tanh"),
 }
@@ -37,7 +39,7 @@ def rows_of(rng: np.random.Generator, sparse: bool, bits: int) -> Rows:
 def targets_of(rng: np.random.Generator, name: str) -> NDArray[np.float64]:
     if "softmax" in name or name == "perceptron":
         return rng.integers(0, CLASSES, RECORDS + 1).astype(np.float64)
-    if name in ("logistic", "deep perceptron"):
+    if name in ("logistic", "deep perceptron", "smoothed hinge"):
         return rng.integers(0, 2, RECORDS + 1).astype(np.float64)
     return np.asarray(rng.choice([*EXTREMES, 0.5, -3.0], RECORDS + 1), np.float64)
 

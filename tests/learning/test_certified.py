@@ -1,0 +1,36 @@
+"""The ε of a simulated run holds the noise certificate's terms, and only just."""
+
+import pytest
+
+from coordinator.algorithm import Setting, build
+from deploy.certified import calibrate_certified, cheapest
+from deploy.errors import RunFileError
+from deploy.simulation import calibrate
+from privacy.claim import EXACT
+from privacy.mechanism import Unit
+
+SIZES = {"a": 600, "b": 400}
+
+
+def test_the_claim_is_within_the_target_and_dearer_than_exact_noise() -> None:
+    plan = build("dp-sgd", {"batch": 50, "passes": 1.0}).plan(Setting(1000, 6, 0.5, 1e-5))
+    exact = calibrate(plan, SIZES, 0.5, 1e-5)
+    real = calibrate_certified(plan, SIZES, 6, 0.5, 1e-5, "pld", Unit())
+    assert real.claim is not None
+    assert real.claim.precision != EXACT
+    assert real.claim.precision.samples >= 6 * plan.releases
+    assert 0.99 * 0.5 < real.claim.epsilon <= 0.5
+    assert (
+        real.epsilon == real.claim.epsilon == pytest.approx(real.claim.gaussian.epsilon + 2 * real.claim.precision.xi)
+    )
+    assert 1 < real.mechanism.noise_multiplier / exact.mechanism.noise_multiplier < 1.01
+
+
+def test_a_run_that_no_preset_can_certify_is_refused() -> None:
+    with pytest.raises(RunFileError, match="no preset"):
+        cheapest(10**11, 0.05, 1e-9)
+
+
+def test_a_run_without_noise_claims_nothing() -> None:
+    plan = build("storm", {}).plan(Setting(1000, 6, 0.5, 1e-5))
+    assert calibrate_certified(plan, SIZES, 6, 0.5, 1e-5, "pld", Unit()).claim is None
