@@ -79,8 +79,8 @@ class Federation:
     subnets: str
     files: tuple[Path, ...] = (COMPOSE, SMALL_DISKS)
     provision: str = ""
-    cut: dict[str, list[tuple[str, str, list[str]]]] = field(default_factory=dict)
-    """Networks that a node was taken from: name, address, aliases."""
+    cut: dict[tuple[str, str], list[tuple[str, str, list[str]]]] = field(default_factory=dict)
+    """Networks that a node was taken from, by node and reason: name, address, aliases."""
 
     def compose(self, *words: str, check: bool = True) -> str:
         command = ["docker-compose", "-p", self.project]
@@ -182,7 +182,7 @@ class Federation:
 
     # ------------------------------------------------------------ what breaks, and how it is mended
 
-    def disconnect(self, name: str, networks: Iterable[str] | None = None) -> None:
+    def disconnect(self, name: str, networks: Iterable[str] | None = None, why: str = "broken") -> None:
         """From these networks, such as `north-south`, or from all."""
         container = self.container(name)
         container.reload()
@@ -191,17 +191,31 @@ class Federation:
             if networks is not None and short not in networks:
                 continue
             aliases = [each for each in settings["Aliases"] or [] if not (container.id or "").startswith(each)]
-            self.cut.setdefault(name, []).append((full, settings["IPAddress"], aliases))
+            self.cut.setdefault((name, why), []).append((full, settings["IPAddress"], aliases))
             self.client.networks.get(full).disconnect(container)
 
-    def connect(self, name: str) -> None:
+    def connect(self, name: str, why: str = "broken") -> None:
         """To all that it was taken from, with the address and the names that it had."""
-        for full, address, aliases in self.cut.pop(name, []):
+        for full, address, aliases in self.cut.pop((name, why), []):
             self.client.networks.get(full).connect(self.container(name), ipv4_address=address or None, aliases=aliases)
 
     def fill(self, name: str) -> None:
         """Its disk, to the last byte."""
         self.run("holder", "sh", "-c", f"cat /dev/zero > /state/{name}/filling 2>/dev/null || true")
+
+    def mend(self) -> None:
+        """Everything that a test left broken."""
+        for name in NODES:
+            container = self.container(name)
+            if container.status == "paused":
+                container.unpause()
+            elif container.status != "running":
+                container.start()
+            self.free(name)
+        for name, why in list(self.cut):
+            self.connect(name, why)
+        for name in NODES:
+            self.wait_ready(name)
 
     def free(self, name: str) -> None:
         self.run("holder", "rm", "-f", f"/state/{name}/filling")

@@ -48,6 +48,12 @@ def table() -> Iterator[list[Cell]]:
         write_table(Path(target), cells)
 
 
+@pytest.fixture(autouse=True)
+def mended(federation: Federation) -> Iterator[None]:
+    yield
+    federation.mend()
+
+
 @contextmanager
 def broken(federation: Federation, name: str, fault: str) -> Iterator[None]:
     """One node, for as long as the block lasts; mended and healthy afterwards."""
@@ -116,30 +122,52 @@ class Books:
         return int(self.federation.run("holder", "python", "-c", CHARGED, f"/state/{name}/ledger.sqlite", self.run))
 
 
-@contextmanager
-def held(federation: Federation, run: str, phase: str, target: str) -> Iterator[None]:
-    """The run in a phase, which does not end before the block does."""
-    if phase == "gathering":
-        federation.wait_state(run, ["gathering"])
-        yield
-        federation.container(LATE).start()
-        federation.wait_ready(LATE)
-        return
-    if phase == "contributing":
-        federation.container(LATE).pause()
-        yield
-        federation.container(LATE).unpause()
-        return
-    cut = "north-south" if phase == "opening" else "lead-south" if target != "south" else "lead-north"
-    node = "north" if phase == "opening" else COORDINATOR
-    federation.disconnect(node, [cut])
-    kept = federation.cut.pop(node)
-    if phase == "ending":
-        federation.run(COORDINATOR, "timeout", "20", "parley", "stop", run, "--final", "--node", "/node", check=False)
-        federation.wait_state(run, ["ending"], 60)
-    yield
-    federation.cut.setdefault(node, []).extend(kept)
-    federation.connect(node)
+class Stage:
+    """Holds one run still in one phase after the other; what holds the next one is there before the last is let go."""
+
+    def __init__(self, federation: Federation, run: str, target: str) -> None:
+        self.federation, self.run = federation, run
+        self.away = "lead-south" if target != "south" else "lead-north"
+
+    def cut(self, node: str, network: str) -> None:
+        self.federation.disconnect(node, [network], "held")
+
+    def mend(self, node: str) -> None:
+        self.federation.connect(node, "held")
+
+    def gathering(self) -> None:
+        self.federation.wait_state(self.run, ["gathering"])
+
+    def contributing(self) -> None:
+        self.cut("north", "north-south")
+        self.federation.container(LATE).start()
+        self.federation.wait_state(self.run, ["running"])
+        self.federation.container(LATE).pause()
+        self.mend("north")
+
+    def opening(self) -> None:
+        self.cut("north", "north-south")
+        self.federation.container(LATE).unpause()
+        time.sleep(BROKEN_SECONDS)
+
+    def ending(self) -> None:
+        self.cut(COORDINATOR, self.away)
+        words = ("timeout", "20", "parley", "stop", self.run, "--final", "--node", "/node")
+        self.federation.run(COORDINATOR, *words, check=False)
+        self.federation.container(LATE).unpause()
+        self.federation.wait_state(self.run, ["ending"], 60)
+
+    def goes_on(self, books: Books, before: int) -> None:
+        """One more sum is opened, and then the run waits for the late hospital again."""
+        self.federation.container(LATE).pause()
+        self.mend("north")
+        until = time.monotonic() + RUN_SECONDS
+        while books.check() <= before:
+            assert time.monotonic() < until, f"{self.run} does not go on: {self.federation.state(self.run)}"
+            time.sleep(1.0)
+            self.federation.container(LATE).unpause()  # it may have to send again what a server has lost
+            time.sleep(0.3)
+            self.federation.container(LATE).pause()
 
 
 def cause_named(federation: Federation, target: str, since: float) -> str:
@@ -156,29 +184,28 @@ def test_a_run_survives_every_fault_of_one_node_in_every_phase(
     federation: Federation, template: Manifest, table: list[Cell], target: str
 ) -> None:
     run = f"faults-{target}"
-    body = template.as_json()
     federation.container(LATE).stop(timeout=10)
-    federation.submit(toml_text({**body, "run": run}) + "\n")
-    books, opened = Books(federation, run), 0
+    federation.submit(toml_text({**template.as_json(), "run": run}) + "\n")
+    books, stage, opened = Books(federation, run), Stage(federation, run, target), 0
     for phase in PHASES:
-        if phase == "contributing":
-            federation.wait_state(run, ["running"])
-        before = opened
-        with held(federation, run, phase, target):
-            for fault in FAULTS:
-                began = time.time()
-                with broken(federation, target, fault):
-                    time.sleep(BROKEN_SECONDS)
-                federation.wait_ready(target)
-                state, _, outcome = federation.state(run)
-                opened = books.check()
-                cause = cause_named(federation, target, began)
-                table.append(Cell(target, phase, fault, state, opened, time.time() - began, cause))
-                assert state == HOLDING[phase], f"{fault} of {target} while {phase}: {state}, {outcome}"
-        if phase in ("contributing", "opening"):  # it goes on from where it was
-            wait(lambda least=before: books.check() > least, RUN_SECONDS, f"{run} does not go on: {federation.state(run)}")
+        getattr(stage, phase)()
+        for fault in FAULTS:
+            began = time.time()
+            with broken(federation, target, fault):
+                time.sleep(BROKEN_SECONDS)
+            federation.wait_ready(target)
+            state, _, outcome = federation.state(run)
+            before, opened = opened, books.check()
+            cause = cause_named(federation, target, began)
+            table.append(Cell(target, phase, fault, state, opened, time.time() - began, cause))
+            assert state == HOLDING[phase], f"{fault} of {target} while {phase}: {state}, {outcome}"
+            assert before <= opened <= before + 1
+        if phase == "opening":
+            stage.goes_on(books, opened)
             opened = books.check()
+    stage.mend(COORDINATOR)
     federation.wait_state(run, ["finished", "stopped"], RUN_SECONDS)
     opened = books.check()
+    assert opened > 0
     for party in PARTIES:
         wait(lambda name=party: books.charged(name) >= opened, 60, f"{party}'s ledger is behind")  # type: ignore[misc]
