@@ -28,6 +28,7 @@ NODES = (COORDINATOR, *AGGREGATORS, *PARTIES)
 IMAGES = {"party": "parley/party", "server": "parley/server"}
 LABEL = "parley.source-digest"
 RUN_SECONDS = 180.0
+FREEZE_ATTEMPTS = 20
 READ = """
 import json, sqlite3, sys
 database = sqlite3.connect("file:" + sys.argv[1] + "?mode=ro", uri=True, timeout=10)
@@ -181,6 +182,17 @@ class Federation:
         return answer
 
     # ------------------------------------------------------------ what breaks, and how it is mended
+
+    def pause(self, name: str) -> None:
+        """A busy machine's kernel does not freeze a process at the first try."""
+        for attempt in range(FREEZE_ATTEMPTS):
+            try:
+                self.container(name).pause()
+                return
+            except docker.errors.APIError as error:
+                if "unable to freeze" not in str(error) or attempt + 1 == FREEZE_ATTEMPTS:
+                    raise
+                time.sleep(0.2)
 
     def disconnect(self, name: str, networks: Iterable[str] | None = None, why: str = "broken") -> None:
         """From these networks, such as `north-south`, or from all."""

@@ -59,7 +59,7 @@ def broken(federation: Federation, name: str, fault: str) -> Iterator[None]:
     """One node, for as long as the block lasts; mended and healthy afterwards."""
     container = federation.container(name)
     if fault == "pause":
-        container.pause()
+        federation.pause(name)
         yield
         container.unpause()
     elif fault == "kill -9":
@@ -142,7 +142,7 @@ class Stage:
         self.cut("north", "north-south")
         self.federation.container(LATE).start()
         self.federation.wait_state(self.run, ["running"])
-        self.federation.container(LATE).pause()
+        self.federation.pause(LATE)
         self.mend("north")
 
     def opening(self) -> None:
@@ -159,7 +159,7 @@ class Stage:
 
     def goes_on(self, books: Books, before: int) -> None:
         """One more sum is opened, and then the run waits for the late hospital again."""
-        self.federation.container(LATE).pause()
+        self.federation.pause(LATE)
         self.mend("north")
         until = time.monotonic() + RUN_SECONDS
         while books.check() <= before:
@@ -167,7 +167,7 @@ class Stage:
             time.sleep(1.0)
             self.federation.container(LATE).unpause()  # it may have to send again what a server has lost
             time.sleep(0.3)
-            self.federation.container(LATE).pause()
+            self.federation.pause(LATE)
 
 
 def cause_named(federation: Federation, target: str, since: float) -> str:
@@ -183,7 +183,7 @@ def cause_named(federation: Federation, target: str, since: float) -> str:
 def test_a_run_survives_every_fault_of_one_node_in_every_phase(
     federation: Federation, template: Manifest, table: list[Cell], target: str
 ) -> None:
-    run = f"faults-{target}"
+    run = f"faults-{target}-{int(time.time()) % 100_000}"
     federation.container(LATE).stop(timeout=10)
     federation.submit(toml_text({**template.as_json(), "run": run}) + "\n")
     books, stage, opened = Books(federation, run), Stage(federation, run, target), 0
