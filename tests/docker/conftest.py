@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-docker = pytest.importorskip("docker", reason="the Docker SDK is not installed: pip install docker")
+pytest.importorskip("docker", reason="the Docker SDK is not installed: pip install docker")
+
+import docker  # noqa: E402
 
 from tests.docker.engine import Federation, build_images  # noqa: E402
 
