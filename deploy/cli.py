@@ -20,6 +20,7 @@ from deploy.commands import (
     ca,
     containers,
     coordinator,
+    dashboard,
     demo,
     doctor,
     init,
@@ -57,6 +58,7 @@ app.add_typer(ca.app, name="ca")
 app.add_typer(node.app, name="node")
 app.add_typer(manifest.app, name="manifest")
 app.add_typer(coordinator.app, name="coordinator")
+app.command()(dashboard.dashboard)
 for command in (runs.run, runs.watch, runs.status, runs.stop, runs.resume, containers.health, containers.provision):
     app.command()(command)
 app.add_typer(party.app, name="party")

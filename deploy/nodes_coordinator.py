@@ -37,11 +37,13 @@ from coordinator.service.operator import OperatorServicer
 from coordinator.service.parties import PartyServicer
 from coordinator.service.runs import GATHER_SECONDS, Runs
 from coordinator.service.store import RunStore
+from deploy import metering
+from deploy.dashboard import start as start_dashboard
 from deploy.errors import DeployError
 from deploy.finishing import write_result
 from deploy.node_file import CoordinatorNode
 from deploy.preparation import prepare
-from mpc.grpc_link import KEEPALIVE
+from mpc.grpc_link import LISTENING
 from privacy.filters import Cap, Charge, Policy
 from privacy.ledger import EndProof, Ledger
 from privacy.mechanism import ROW
@@ -176,8 +178,7 @@ class CoordinatorProcess:
 
     async def serve(self) -> dict[str, int]:
         """Start the listeners; the port of the parties' one."""
-        # Without SO_REUSEPORT a second process of this node cannot serve beside the first.
-        options = [*KEEPALIVE, ("grpc.max_concurrent_streams", MOST_CALLS), ("grpc.so_reuseport", 0)]
+        options = [*LISTENING, ("grpc.max_concurrent_streams", MOST_CALLS)]
         self._server = grpc.aio.server(
             interceptors=[AioAuthorization(self._authorizer())], options=options, maximum_concurrent_rpcs=MOST_CALLS
         )
@@ -246,10 +247,14 @@ async def run(node: CoordinatorNode, note: Callable[..., None], gather_seconds: 
     ports = await process.serve()
     ready = {"ready": True, "role": "coordinator", "name": process.identity.name.name, "ports": ports}
     print(json.dumps(ready), flush=True)
+    metering.start(node, process.identity.name)
     note("node.ready")
+    dashboard = start_dashboard(node, note)
     try:
         await done.wait()
     finally:
+        if dashboard is not None:
+            await dashboard.stop()
         await process.stop()
         note("node.stopped")
 

@@ -27,7 +27,9 @@ from parley.federation.manifest import Manifest
 from parley.federation.names import LABEL_RULE, Role, is_label
 from parley.federation.policy import PartyPolicy, read_policy
 
+from deploy import metering
 from deploy.errors import DeployError
+from deploy.node_file import read_node
 from deploy.run_file import build_model
 from party.client.client import PartyClient
 from party.client.settings import Settings
@@ -61,6 +63,7 @@ def read_settings(node: Path) -> Settings:
         if ADDRESS.fullmatch(target) is None:
             raise document.refuse(f"aggregators.{name}", f'is {target!r}: write "host:port"')
     data, budget = document.table("data"), document.table("budget")
+    document.has("metrics")  # `run` reads it
     settings = Settings(
         NodeFolder(node / "identity"),
         node / "policy.toml",
@@ -109,8 +112,10 @@ def run(node: Path) -> None:
     """Until SIGTERM or SIGINT; a restart takes up what was under way."""
     settings = read_settings(node)
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    name = settings.identity.load().name.name
+    identity = settings.identity.load().name
+    name = identity.name
     logs.configure(Role.party, name, folder=settings.state)
+    metering.start(read_node(node), identity)
     client = PartyClient(settings, vocabulary)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: client.stop())

@@ -256,8 +256,11 @@ class Driver:
         present = frozenset(opening.contributors)
         if not self.manifest.minimum_parties <= len(present) or not present <= set(self.manifest.parties):
             raise RunFailedError(f"round {index} was opened over {len(present)} parties, which the run does not allow")
-        batch = mechanism.expected_batch(index, present)
-        estimate = self.manifest.lattice(index).decode(opening.total) / batch
+        batch, lattice = mechanism.expected_batch(index, present), self.manifest.lattice(index)
+        bound = mechanism.clip.contribution_bound(index)
+        if np.abs(opening.total).max() > lattice.largest_sum(self.manifest.most_contributions(index), bound):
+            raise RunFailedError(f"round {index}'s sum is out of range: an aggregator is at fault")
+        estimate = lattice.decode(opening.total) / batch
         release = hashlib.sha256(opening.total.astype("<i8").tobytes()).hexdigest()
         self.tools.books.record(self.manifest, index, release)
         crash.point("coordinator.recorded")

@@ -112,7 +112,7 @@ def test_auto_takes_its_clip_from_the_histograms_median() -> None:
     histogram[6] = 100.0
     # Half way into the bucket that ends at top·2^−3.
     assert algorithm.median_norm(histogram, 0.5) == pytest.approx(8.0 * 2**-3.25)
-    # Three deviations of noise, 0.3 each here, explain a count; then what was known before decides.
+    # Four deviations of noise, 0.1 each here, explain a count; then what was known before decides.
     assert algorithm.median_norm(0.002 * histogram, 0.5) == pytest.approx(0.5)
 
 
