@@ -24,7 +24,7 @@ from deploy.heart_data import hold_out_file
 from deploy.local import policy_text
 from deploy.toml_text import toml_text
 
-LISTEN = {"coordinator": 7400, "share": 7401, "control": 7402, "peer": 7403}
+LISTEN = {"coordinator": 7400, "share": 7401, "control": 7402, "peer": 7403, "dashboard": 7480}
 SHORTEST_LEFT = dt.timedelta(days=7)
 STUDY_FILE = "study.toml"
 Say = Callable[[str], None]
@@ -104,6 +104,7 @@ def node_files(manifest: Manifest, runs: int) -> Mapping[str, tuple[Role, str]]:
             f'role = "coordinator"\nlisten = [{listen}]\n[aggregators]\n'
             + "".join(f'{name} = "{name}:{LISTEN["control"]}"\n' for name in (first, second))
             + f'[evaluation]\nfiles = ["data/test.csv"]\n{budget}'
+            f'[dashboard]\nlisten = "dashboard.{leader}:{LISTEN["dashboard"]}"\n'
         ),
     )
     for party in manifest.parties:
