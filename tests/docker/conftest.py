@@ -8,9 +8,9 @@ import pytest
 
 pytest.importorskip("docker", reason="the Docker SDK is not installed: pip install docker")
 
-import docker  # noqa: E402
+import docker
 
-from tests.docker.engine import Federation, build_images  # noqa: E402
+from tests.docker.engine import Federation, build_images
 
 
 @pytest.fixture(scope="session")
