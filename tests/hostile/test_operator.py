@@ -32,8 +32,9 @@ def test_the_socket_is_its_owners_alone(lead: Lead) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 def test_another_user_of_the_machine_cannot_open_it(lead: Lead) -> None:
     script = (
-        f"import os, socket\nos.setgid(65534)\nos.setuid(65534)\ntry:\n"
-        f"    socket.socket(socket.AF_UNIX).connect({str(lead.socket)!r})\nexcept PermissionError:\n    print('refused')\n"
+        "import os, socket\nos.setgid(65534)\nos.setuid(65534)\ntry:\n"
+        f"    socket.socket(socket.AF_UNIX).connect({str(lead.socket)!r})\n"
+        "except PermissionError:\n    print('refused')\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "refused"
@@ -44,7 +45,7 @@ def test_a_folder_that_others_may_enter_takes_no_socket(tmp_path: Path) -> None:
     state.mkdir()
     state.chmod(0o755)
     with pytest.raises(StateError, match="may be entered by others"):
-        bind_socket(grpc.aio.server(), state / "operator.sock")
+        bind_socket(grpc.aio.server(), state)
 
 
 BODY = documents.manifest().canonical
