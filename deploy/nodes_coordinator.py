@@ -182,9 +182,12 @@ class CoordinatorProcess:
         coordinator_pb2_grpc.add_CoordinatorServiceServicer_to_server(PartyServicer(self.runs), self._server)
         health = HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(health, self._server)
-        port = self._server.add_secure_port(str(self.node.listen), server_credentials(self.node.identity))
-        if port == 0:
-            raise StateError(f"{self.node.listen} cannot be listened on: is another process there?")
+        ports = [
+            self._server.add_secure_port(str(address), server_credentials(self.node.identity))
+            for address in self.node.listen
+        ]
+        if 0 in ports:
+            raise StateError(f"{self.node.listen[ports.index(0)]} cannot be listened on: is another process there?")
         self._operator = grpc.aio.server()
         operator_pb2_grpc.add_OperatorServiceServicer_to_server(OperatorServicer(self.runs), self._operator)
         self._socket = bind_socket(self._operator, self.node.state)
@@ -193,7 +196,7 @@ class CoordinatorProcess:
         self._socket.path.chmod(0o600)
         await self._server.start()
         await health.set("", health_pb2.HealthCheckResponse.SERVING)
-        return {"parties": port}
+        return {"parties": ports[0]}
 
     async def stop(self) -> None:
         """Answer what waits, leave the rest to the next start."""
