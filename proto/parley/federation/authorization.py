@@ -6,6 +6,7 @@ Imports grpc, `cryptography` and this folder only.
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
 
@@ -32,8 +33,15 @@ def _certified(pem: bytes) -> tuple[x509.Certificate, NodeName]:
     return certificate, name
 
 
+_caller: ContextVar[tuple[Any, NodeName] | None] = ContextVar("caller", default=None)
+"""The call that was authorised last in this task or thread, and who makes it."""
+
+
 def peer_of(context: Any) -> NodeName:
     """Who is calling, from a servicer's context. TLS has checked the chain; connections may outlive a certificate."""
+    known = _caller.get()
+    if known is not None and known[0] is context:
+        return known[1]
     presented: Sequence[bytes] = context.auth_context().get("x509_pem_cert") or ()
     if len(presented) != 1:
         raise NotAuthenticatedError("no certificate was presented: dial with this node's certificate")
@@ -63,6 +71,7 @@ class Authorizer:
             raise NotAuthorisedError(
                 f"{peer} may not call {method.rsplit('/', 1)[-1]}: it is not in an admitted manifest"
             )
+        _caller.set((context, peer))
         return peer
 
 
@@ -92,13 +101,19 @@ class AioAuthorization(grpc.aio.ServerInterceptor):
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
+        self._guarded: dict[str, tuple[Any, Any]] = {}
+        """Method -> its handler and the guarded one, made once."""
 
     async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], details: Any) -> Any:
         handler = await continuation(details)
         if not handler:
             return handler
-        wrap = self._stream if handler.response_streaming else self._single
-        return _guarded(handler, wrap(details.method, _behaviour(handler)))
+        known = self._guarded.get(details.method)
+        if known is None or known[0] is not handler:
+            wrap = self._stream if handler.response_streaming else self._single
+            known = handler, _guarded(handler, wrap(details.method, _behaviour(handler)))
+            self._guarded[details.method] = known
+        return known[1]
 
     async def _require(self, method: str, context: Any) -> None:
         try:
