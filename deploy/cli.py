@@ -19,6 +19,7 @@ from deploy.commands import (
     bench,
     ca,
     coordinator,
+    dashboard,
     demo,
     doctor,
     init,
@@ -56,6 +57,7 @@ app.add_typer(ca.app, name="ca")
 app.add_typer(node.app, name="node")
 app.add_typer(manifest.app, name="manifest")
 app.add_typer(coordinator.app, name="coordinator")
+app.command()(dashboard.dashboard)
 for command in (runs.run, runs.watch, runs.status, runs.stop, runs.resume):
     app.command()(command)
 app.add_typer(party.app, name="party")

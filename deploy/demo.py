@@ -28,7 +28,7 @@ from deploy.finishing import model_path
 from deploy.heart_data import hold_out_file
 from deploy.local import LocalFederation
 from deploy.model_file import copy_model, read_model
-from deploy.running import Coordinator
+from deploy.running import Coordinator, coordinator_node
 from party.records import load
 from privacy.ledger import Ledger
 
@@ -77,6 +77,7 @@ class Demo:
                 {each.name: [each.data_file] for each in demo_recipe.HOSPITALS},
                 [hold_out_file()],
                 budget=(RUNS_AFFORDED * self._epsilon, RUNS_AFFORDED * manifest.guarantee.delta),
+                dashboard=self._keep,
             )
             screen.phase("processes")
             self.federation.start()
@@ -103,6 +104,7 @@ class Demo:
             bytes_up_per_party=sum(each.bytes_up // max(1, len(each.contributors)) for each in history),
             model=self._take_model(manifest),
             folder=self.folder if self._keep else None,
+            dashboard=self._signed_in() if self._keep else None,
         )
         return report, company
 
@@ -144,6 +146,15 @@ class Demo:
                 found.append(Budget(node.name, population.spent.epsilon, population.cap.epsilon))
             ledger.close()
         return tuple(found)
+
+    def _signed_in(self) -> str:
+        """An address of the dashboard that signs in whoever has it."""
+        from coordinator.dashboard.access import token_in
+        from deploy import dashboard
+
+        assert self.federation is not None
+        node = coordinator_node(self.federation.coordinator.folder)
+        return dashboard.link(dashboard.settings_of(node, None), token_in(node.state))
 
     def _take_model(self, manifest: Manifest) -> Path:
         """Out of the coordinator's folder, which may be thrown away."""

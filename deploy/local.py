@@ -132,8 +132,12 @@ class LocalFederation:
         evaluation: Sequence[Path] = (),
         capacity: int | None = None,
         budget: tuple[float, float] | None = None,
+        dashboard: bool = False,
     ) -> None:
-        """`data` are each party's files. Folders are written here; `start` starts the processes."""
+        """`data` are each party's files. Folders are written here; `start` starts the processes.
+
+        With `dashboard` the coordinator serves it, at `dashboard_url`.
+        """
         self.folder, self.manifest = folder, manifest
         self.authority = ThrowAwayAuthority(manifest.federation)
         names = [operator.name for operator in manifest.aggregators]
@@ -141,6 +145,8 @@ class LocalFederation:
             each: ReservedPort()
             for each in ("coordinator", *(f"{kind} {name}" for name in names for kind in ("share", "control")), "peer")
         }
+        if dashboard:
+            self.ports["dashboard"] = ReservedPort()
         epsilon, delta = budget or (4 * manifest.guarantee.epsilon, 4 * manifest.guarantee.delta)
         self.nodes: dict[str, NodeProcess] = {}
         first, second = names
@@ -166,14 +172,16 @@ class LocalFederation:
             f'role = "coordinator"\nlisten = "{self.ports["coordinator"]}"\n[aggregators]\n'
             + "".join(f'{name} = "{self.ports[f"control {name}"]}"\n' for name in names)
             + (f"[evaluation]\nfiles = [{files}]\n" if files else "")
-            + f"[budget]\nepsilon = {epsilon}\ndelta = {delta}\n",
+            + f"[budget]\nepsilon = {epsilon}\ndelta = {delta}\n"
+            + (f'[dashboard]\nlisten = "{self.ports["dashboard"]}"\n' if dashboard else ""),
         )
         for party in manifest.parties:
             files = ", ".join(json.dumps(str(path.absolute())) for path in data[party])
             self._write(
                 Role.party,
                 party,
-                f'role = "party"\ncoordinator = "{self.ports["coordinator"]}"\n[aggregators]\n'
+                f'role = "party"\ncoordinator = "{manifest.coordinator.name}@{self.ports["coordinator"]}"\n'
+                "[aggregators]\n"
                 + "".join(f'{name} = "{self.ports[f"share {name}"]}"\n' for name in names)
                 + f'[data]\nfiles = [{files}]\npopulation = "records"\n'
                 f"[budget]\nepsilon = {epsilon}\ndelta = {delta}\n",
@@ -191,6 +199,11 @@ class LocalFederation:
         )
         identities.current.symlink_to(Path("identities") / "1")
         self.nodes[name] = NodeProcess(name, role, home)
+
+    @property
+    def dashboard_url(self) -> str:
+        """Of a federation that was made with a dashboard."""
+        return f"http://{self.ports['dashboard']}"
 
     @property
     def coordinator(self) -> NodeProcess:

@@ -16,6 +16,13 @@
     [log]                                # every role, optional
     level = "info"                       # the default; debug, info, warning, error
     file = false                         # the default; true: also NODE/state/log.jsonl, rotated
+    [metrics]                            # every role, optional: Prometheus' text, loopback only
+    listen = "127.0.0.1:9464"
+    [dashboard]                          # coordinator, optional
+    listen = "127.0.0.1:7480"            # elsewhere than on loopback with TLS: this node's certificate, or
+    certificate = "dashboard.crt"        # one that browsers know, with
+    key = "dashboard.key"
+    metrics = false                      # the default; true: /metrics without a token, on loopback
 
 The coordinator's name, as its certificate has it, stands before its address; it may be left out where the party's
 policy lists exactly one coordinator. What stands in an aggregator's [noise] here are the defaults. A party's budget
@@ -27,7 +34,7 @@ the kernel's. Imports `parley.federation` and `mpc.tables` only, and stays light
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Self, get_args
@@ -72,6 +79,11 @@ class Address:
             raise ValueError("no port")
         return cls(bare, int(digits))
 
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        return self.host in ("127.0.0.1", "::1", "localhost")
+
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
@@ -92,6 +104,8 @@ class Node:
     folder: Path
     """The node's, absolute."""
     log: LogSettings
+    metrics: Address | None = field(default=None, kw_only=True)
+    """Where Prometheus asks; None for nowhere."""
 
     @property
     def identity(self) -> NodeFolder:
@@ -117,6 +131,11 @@ class Node:
     @property
     def trail(self) -> Path:
         return self.state / "trail.jsonl"
+
+    @property
+    def verified(self) -> Path:
+        """Verifications of manifests that need not be computed again."""
+        return self.state / "verified"
 
 
 @dataclass(frozen=True)
@@ -170,6 +189,18 @@ class AggregatorNode(Node):
 
 
 @dataclass(frozen=True)
+class DashboardSettings:
+    """Where a coordinator's dashboard listens."""
+
+    listen: Address
+    certificate: Path | None = None
+    """None on loopback is plain HTTP, elsewhere the node's own."""
+    key: Path | None = None
+    metrics: bool = False
+    """Whether /metrics is answered without a token, on loopback."""
+
+
+@dataclass(frozen=True)
 class CoordinatorNode(Node):
     """Whoever leads the study."""
 
@@ -181,6 +212,8 @@ class CoordinatorNode(Node):
     epsilon: float
     """The cap over all runs that this coordinator leads."""
     delta: float
+    dashboard: DashboardSettings | None = None
+    """None for none."""
 
     role = Role.coordinator
 
@@ -203,6 +236,9 @@ def read_node(folder: Path) -> AnyNode:
     fields, home = Fields(body, "", NodeFileError), path.parent.absolute()
     readers = {Role.party: _party, Role.aggregator: _aggregator, Role.coordinator: _coordinator}
     node = readers[fields.choice("role", tuple(Role))](fields, home, _log(fields))
+    if isinstance(node, CoordinatorNode) and fields.has("dashboard"):
+        node = replace(node, dashboard=_dashboard(fields.table("dashboard"), home))
+    node = replace(node, metrics=_metrics(fields.table("metrics")) if fields.has("metrics") else None)
     fields.finish()
     return node
 
@@ -272,6 +308,30 @@ def _coordinator(fields: Fields, home: Path, log: LogSettings) -> AnyNode:
         epsilon, delta = table.number("epsilon", 0, LARGEST_TOTAL), table.number("delta", 0, 0.5)
         table.finish()
     return CoordinatorNode(home, log, _address(fields, "listen"), _two(fields), evaluation, epsilon, delta)
+
+
+def _dashboard(fields: Fields, home: Path) -> DashboardSettings:
+    files = {name: home / fields.text(name) for name in ("certificate", "key") if fields.has(name)}
+    if len(files) == 1:
+        raise fields.refuse("certificate", "and key belong together: give both, or neither for this node's own")
+    settings = DashboardSettings(
+        _address(fields, "listen"),
+        files.get("certificate"),
+        files.get("key"),
+        fields.flag("metrics") if fields.has("metrics") else False,
+    )
+    if settings.metrics and not settings.listen.loopback:
+        raise fields.refuse("metrics", f"without a token is for loopback, and this listens on {settings.listen}")
+    fields.finish()
+    return settings
+
+
+def _metrics(fields: Fields) -> Address:
+    listen = _address(fields, "listen")
+    if not listen.loopback:
+        raise fields.refuse("listen", f"is {str(listen)!r}: metrics have no login, listen on 127.0.0.1")
+    fields.finish()
+    return listen
 
 
 def _noise(fields: Fields) -> NoiseSettings:

@@ -22,6 +22,7 @@ from parley.federation.refusals import RefusedCallError, abort
 from parley.federation.transport import open_channel, server_credentials
 from parley.v1 import aggregator_pb2_grpc, common_pb2, noise_pb2_grpc
 
+from deploy import metering
 from deploy.aggregator_admission import Admissions
 from deploy.errors import DeployError, NodeFileError
 from deploy.node_file import AggregatorNode, read_node
@@ -29,7 +30,7 @@ from deploy.noting import notes
 from mpc.aggregate import Aggregator
 from mpc.channel import Link
 from mpc.errors import PeerClosedError
-from mpc.grpc_link import KEEPALIVE, GrpcLink, NoiseServicer, dial
+from mpc.grpc_link import KEEPALIVE, LISTENING, GrpcLink, NoiseServicer, dial
 from mpc.openings import OpeningStore
 from mpc.pool import NoisePool
 from mpc.service.peer import Dialler, OpeningServicer
@@ -48,7 +49,6 @@ MOST_PEER_CALLS = 64
 STOP_SECONDS = 2.0
 SERVICE = "parley.v1."
 HEALTH = ("/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch")
-OPTIONS: list[tuple[str, Any]] = [*KEEPALIVE, ("grpc.so_reuseport", 0)]
 
 
 def aggregator_node(folder: Path) -> AggregatorNode:
@@ -106,7 +106,7 @@ class AggregatorProcess:
         noise, role = self.node.noise, self.node.index
         preset = (noise.cover, noise.precision)
         self.admissions = Admissions(
-            self._record, self.folder.load, self.peer, role, preset, self.node.policy, self.note
+            self._record, self.folder.load, self.peer, role, preset, self.node.policy, self.node.verified, self.note
         )
         self._accepted: queue.SimpleQueue[GrpcLink | None] = queue.SimpleQueue()
         dialled = self.node.peer_address
@@ -177,7 +177,7 @@ class AggregatorProcess:
 
     def _aio_server(self, address: str, most_calls: int) -> tuple[grpc.aio.Server, int]:
         server = grpc.aio.server(
-            interceptors=[AioAuthorization(self._authorizer())], options=OPTIONS, maximum_concurrent_rpcs=most_calls
+            interceptors=[AioAuthorization(self._authorizer())], options=LISTENING, maximum_concurrent_rpcs=most_calls
         )
         servicer = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
@@ -187,7 +187,7 @@ class AggregatorProcess:
         server = grpc.server(
             futures.ThreadPoolExecutor(MOST_PEER_CALLS, "peer"),
             interceptors=[Authorization(self._authorizer())],
-            options=OPTIONS,
+            options=LISTENING,
             maximum_concurrent_rpcs=MOST_PEER_CALLS,
         )
         noise_pb2_grpc.add_NoiseServiceServicer_to_server(NoiseServicer(self._accepted.put, {self.peer.uri}), server)
@@ -218,6 +218,7 @@ class AggregatorProcess:
         self.pool.start()
         self.service.start([terms.digest for terms in self.admissions.admitted])
         ready = {"ready": True, "role": "aggregator", "name": self.name.name, "ports": ports}
+        metering.pool(metering.start(self.node, self.name), self.service.status)
         self.note("process.ready", ports=list(ports.values()))
         print(json.dumps(ready), flush=True)
         await stopping.wait()

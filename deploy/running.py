@@ -9,13 +9,18 @@ import grpc
 from parley.federation.manifest import Manifest
 from parley.v1 import operator_pb2, operator_pb2_grpc
 
+from coordinator.dashboard.servers import Presence
 from coordinator.errors import StateError
 from coordinator.service.store import RoundRecord, RunRow, RunStore
 from deploy.errors import DeployError
 from deploy.node_file import CoordinatorNode, read_node
+from deploy.operator_socket import SocketAddress
 
 POLL_SECONDS = 0.2
 ANSWER_SECONDS = 60.0
+OPTIONS = [("grpc.use_local_subchannel_pool", 1)]
+"""No connection is shared: the address of a deep folder is one that another folder may have a moment later."""
+PRESENCE_SECONDS = 2.0
 
 
 def coordinator_node(folder: Path) -> CoordinatorNode:
@@ -30,17 +35,16 @@ class Coordinator:
 
     def __init__(self, folder: Path) -> None:
         self.node = coordinator_node(folder)
-        self._socket = self.node.state / "operator.sock"
         path = self.node.state / "runs.sqlite"
         if not path.exists():
             raise StateError(f"{folder} has no runs yet: start it with `parley coordinator run {folder}`")
         self.store = RunStore(path, read_only=True)
 
-    def _ask(self, method: str, request: Any) -> Any:
-        with grpc.insecure_channel(f"unix:{self._socket}") as channel:
+    def _ask(self, method: str, request: Any, seconds: float = ANSWER_SECONDS) -> Any:
+        with SocketAddress(self.node.state) as address, grpc.insecure_channel(address.text, OPTIONS) as channel:
             stub = operator_pb2_grpc.OperatorServiceStub(channel)
             try:
-                return getattr(stub, method)(request, timeout=ANSWER_SECONDS)
+                return getattr(stub, method)(request, timeout=seconds)
             except grpc.RpcError as error:
                 code = error.code() if isinstance(error, grpc.Call) else None
                 if code is grpc.StatusCode.UNAVAILABLE:
@@ -58,6 +62,11 @@ class Coordinator:
 
     def resume(self, run: str) -> str:
         return str(self._ask("Resume", operator_pb2.ResumeRequest(run=run)).state)
+
+    def presence(self, run: str) -> Presence:
+        """Whom the open round waits for."""
+        said = self._ask("Presence", operator_pb2.PresenceRequest(run=run), PRESENCE_SECONDS)
+        return Presence(said.round, frozenset(said.uploaded), frozenset(said.absent), said.open_seconds)
 
     def follow(self, digest: bytes, since: int = 0) -> Iterator[tuple[RunRow, list[RoundRecord]]]:
         """The run and its new rounds, whenever something changed, until it rests."""
@@ -96,6 +105,7 @@ def summary(row: RunRow) -> dict[str, Any]:
 def show_status(folder: Path, quiet: bool) -> dict[str, Any]:
     """Print a table of all runs; its content for scripts."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     rows = [summary(row) for row in Coordinator(folder).store.runs()]
@@ -103,6 +113,7 @@ def show_status(folder: Path, quiet: bool) -> dict[str, Any]:
         table = Table("run", "state", "round", "epsilon", "outcome", box=None)
         for row in rows:
             epsilon = "" if row["epsilon"] is None else f"{row['epsilon']:.4g}"
-            table.add_row(row["run"], row["state"], f"{row['round']}/{row['rounds']}", epsilon, row["outcome"])
+            outcome = escape(row["outcome"])  # it quotes peers
+            table.add_row(row["run"], row["state"], f"{row['round']}/{row['rounds']}", epsilon, outcome)
         Console().print(table if rows else "no runs yet: parley run RUN.toml --node NODE")
     return {"runs": rows}

@@ -32,6 +32,13 @@ KEEPALIVE: list[tuple[str, int]] = [
 ]
 """On both ends: a server answers GOAWAY to a client that pings more often than the server allows."""
 
+LISTENING: list[tuple[str, int]] = [
+    *KEEPALIVE,
+    ("grpc.so_reuseport", 0),  # a second process of a node cannot serve beside the first
+    ("grpc.server_handshake_timeout_ms", 10_000),  # gRPC's 120 s let a stranger hold every file descriptor
+]
+"""For servers."""
+
 
 class GrpcLink:
     """Either end of the stream. Reading runs in a thread of its own, so that a deadline can be kept."""

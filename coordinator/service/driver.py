@@ -128,6 +128,7 @@ class Driver:
 
     async def _verify(self) -> None:
         claim = await self.tools.books.admit(self.manifest)
+        crash.point("coordinator.charged")
         await self._work(self.tools.store.set_claim, self.manifest.digest, claim)
         await self._move(State.gathering)
 
@@ -256,8 +257,11 @@ class Driver:
         present = frozenset(opening.contributors)
         if not self.manifest.minimum_parties <= len(present) or not present <= set(self.manifest.parties):
             raise RunFailedError(f"round {index} was opened over {len(present)} parties, which the run does not allow")
-        batch = mechanism.expected_batch(index, present)
-        estimate = self.manifest.lattice(index).decode(opening.total) / batch
+        batch, lattice = mechanism.expected_batch(index, present), self.manifest.lattice(index)
+        bound = mechanism.clip.contribution_bound(index)
+        if np.abs(opening.total).max() > lattice.largest_sum(self.manifest.most_contributions(index), bound):
+            raise RunFailedError(f"round {index}'s sum is out of range: an aggregator is at fault")
+        estimate = lattice.decode(opening.total) / batch
         release = hashlib.sha256(opening.total.astype("<i8").tobytes()).hexdigest()
         self.tools.books.record(self.manifest, index, release)
         crash.point("coordinator.recorded")
@@ -285,7 +289,7 @@ class Driver:
         if not last:
             return self._ask(index + 1, record)
         self.tools.store.finish(self.manifest.digest, prepared.algorithm.result(), evaluation, record)
-        crash.point("coordinator.finished")
+        crash.point("coordinator.result")
         return None
 
     # ------------------------------------------------------------ the end
@@ -293,6 +297,7 @@ class Driver:
     async def _end(self) -> None:
         await self._collect_ends(patience_seconds=2 * self.manifest.deadline_seconds + 60)
         await self.tools.books.close(self.manifest, self.run.ends)
+        crash.point("coordinator.settled")
         await self._move(State.finished, f"{self.manifest.releases} rounds")
 
     async def _collect_ends(self, patience_seconds: float) -> None:

@@ -8,10 +8,11 @@ from parley.v1 import operator_pb2, operator_pb2_grpc
 
 from coordinator.errors import CoordinatorError
 from coordinator.service.runs import Runs
+from coordinator.service.store import State
 
 
 class OperatorServicer(operator_pb2_grpc.OperatorServiceServicer):
-    """Submit, stop, resume."""
+    """Submit, stop, resume; who is there."""
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
@@ -36,3 +37,17 @@ class OperatorServicer(operator_pb2_grpc.OperatorServiceServicer):
         except CoordinatorError as error:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
             raise
+
+    async def Presence(self, request: operator_pb2.PresenceRequest, context: Any) -> operator_pb2.PresenceResponse:
+        try:
+            run = self._runs.named(request.run)
+        except CoordinatorError as error:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+            raise
+        index = run.index if run.state is State.running else -1
+        return operator_pb2.PresenceResponse(
+            round=index,
+            uploaded=sorted(party for party, latest in run.uploaded.items() if latest == index >= 0),
+            absent=sorted(run.absent),
+            open_seconds=run.open_seconds if index >= 0 else 0.0,
+        )

@@ -17,10 +17,12 @@ from coordinator.service.run import Run
 from coordinator.service.runs import Runs
 from coordinator.service.store import State
 
-MOST_PENDING = 16
-"""Long polls of one party at once, over all runs: more is a fault or a flood."""
+MOST_PENDING = 40
+"""Calls of one party at once, over all runs, of which it takes part in 32: more is a fault or a flood."""
 MOST_MANIFEST_BYTES = 3 << 20
 MOST_KNOWN = 4096
+MOST_HELD = 256
+"""Points that a party may say it holds."""
 LONGEST_REASON = 500
 DIGEST_BYTES = 32
 
@@ -69,7 +71,8 @@ class PartyServicer(coordinator_pb2_grpc.CoordinatorServiceServicer):
         try:
             run, party = self._member(request.manifest_digest, context)
             reason = "".join(each for each in request.reason[:LONGEST_REASON] if each.isprintable())
-            await self._runs.joined(run, party, request.accepted, reason)
+            async with self._polling(peer_of(context)):
+                await self._runs.joined(run, party, request.accepted, reason)
             return coordinator_pb2.JoinResponse()
         except RefusedCallError as error:
             await abort(context, error)
@@ -93,6 +96,10 @@ class PartyServicer(coordinator_pb2_grpc.CoordinatorServiceServicer):
             if not -1 <= request.after_round < run.manifest.releases:
                 raise RefusedCallError(
                     common_pb2.REFUSAL_MALFORMED, f"no round {request.after_round}", "give -1 or a round"
+                )
+            if len(request.held_points) > MOST_HELD:
+                raise RefusedCallError(
+                    common_pb2.REFUSAL_MALFORMED, f"more than {MOST_HELD} held points", "name the newest"
                 )
             async with self._polling(peer_of(context)):
                 return await self._next(run, party, request)

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -33,13 +34,21 @@ class Run:
     """Parties that missed a round and have not asked for work since."""
     lost: set[str] = field(default_factory=set)
     """Parties whose contribution an aggregator does not have although they had uploaded it: asked again."""
+    decisions: Counter[str] = field(default_factory=Counter)
+    """How often a party has said whether it takes part, to this process."""
     bytes_down: int = 0
     """To all parties, in this round."""
+    asked: float = 0.0
+    """When this round's question was published, by the monotonic clock."""
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     @property
     def index(self) -> int:
         return self.question.round.index if self.question else -1
+
+    @property
+    def open_seconds(self) -> float:
+        return time.monotonic() - self.asked
 
     async def tell(self) -> None:
         """Wake whoever waits for this run."""
@@ -52,6 +61,7 @@ class Run:
             self.question = question
             self.lost.clear()
             self.bytes_down = 0
+            self.asked = time.monotonic()
             self.changed.notify_all()
 
     async def move(self, state: State, outcome: str = "") -> None:

@@ -5,14 +5,19 @@ from typing import Any
 
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
+from parley.federation.refusals import RefusedCallError
+from parley.v1 import common_pb2
 
-from coordinator.errors import StateError
+from coordinator.errors import CoordinatorError, StateError
 from coordinator.service.driver import Driver, Tools, restored
 from coordinator.service.run import Run
 from coordinator.service.store import State
+from mpc import crash
 
 GATHER_SECONDS = 24 * 3600.0
 """For people to approve a run by hand."""
+MOST_DECISIONS = 32
+"""Of one party on one run: each is written to disk and to the audit trail."""
 
 
 class Runs:
@@ -36,6 +41,7 @@ class Runs:
         """Durable before it returns."""
         manifest = Manifest.from_canonical(canonical)
         await self._work(self._tools.store.submit, manifest.digest, manifest.run, manifest.canonical)
+        crash.point("coordinator.submitted")
         if manifest.digest not in self.all:
             run = self.all[manifest.digest] = Run(manifest, State.verifying)
             self._tools.note("run.submitted", run=manifest.run, manifest=manifest.digest.hex())
@@ -43,12 +49,20 @@ class Runs:
         return manifest.digest
 
     async def joined(self, run: Run, party: str, accepted: bool, reason: str) -> None:
-        """A party's decision, durable before it is acknowledged. Who has joined can leave, for good."""
+        """A party's decision, durable before it is acknowledged. Who has left may come back, not without end."""
         uri = NodeName(run.manifest.federation, Role.party, party).uri
         word = "joined" if accepted else "refused"
-        if accepted and party in run.joined:
+        if (accepted and party in run.joined) or (not accepted and run.refused.get(party) == reason):
             return
+        if run.decisions[party] >= MOST_DECISIONS:
+            raise RefusedCallError(
+                common_pb2.REFUSAL_CONTRADICTION,
+                f"{party} has changed its mind {MOST_DECISIONS} times",
+                "what it said last stands",
+            )
+        run.decisions[party] += 1
         await self._work(self._tools.store.answer, run.manifest.digest, uri, word, reason)
+        crash.point("coordinator.joined")
         self._tools.note("run." + word, run=run.manifest.run, party=party)
         async with run.changed:
             if accepted:
@@ -61,7 +75,7 @@ class Runs:
 
     async def stop(self, name: str, final: bool) -> State:
         """Let a run rest, or end it."""
-        run = self._named(name)
+        run = self.named(name)
         if run.state.final:
             raise StateError(f"run {name} is {run.state} already")
         task = self._tasks.pop(run.manifest.digest, None)
@@ -69,7 +83,12 @@ class Runs:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         if final:
-            await Driver(run, self._tools, self._gather_seconds).end_early("stopped for good by the operator")
+            try:
+                await Driver(run, self._tools, self._gather_seconds).end_early("stopped for good by the operator")
+            except CoordinatorError as error:
+                # Not signed by both aggregators, so nothing is settled: the run rests, and can be stopped again.
+                await self._set(run, State.stopped, f"not ended: {error}")
+                raise
         else:
             await self._set(run, State.stopped, f"stopped by the operator; parley resume {name} goes on from there")
         await self._tell()
@@ -77,7 +96,7 @@ class Runs:
 
     async def resume(self, name: str) -> State:
         """Go on with a run that rests."""
-        run = self._named(name)
+        run = self.named(name)
         if not run.state.resumable:
             raise StateError(f"run {name} is {run.state}: only a run that stalled or was stopped can be resumed")
         stored = self._tools.store.get(run.manifest.digest)
@@ -124,11 +143,12 @@ class Runs:
         self._tools.note("run." + state, run=run.manifest.run)
         await run.move(state, outcome)
 
-    def _named(self, name: str) -> Run:
+    def named(self, name: str) -> Run:
+        """By its name; refused where there is none."""
         for run in self.all.values():
             if run.manifest.run == name:
                 return run
-        raise StateError(f"no run {name!r} on this coordinator")
+        raise StateError(f"no run {name[:80]!r} on this coordinator")
 
     async def _work(self, function: Any, *arguments: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._tools.worker, function, *arguments)

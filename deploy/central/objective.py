@@ -3,7 +3,7 @@
     θ = argmin Σ_i ℓ(θ, z_i) + ⟨G, θ⟩ + n·μ/2·|θ|²,   G normal of deviation σ per coordinate      (their λ is μ/2)
 
 Only θ is shown, and the noise is in no sum that a server could add it to. The paper prints σ² = 10·L²·log(1/δ)/ε² with
-a reference for its proof; σ is calibrated here by the following bound under replace-one, which asks for more.
+a reference for its proof; σ is calibrated here by the following bound under replace-one.
 
 Given θ, G is −Σ∇ℓ − nμθ: neighbours reach one θ with noises that differ by v = ∇ℓ(θ, z) − ∇ℓ(θ, z′), |v| ≤ 2L, in
 the plane of x and x′ whatever θ is. The log-likelihood ratio is at most u·R + u²/2 + log(1 + β/(nμ)), u = 2L/σ: R, the
@@ -33,6 +33,8 @@ from privacy.randomness import Randomness
 Floats = NDArray[np.float64]
 
 MOST_STEPS = 200
+VISIBLE = 1e-11
+"""Of the value, what a line search can see."""
 ROUNDING = 1e-11
 """A gradient of the mean objective below this, times its scale, is zero to rounding."""
 
@@ -51,8 +53,8 @@ class ObjectivePerturbation(CentralMethod):
     name: ClassVar[str] = "objective-perturbation"
     paper: ClassVar[str] = "Bassily, Feldman, Talwar and Thakurta, Algorithm 2; Kifer, Smith and Thakurta 2012"
 
-    curvature_share: float = 0.5
-    """Of ε, for the Jacobian: fixes the least penalty, as the paper's β ≤ εnλ does."""
+    curvature_share: float = 0.05
+    """Of ε, for the Jacobian: fixes the least penalty, as the paper's β ≤ εnλ does, which is a half."""
     radius: float | None = None
     """M; with it the penalty is at least Theorem 5.3's."""
     row_norm: float | None = None
@@ -123,8 +125,9 @@ def minimise(
         weights = _curvature(model, scores, targets)
         hessian = (rows * weights[:, None]).T @ rows / count + penalty * np.eye(len(theta))
         step = np.linalg.solve(hessian, gradient)
-        before, size = value(theta), 1.0
-        while size > 1e-8 and value(theta - size * step) > before - 1e-4 * size * float(gradient @ step) + 1e-15:
+        before, size, promised = value(theta), 1.0, float(gradient @ step)
+        # A decrease that the value's rounding would hide is not looked for: the step is Newton's own there.
+        while promised > VISIBLE * (1 + abs(before)) and value(theta - size * step) > before - 1e-4 * size * promised:
             size /= 2
         theta = theta - size * step
     raise RunFileError(f"no minimum within {MOST_STEPS} Newton steps, the gradient is {length:.2g}: raise strength")

@@ -17,7 +17,7 @@ from mpc.request import Request
 from mpc.service.peer import FRAME_SECONDS, LOST, SHORT, UNREADY, AnsweringLink, PeerLostError, PeerShortError
 from mpc.service.rounds import Result, Round, ShortError, refusal_for
 from mpc.service.state import RunState
-from mpc.service.terms import MOST_WAIT_SECONDS, CallRefusedError, CallWaitsError, malformed
+from mpc.service.terms import CallRefusedError, CallWaitsError, bounded_wait, malformed
 from mpc.service.uploads import Upload, check_form
 
 Rejection = wire.UploadResponse.Rejection
@@ -80,8 +80,7 @@ class Run(RunState):
         if current.decide():
             self._changed()
         attempt = self._attempt
-        wait = min(max(request.wait_seconds, 0.0), MOST_WAIT_SECONDS)
-        await asyncio.wait([attempt], timeout=wait)
+        await asyncio.wait([attempt], timeout=bounded_wait(request.wait_seconds))
         if not attempt.done():
             return wire.OpenResponse(state=wire.OpenResponse.STATE_WAITING, missing=current.missing())
         if self._attempt is attempt:
@@ -97,6 +96,8 @@ class Run(RunState):
 
     def _request(self, request: wire.OpenRequest) -> Request:
         terms = self.terms
+        if len(request.expected) > len(terms.parties):
+            raise malformed(f"{len(request.expected)} parties are expected", f"the manifest has {len(terms.parties)}")
         expected = set(request.expected)
         if request.round >= terms.releases:
             raise malformed(f"round {request.round}", f"the run has {terms.releases} rounds, from 0")
@@ -305,6 +306,10 @@ class Run(RunState):
         try:
             if self._tools.dial is not None and self._lost is None:
                 await self._settle()
+                if self._ahead():
+                    await self._settle()
+                if self._ahead():
+                    raise PeerError("the other server has not committed yet")
             while self._unsettled() is not None and time.monotonic() < until and self._lost is None:
                 await self._wait_for_change(until - time.monotonic())
             if self._lost is not None:

@@ -37,6 +37,11 @@ def malformed(message: str, hint: str) -> CallRefusedError:
     return CallRefusedError(common_pb2.REFUSAL_MALFORMED, message, hint)
 
 
+def bounded_wait(asked_seconds: float) -> float:
+    """Of a long poll, whatever was asked: nan, which compares false, would spoil the order of the loop's timers."""
+    return min(asked_seconds, MOST_WAIT_SECONDS) if asked_seconds > 0 else 0.0
+
+
 @dataclass(frozen=True)
 class RunTerms:
     """What an admitted manifest says of a run, as far as an aggregation server has to know it."""

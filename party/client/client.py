@@ -26,8 +26,12 @@ log = logs.logger()
 
 MOST_RUNS = 32
 """At once; more are taken up as these end."""
+MOST_TAKEN = 8
+"""Manifests from one answer: the coordinator offers the others again."""
+MOST_KNOWN = 1024
+"""Digests that are remembered, so that a flood of manifests fills no memory; the coordinator takes 4096."""
 SHORTEST_POLL_SECONDS = 0.2
-"""Between two answers that bring nothing."""
+"""Between two answers."""
 
 
 class PartyClient:
@@ -44,7 +48,8 @@ class PartyClient:
         self._coordinator = NodeName(self.node.federation, Role.coordinator, settings.coordinator)
         self._stop = threading.Event()
         self._runs: dict[bytes, PartyRun] = {}
-        self._known: set[bytes] = set()
+        self._known: dict[bytes, None] = {}
+        """Oldest first."""
         self._wire = self._new_wire()
         self._open_ledger()
         self._resume()
@@ -66,9 +71,9 @@ class PartyClient:
                     continue
                 said = ""
                 backoff.reset()
-                started = [self._take(data) for data in manifests]
-                if not any(started):
-                    self._stop.wait(SHORTEST_POLL_SECONDS - (time.monotonic() - began))
+                for data in manifests[:MOST_TAKEN]:
+                    self._take(data)
+                self._stop.wait(SHORTEST_POLL_SECONDS - (time.monotonic() - began))
         except StoppedError:
             pass
         finally:
@@ -84,24 +89,31 @@ class PartyClient:
         full = sum(run.thread.is_alive() for run in self._runs.values()) >= MOST_RUNS
         if full and self._stop.wait(1.0):
             raise StoppedError("this process is ending")
-        request = coordinator_pb2.ListRunsRequest(known_digests=sorted(self._known), wait_seconds=MOST_WAIT_SECONDS)
+        request = coordinator_pb2.ListRunsRequest(known_digests=list(self._known), wait_seconds=MOST_WAIT_SECONDS)
         with self._wire.stopping(self._stop):
             stub = self._wire.stubs[self._coordinator]
             return list(stub.ListRuns(request, timeout=MOST_WAIT_SECONDS + GRACE_SECONDS).manifests)
 
-    def _take(self, data: bytes) -> bool:
+    def _take(self, data: bytes) -> None:
         """Start a run that is not known yet."""
         digest = hashlib.sha256(data).digest()
         live = sum(run.thread.is_alive() for run in self._runs.values())
         if digest in self._known or live >= MOST_RUNS:
-            return False
-        self._known.add(digest)
+            return
+        self._remember(digest)
         try:
             self._start(Manifest.from_canonical(data))
         except ManifestError as error:
             log.error("a run was proposed that nobody can admit", error=error)
             self._decline(digest, str(error))
-        return True
+
+    def _remember(self, digest: bytes) -> None:
+        """And forget the oldest of too many, and runs whose thread has ended."""
+        self._known[digest] = None
+        self._runs = {key: run for key, run in self._runs.items() if run.thread.is_alive()}
+        for oldest in list(self._known)[: len(self._known) - MOST_KNOWN]:
+            if oldest not in self._runs:
+                del self._known[oldest]
 
     def _decline(self, digest: bytes, reason: str) -> None:
         request = coordinator_pb2.JoinRequest(manifest_digest=digest, accepted=False, reason=reason[:1000])
@@ -121,7 +133,7 @@ class PartyClient:
         outbox = Outbox(self.settings.outbox)
         for held in outbox.runs():
             if held.state != REFUSED:
-                self._known.add(held.digest)
+                self._known[held.digest] = None
             if held.state not in (*OVER, REFUSED):
                 self._start(Manifest.from_canonical(held.manifest))
         outbox.close()

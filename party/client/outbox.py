@@ -35,6 +35,8 @@ CREATE TABLE IF NOT EXISTS answers (
 VERIFYING, WAITING, REFUSED, JOINED, LEFT, ENDED, SETTLED = (
     "verifying", "waiting", "refused", "joined", "left", "ended", "settled"
 )  # fmt: skip
+MOST_REFUSED = 64
+"""Refused runs that are kept for the operator's eyes: the newest."""
 OVER = (LEFT, SETTLED)
 """States after which a run is not asked about again; `ended` still waits for proof of its end."""
 
@@ -148,6 +150,12 @@ class Outbox:
                 "state = excluded.state, reason = excluded.reason, at = excluded.at",
                 (digest, run, manifest, state, reason, at),
             )
+            if state == REFUSED:  # each takes up to a mebibyte, and whoever leads runs can propose without end
+                execute(
+                    "DELETE FROM runs WHERE state = ? AND rowid NOT IN "
+                    "(SELECT rowid FROM runs WHERE state = ? ORDER BY rowid DESC LIMIT ?)",
+                    (REFUSED, REFUSED, MOST_REFUSED),
+                )
 
     def runs(self) -> list[RunState]:
         """Oldest first."""

@@ -8,6 +8,7 @@ computed, outbox, ledger, sent; whatever a crash cuts off is made up from the ou
 import contextlib
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 
 import grpc
@@ -40,6 +41,8 @@ log = logs.logger()
 
 APPROVAL_POLL_SECONDS = 1.0
 RESTART_SECONDS = 5.0
+SHORTEST_WAIT_SECONDS = 0.2
+"""Between two answers that there is nothing to do: a coordinator that does not let its callers wait is not spun for."""
 MOST_LOCAL_FAILURES = 8
 """One after another, of this machine's disk: then the run is left, for nobody waits for ever."""
 MOST_PROOF_POLLS = 8
@@ -137,11 +140,14 @@ class Life:
         acknowledged = last.round_index if last and last.acknowledged else -1
         repeats, failures = Backoff(self.stop), 0
         while True:
+            began = time.monotonic()
             response = self._next(acknowledged)
             if response.state == State.STATE_ENDED:
                 self._ended(response, last)
                 return
             if response.state != State.STATE_ROUND:
+                if self.stop.wait(SHORTEST_WAIT_SECONDS - (time.monotonic() - began)):
+                    raise StoppedError("this process is ending")
                 continue
             question = response.round
             try:
@@ -265,6 +271,7 @@ class Life:
     def _ended(self, response: coordinator_pb2.NextRoundResponse, last: Answer | None) -> None:
         """Settle the ledger by both aggregators' word; without it the whole charge stays."""
         self.gate.outbox.finish(self.manifest.digest, last)
+        crash.point("party.finished")
         log.info("the run has ended", run=self.manifest.run)
         backoff = Backoff(self.stop)
         for _ in range(MOST_PROOF_POLLS):
@@ -281,10 +288,12 @@ class Life:
             log.warning("the charge stays", run=self.manifest.run, error=error)
             self._note(SETTLED, str(error))
         else:
+            crash.point("party.settled")
             self._note(SETTLED, response.outcome[:MOST_REASON])
 
     def _note(self, state: str, reason: str = "") -> None:
-        self.gate.note(self.manifest, state, reason)
+        # Peers' words are shown on terminals.
+        self.gate.note(self.manifest, state, "".join(each if each.isprintable() else "?" for each in reason))
 
     def _trace(self, answer: Answer) -> None:
         """What is about to leave, in the audit trail."""

@@ -58,9 +58,9 @@ def log_density(theta: Floats, rows: Floats, targets: Floats, penalty: float, si
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-2), (0.5, 1e-3)])
+@pytest.mark.parametrize(("epsilon", "delta", "share"), [(1.0, 1e-2, 0.5), (1.0, 1e-2, 0.05), (0.5, 1e-3, 0.5)])
 def test_objective_perturbation_keeps_its_promise_on_densities_computed_outright(
-    seed: int, epsilon: float, delta: float
+    seed: int, epsilon: float, delta: float, share: float
 ) -> None:
     """δ(ε) between neighbours of few, extreme records, by quadrature over the plane: no sampling, no false alarm."""
     rng = np.random.default_rng(seed)
@@ -71,7 +71,7 @@ def test_objective_perturbation_keeps_its_promise_on_densities_computed_outright
     if seed == 0:  # across: gradients that add up to more than either
         rows[n], targets[n] = rows[n - 1][::-1] * [1, -1], targets[n - 1]
     target = Target(n, 2, epsilon, delta, 1.0, 0.25, 1.0)
-    method = ObjectivePerturbation()
+    method = ObjectivePerturbation(curvature_share=share)
     sigma, penalty = method.noise_scale(target), method.penalty(target)
     reach = 9 * sigma / (n * penalty)
     line = np.linspace(-reach, reach, 601)
@@ -84,13 +84,13 @@ def test_objective_perturbation_keeps_its_promise_on_densities_computed_outright
     for one, other in ((first, second), (second, first)):
         found = float(np.maximum(0, one - math.exp(epsilon) * other).sum() * cell)
         assert found <= delta
-    assert np.abs(first - second).sum() * cell > 0.005  # the record does move the law
+    assert np.abs(first - second).sum() * cell > 0.001  # the record does move the law
 
 
-def test_the_papers_printed_deviation_is_smaller_than_replacing_a_record_asks_for() -> None:
+def test_the_papers_printed_deviation_is_smaller_than_the_bound_at_its_own_split() -> None:
     target = Target(10_000, 10, 0.5, 1e-9, 1.0, 0.25, 1.0)
     printed = math.sqrt(10 * math.log(1 / target.delta)) / target.epsilon
-    assert printed < ObjectivePerturbation().noise_scale(target) < 3 * printed
+    assert printed < ObjectivePerturbation(curvature_share=0.5).noise_scale(target) < 2 * printed
 
 
 @pytest.mark.parametrize("residual", [Logistic(), Huber(0.4)])
@@ -102,6 +102,16 @@ def test_the_minimum_has_no_gradient_left(residual: Logistic | Huber) -> None:
     gradient = model.gradients(block, data.targets, theta).mean(axis=0) + tilt + 0.01 * theta
     assert np.linalg.norm(gradient) <= 1e-10
     assert length <= 1e-10
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_minimum_far_away_under_heavy_noise_is_found(seed: int) -> None:
+    """Steep tilts and small penalties once left the line search stuck in the value's rounding."""
+    data, rng = records(seed), np.random.default_rng(seed)
+    for penalty in (1e-4, 1e-3, 1e-1):
+        tilt = rng.normal(0, rng.choice([0.01, 0.1]), D)
+        _, length = minimise(shortened(data, 2.0), data.targets, Linear(D, Logistic()), penalty, tilt, 0.0)
+        assert length < 1e-7
 
 
 def test_amp_pays_for_the_distance_to_the_minimum() -> None:

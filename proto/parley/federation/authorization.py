@@ -4,8 +4,11 @@ Every method lists its callers; a method that is not listed is closed to all. Th
 Imports grpc, `cryptography` and this folder only.
 """
 
+import asyncio
 import inspect
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
@@ -16,6 +19,8 @@ from cryptography import x509
 from parley.federation.credentials import check_time, check_usage, load_certificate, name_in
 from parley.federation.errors import CertificateError, NotAuthenticatedError, NotAuthorisedError, PeerRefusedError
 from parley.federation.names import NodeName
+from parley.federation.refusals import RefusedCallError, abort
+from parley.v1 import common_pb2
 
 Callers = Container[NodeName] | Callable[[], Container[NodeName]]
 """Fixed, or asked at every call: a server of several runs learns of callers as manifests are admitted."""
@@ -23,6 +28,12 @@ CODES = {
     NotAuthenticatedError: grpc.StatusCode.UNAUTHENTICATED,
     NotAuthorisedError: grpc.StatusCode.PERMISSION_DENIED,
 }
+
+MOST_CALLS_OF_ONE = 128
+"""At once, of one peer on one port: its long polls, and room for what hangs."""
+PATIENCE_SECONDS = 10.0
+"""For the message of a call that has begun."""
+NO_MESSAGE = "the bytes of the call are no message of this version"
 
 
 @lru_cache(maxsize=4096)
@@ -83,24 +94,36 @@ class Authorization(grpc.ServerInterceptor):
 
     def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
         handler = continuation(details)
-        return handler and _guarded(handler, self._wrap(details.method, _behaviour(handler)))
+        return handler and _guarded(handler, self._wrap(details.method, handler))
 
-    def _wrap(self, method: str, inner: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-        def behaviour(request: Any, context: Any) -> Any:
+    def _wrap(self, method: str, handler: Any) -> Callable[[Any, Any], Any]:
+        inner = _behaviour(handler)
+
+        def behaviour(messages: Any, context: Any) -> Any:
             try:
                 self._authorizer.require(method, context)
             except PeerRefusedError as error:
                 context.abort(CODES[type(error)], str(error))
+            if handler.request_streaming:
+                return inner(map(handler.request_deserializer or bytes, messages), context)
+            try:
+                request = (handler.request_deserializer or bytes)(next(messages))
+            except Exception:
+                # Whatever a parser makes of foreign bytes; its message may quote them.
+                context.abort(grpc.StatusCode.INVALID_ARGUMENT, NO_MESSAGE)
             return inner(request, context)
 
         return behaviour
 
 
 class AioAuthorization(grpc.aio.ServerInterceptor):
-    """For `grpc.aio.server(interceptors=[…])`."""
+    """For `grpc.aio.server(interceptors=[…])`. One peer cannot take all the calls that a server answers at once."""
 
-    def __init__(self, authorizer: Authorizer) -> None:
-        self._authorizer = authorizer
+    def __init__(
+        self, authorizer: Authorizer, most_calls: int = MOST_CALLS_OF_ONE, patience_seconds: float = PATIENCE_SECONDS
+    ) -> None:
+        self._authorizer, self._most_calls, self._patience_seconds = authorizer, most_calls, patience_seconds
+        self._calls: Counter[NodeName] = Counter()
         self._guarded: dict[str, tuple[Any, Any]] = {}
         """Method -> its handler and the guarded one, made once."""
 
@@ -111,34 +134,73 @@ class AioAuthorization(grpc.aio.ServerInterceptor):
         known = self._guarded.get(details.method)
         if known is None or known[0] is not handler:
             wrap = self._stream if handler.response_streaming else self._single
-            known = handler, _guarded(handler, wrap(details.method, _behaviour(handler)))
+            known = handler, _guarded(handler, wrap(details.method, handler))
             self._guarded[details.method] = known
         return known[1]
 
-    async def _require(self, method: str, context: Any) -> None:
+    @asynccontextmanager
+    async def _admitted(self, method: str, context: Any) -> AsyncIterator[None]:
         try:
-            self._authorizer.require(method, context)
+            peer = self._authorizer.require(method, context)
         except PeerRefusedError as error:
             await context.abort(CODES[type(error)], str(error))
+            raise
+        if self._calls[peer] >= self._most_calls:
+            await abort(
+                context,
+                RefusedCallError(
+                    common_pb2.REFUSAL_BUSY, f"{self._most_calls} calls of this peer are open", "wait for answers"
+                ),
+            )
+        self._calls[peer] += 1
+        try:
+            yield
+        finally:
+            self._calls[peer] -= 1
+            if not self._calls[peer]:
+                del self._calls[peer]
 
-    def _single(self, method: str, inner: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-        async def behaviour(request: Any, context: Any) -> Any:
-            await self._require(method, context)
-            return await inner(request, context)
+    async def _request(self, handler: Any, messages: Any, context: Any) -> Any:
+        """What the behaviour is called with: the messages, or the only one, which has to come soon."""
+        parse = handler.request_deserializer or bytes
+        if handler.request_streaming:
+            return _parsed(parse, messages)
+        try:
+            async with asyncio.timeout(self._patience_seconds):
+                return parse(await context.read())
+        except TimeoutError:
+            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "the call was begun and its message did not come")
+        except Exception:
+            # Whatever a parser makes of foreign bytes; its message may quote them.
+            await abort(context, RefusedCallError(common_pb2.REFUSAL_MALFORMED, NO_MESSAGE, "upgrade both nodes"))
+
+    def _single(self, method: str, handler: Any) -> Callable[[Any, Any], Any]:
+        inner = _behaviour(handler)
+
+        async def behaviour(messages: Any, context: Any) -> Any:
+            async with self._admitted(method, context):
+                return await inner(await self._request(handler, messages, context), context)
 
         return behaviour
 
-    def _stream(self, method: str, inner: Callable[[Any, Any], Any]) -> Callable[[Any, Any], AsyncIterator[Any]]:
-        async def behaviour(request: Any, context: Any) -> AsyncIterator[Any]:
-            await self._require(method, context)
-            answers = inner(request, context)
-            if inspect.isawaitable(answers):  # a handler that writes through the context
-                await answers
-                return
-            async for answer in answers:
-                yield answer
+    def _stream(self, method: str, handler: Any) -> Callable[[Any, Any], AsyncIterator[Any]]:
+        inner = _behaviour(handler)
+
+        async def behaviour(messages: Any, context: Any) -> AsyncIterator[Any]:
+            async with self._admitted(method, context):
+                answers = inner(await self._request(handler, messages, context), context)
+                if inspect.isawaitable(answers):  # a handler that writes through the context
+                    await answers
+                    return
+                async for answer in answers:
+                    yield answer
 
         return behaviour
+
+
+async def _parsed(parse: Callable[[bytes], Any], messages: Any) -> AsyncIterator[Any]:
+    async for message in messages:
+        yield parse(message)
 
 
 def _behaviour(handler: Any) -> Callable[[Any, Any], Any]:
@@ -150,11 +212,11 @@ def _behaviour(handler: Any) -> Callable[[Any, Any], Any]:
 
 
 def _guarded(handler: Any, behaviour: Callable[[Any, Any], Any]) -> Any:
-    makers = {
-        (False, False): grpc.unary_unary_rpc_method_handler,
-        (False, True): grpc.unary_stream_rpc_method_handler,
-        (True, False): grpc.stream_unary_rpc_method_handler,
-        (True, True): grpc.stream_stream_rpc_method_handler,
-    }
-    make: Callable[..., Any] = makers[handler.request_streaming, handler.response_streaming]
-    return make(behaviour, handler.request_deserializer, handler.response_serializer)
+    """As a handler of a stream of requests, even where there is one: on the wire both are the same.
+
+    gRPC then leaves it to us how long a request is waited for, and what becomes of bytes that are no message.
+    """
+    make: Any = (
+        grpc.stream_stream_rpc_method_handler if handler.response_streaming else (grpc.stream_unary_rpc_method_handler)
+    )
+    return make(behaviour, None, handler.response_serializer)

@@ -84,7 +84,7 @@ def write_private(path: Path, data: bytes) -> None:
 def load_certificate(data: bytes, what: str = "the certificate") -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(data)
-    except ValueError:
+    except (ValueError, x509.InvalidVersion):
         raise CertificateError(f"{what} is no PEM certificate: give the file that `parley ca approve` wrote") from None
 
 
@@ -96,7 +96,7 @@ def name_in(certificate: x509.Certificate) -> NodeName:
         if len(uris) != 1:
             raise WrongIdentityError(f"the certificate carries {len(uris)} URIs: a node's has exactly one")
         return NodeName.parse(uris[0])
-    except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):
+    except (x509.ExtensionNotFound, x509.DuplicateExtension, x509.UnsupportedGeneralNameType, ValueError):
         raise WrongIdentityError("the certificate names no node: request one with `parley node request`") from None
     except IdentityError as error:
         raise WrongIdentityError(f"the certificate names no node: {error}") from None

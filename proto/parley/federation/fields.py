@@ -17,6 +17,8 @@ from parley.federation.names import LABEL_RULE, is_label
 LARGEST_WHOLE = (1 << 63) - 1
 """TOML promises 64-bit integers and no more."""
 MOST_NESTED = 16
+LONGEST_NAME = 200
+"""Of a field, in a message."""
 Choice = TypeVar("Choice", bound=str)
 
 
@@ -52,6 +54,8 @@ class Fields:
         self._asked: set[str] = set()
 
     def path(self, name: str) -> str:
+        # What a stranger calls a field is in messages that travel and are shown on terminals.
+        name = name if name.isprintable() and len(name) <= LONGEST_NAME else _shown(name)
         return f"{self._where}.{name}" if self._where else name
 
     def refuse(self, name: str, message: str) -> FieldError:
@@ -180,10 +184,12 @@ class Fields:
         if depth > MOST_NESTED:
             raise self.refuse(name, f"is nested more than {MOST_NESTED} deep: flatten it")
         if isinstance(value, Mapping):
+            if not all(isinstance(key, str) and key.isprintable() for key in value):
+                raise self.refuse(name, "has a field whose name is not one line of text: rename it")
             return {key: self._plain(each, f"{name}.{key}", depth + 1) for key, each in value.items()}
         if isinstance(value, list | tuple):
             return [self._plain(each, f"{name}[{index}]", depth + 1) for index, each in enumerate(value)]
-        if isinstance(value, str | bool):
+        if isinstance(value, bool) or (isinstance(value, str) and _is_unicode(value)):
             return value
         if isinstance(value, int) and -LARGEST_WHOLE - 1 <= value <= LARGEST_WHOLE:
             return value
@@ -205,6 +211,11 @@ class Fields:
 def _suggestion(given: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(given, sorted(known), 1, 0.6)
     return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def _is_unicode(text: str) -> bool:
+    """JSON can spell half of a character, which no message and no database takes."""
+    return not any("\ud800" <= each <= "\udfff" for each in text)
 
 
 def _kind(value: Any) -> str:

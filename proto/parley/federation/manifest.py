@@ -18,6 +18,7 @@ checked when a manifest is made. Imports `mpc` and `privacy`, and stays light.
 import hashlib
 import json
 import tomllib
+import unicodedata
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -78,6 +79,11 @@ class Noise:
     fraction_bits: int
 
 
+def entity_key(legal_entity: str) -> str:
+    """For comparison: letter case, letters' width and spacing do not make another legal entity."""
+    return " ".join(unicodedata.normalize("NFKC", legal_entity).casefold().split())
+
+
 @dataclass(frozen=True)
 class Operator:
     """A server and who answers for it in law."""
@@ -87,8 +93,7 @@ class Operator:
 
     @property
     def entity_key(self) -> str:
-        """For comparison: letter case and spacing do not make another legal entity."""
-        return " ".join(self.legal_entity.casefold().split())
+        return entity_key(self.legal_entity)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from parley.federation.errors import PolicyError
 from parley.federation.fields import Fields
-from parley.federation.manifest import LARGEST_DIMENSION, LARGEST_EPSILON
+from parley.federation.manifest import LARGEST_DIMENSION, LARGEST_EPSILON, entity_key
 from parley.federation.meaning import Meaning
 from parley.federation.names import NodeName, Role
 
@@ -240,18 +240,14 @@ def _entities(meaning: Meaning, known: Mapping[str, str], name: str) -> Iterator
                 f"aggregators[{index}].name",
                 f"{operator.name!r} is not in the policy: choose another aggregator, or add it to {name}",
             )
-        elif _key(entity) != operator.entity_key:
+        elif entity_key(entity) != operator.entity_key:
             yield Reason(
                 f"aggregators[{index}].legal_entity",
                 f"is {operator.legal_entity!r} and the policy knows {operator.name} as {entity!r}: correct one of them",
             )
-        keys.append(entity and _key(entity))
+        keys.append(entity and entity_key(entity))
     if keys[0] is not None and keys[0] == keys[1]:
         yield Reason("aggregators", "belong to one legal entity by the policy: choose two that are independent", True)
-
-
-def _key(entity: str) -> str:
-    return " ".join(entity.casefold().split())
 
 
 def _place(role: Role) -> str:

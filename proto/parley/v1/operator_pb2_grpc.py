@@ -50,6 +50,11 @@ class OperatorServiceStub(object):
                 request_serializer=parley_dot_v1_dot_operator__pb2.ResumeRequest.SerializeToString,
                 response_deserializer=parley_dot_v1_dot_operator__pb2.ResumeResponse.FromString,
                 _registered_method=True)
+        self.Presence = channel.unary_unary(
+                '/parley.v1.OperatorService/Presence',
+                request_serializer=parley_dot_v1_dot_operator__pb2.PresenceRequest.SerializeToString,
+                response_deserializer=parley_dot_v1_dot_operator__pb2.PresenceResponse.FromString,
+                _registered_method=True)
 
 
 class OperatorServiceServicer(object):
@@ -77,6 +82,13 @@ class OperatorServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Presence(self, request, context):
+        """Whom the open round waits for: public facts that are in memory only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_OperatorServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -94,6 +106,11 @@ def add_OperatorServiceServicer_to_server(servicer, server):
                     servicer.Resume,
                     request_deserializer=parley_dot_v1_dot_operator__pb2.ResumeRequest.FromString,
                     response_serializer=parley_dot_v1_dot_operator__pb2.ResumeResponse.SerializeToString,
+            ),
+            'Presence': grpc.unary_unary_rpc_method_handler(
+                    servicer.Presence,
+                    request_deserializer=parley_dot_v1_dot_operator__pb2.PresenceRequest.FromString,
+                    response_serializer=parley_dot_v1_dot_operator__pb2.PresenceResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -178,6 +195,33 @@ class OperatorService(object):
             '/parley.v1.OperatorService/Resume',
             parley_dot_v1_dot_operator__pb2.ResumeRequest.SerializeToString,
             parley_dot_v1_dot_operator__pb2.ResumeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Presence(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/parley.v1.OperatorService/Presence',
+            parley_dot_v1_dot_operator__pb2.PresenceRequest.SerializeToString,
+            parley_dot_v1_dot_operator__pb2.PresenceResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,0 +1,138 @@
+"""Serves the dashboard: uvicorn on one address, TLS where it is not loopback. Imports this folder.
+
+A process of its own: a defect here, or a busy accountant, cannot touch a run. It ends when standard input does, which
+the coordinator holds, or by a signal.
+"""
+
+import asyncio
+import json
+import socket
+import ssl
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+from starlette.applications import Starlette
+
+from coordinator.dashboard.access import Sessions, token_in
+from coordinator.dashboard.accounts import Accounts
+from coordinator.dashboard.app import Wiring, application
+from coordinator.dashboard.guard import LOOPBACK
+from coordinator.dashboard.loglines import LogFile
+from coordinator.dashboard.servers import Operator, Servers, Status
+from coordinator.errors import StateError
+from coordinator.service.store import RunStore
+
+STOP_SECONDS = 1
+MOST_CONNECTIONS = 200
+IDLE_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Of one dashboard."""
+
+    host: str
+    port: int
+    """0 for one of the kernel's."""
+    certificate: Path | None = None
+    key: Path | None = None
+    open_metrics: bool = False
+
+    @property
+    def secure(self) -> bool:
+        return self.certificate is not None
+
+    @property
+    def loopback(self) -> bool:
+        return self.host in ("127.0.0.1", "::1", "localhost")
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a dashboard reads: a coordinator's folder."""
+
+    node: str
+    federation: str
+    state: Path
+    ledger: Path
+    trail: Path
+    status: Status
+    operator: Operator
+
+
+def assemble(settings: Settings, place: Place, port: int) -> Starlette:
+    """The application over a node's state folder."""
+    wiring = Wiring(
+        node=place.node,
+        federation=place.federation,
+        store=RunStore(place.state / "runs.sqlite", read_only=True),
+        log=LogFile(place.state),
+        accounts=Accounts(place.ledger, place.trail),
+        servers=Servers(place.status, place.operator),
+        sessions=Sessions(token_in(place.state)),
+        hosts=LOOPBACK,
+        port=port,
+        secure=settings.secure,
+        open_metrics=settings.open_metrics and settings.loopback,
+    )
+    made = application(wiring)
+    made.state.wiring = wiring
+    return made
+
+
+async def serve(settings: Settings, place: Place, until_input_ends: bool = False) -> None:
+    """Until a signal; prints one line of JSON when it serves."""
+    if not settings.loopback and not settings.secure:
+        raise StateError(
+            f"a dashboard on {settings.host} needs TLS: give [dashboard] certificate and key, or listen on 127.0.0.1"
+        )
+    try:
+        family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+        listener = socket.create_server((settings.host, settings.port), family=family)
+    except OSError as error:
+        raise StateError(f"{settings.host}:{settings.port} cannot be listened on: {error.strerror}") from None
+    port = int(listener.getsockname()[1])
+    app = assemble(settings, place, port)
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, server_header=False, lifespan="off", ws="none",
+        timeout_graceful_shutdown=STOP_SECONDS, limit_concurrency=MOST_CONNECTIONS, timeout_keep_alive=IDLE_SECONDS,
+        ssl_certfile=settings.certificate, ssl_keyfile=settings.key,
+    )  # fmt: skip
+    try:
+        config.load()
+    except OSError as error:
+        raise StateError(f"the dashboard's certificate cannot be used ({error}): check certificate and key") from None
+    if config.ssl is not None:
+        config.ssl.minimum_version = ssl.TLSVersion.TLSv1_3
+    server = uvicorn.Server(config)
+    if until_input_ends:
+        _watch_input(lambda: setattr(server, "should_exit", True))
+    await app.state.pages.warm()
+    scheme = "https" if settings.secure else "http"
+    shown = f"[{settings.host}]" if ":" in settings.host else settings.host
+    ready = {"ready": True, "role": "dashboard", "name": place.node, "url": f"{scheme}://{shown}:{port}/"}
+    print(json.dumps(ready), flush=True)
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        await app.state.wiring.accounts.close()
+        app.state.wiring.store.close()
+
+
+def _watch_input(ended: Callable[[], object]) -> None:
+    """The pipe that the coordinator holds closes when it ends, however it ends."""
+
+    def wait() -> None:
+        while sys.stdin.buffer.read(1):
+            pass
+        ended()
+
+    threading.Thread(target=wait, name="parent", daemon=True).start()
+
+
+def main(settings: Settings, place: Place, until_input_ends: bool = False) -> None:
+    asyncio.run(serve(settings, place, until_input_ends))

@@ -1,0 +1,172 @@
+"""What rounds cost, and what the books say: heavy reading, for a short-lived process of low priority.
+
+    echo '{"manifest": "parley manifest 1\\n{…}", "counts": [1, 10, 100]}' | python -m coordinator.dashboard.spending
+    echo '{"ledger": "…/ledger.sqlite", "trail": "…/trail.jsonl"}'         | python -m coordinator.dashboard.spending
+
+ε after k rounds is read from the event of the first k releases (`Event.first`), at the δ that the finite sampler leaves
+of the manifest's, the sampler's ε included: with all rounds it is the claim. scipy and the tables of the noise's law
+are imported here and nowhere else in this folder. Imports `mpc`, `privacy` and `parley`.
+"""
+
+import json
+import os
+import shutil
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from parley.federation.errors import FederationError
+from parley.federation.manifest import Manifest
+
+from mpc.errors import MpcError
+from privacy.errors import PrivacyError
+from privacy.event import Event
+
+NICENESS = 10
+COPY_ATTEMPTS = 3
+
+
+def spent(manifest: Manifest, counts: Sequence[int]) -> dict[str, Any]:
+    """ε of the least protected party after each number of rounds, by both accountants; None where one has no answer."""
+    from mpc.law import certify
+    from privacy.accountants import accountant
+    from privacy.claim import FinitePrecision, gaussian_reading
+
+    claimed, noise = manifest.guarantee, manifest.noise
+    certificate = certify(manifest.samples, claimed.epsilon, claimed.delta, noise.cover, noise.precision)
+    precision = FinitePrecision(certificate.samples, certificate.xi, certificate.hop_delta, certificate.hop_delta)
+    events = manifest.mechanism.events()
+    least = _least_protected(events)
+    answer: dict[str, Any] = {"party": next(iter(least)), "counts": list(counts)}
+    for name in ("pld", "rdp"):
+        chosen = accountant(name)
+        try:
+            # Fewer releases cost less, so the δ that the sampler takes of the whole run is enough for a part of it.
+            left = {
+                party: gaussian_reading(precision, chosen, event, claimed.delta).delta for party, event in least.items()
+            }
+            answer[name] = [
+                max(chosen.epsilon(event.first(count), left[party]).epsilon for party, event in least.items())
+                + precision.epsilon_added
+                if count
+                else 0.0
+                for count in counts
+            ]
+        except PrivacyError as error:
+            answer[name], answer[f"{name}_refused"] = None, str(error)
+    return answer
+
+
+def _least_protected(events: dict[str, Event]) -> dict[str, Event]:
+    """The party that samples at no lower rate than any other in every release; all distinct ones if none."""
+    distinct = {event: party for party, event in events.items()}
+    for event, party in distinct.items():
+        if all(_dominates(event, other) for other in distinct):
+            return {party: event}
+    return {party: event for event, party in distinct.items()}
+
+
+def _dominates(event: Event, other: Event) -> bool:
+    pairs = list(zip(event.releases, other.releases, strict=False))
+    return len(event.releases) == len(other.releases) and all(
+        mine.sampler.kind == its.sampler.kind == "wor"
+        and mine.count == its.count
+        and mine.sampler.rate >= its.sampler.rate
+        for mine, its in pairs
+    )
+
+
+def books(ledger: Path, trail: Path) -> dict[str, Any]:
+    """Both books, verified on copies, so that the coordinator never waits for a reader's lock."""
+    return {"ledger": _ledger(ledger), "trail": _trail(trail)}
+
+
+def _ledger(path: Path) -> dict[str, Any]:
+    from privacy.ledger import Ledger
+
+    if not path.exists():
+        return {"refused": "Nothing was charged yet."}
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / path.name
+        for attempt in range(COPY_ATTEMPTS):
+            _copy(path, copy)
+            try:
+                ledger = Ledger.open(copy)
+                break
+            except PrivacyError as error:  # an entry more between the two files than a crash leaves: copy them again
+                if attempt + 1 == COPY_ATTEMPTS:
+                    return {"refused": str(error)}
+        head = ledger.verify()
+        populations = [
+            {
+                "population": each.name,
+                "unit": each.unit.name,
+                "epsilon": each.spent.epsilon,
+                "delta": each.spent.delta,
+                "epsilon_cap": each.cap.epsilon,
+                "delta_cap": each.cap.delta,
+                "runs": [
+                    {
+                        "run": run.name,
+                        "epsilon": run.cost.epsilon,
+                        "delta": run.cost.delta,
+                        "charged": run.charge.event.count,
+                        "recorded": len(run.recorded),
+                        "ended": run.ended,
+                    }
+                    for run in ledger.runs.values()
+                    if run.population == each.name
+                ],
+            }
+            for each in ledger.populations.values()
+        ]
+        rule = ledger.policy.rule
+        ledger.close()
+    return {"head": str(head), "rule": rule, "populations": populations}
+
+
+def _copy(path: Path, copy: Path) -> None:
+    copy.unlink(missing_ok=True)
+    head = path.with_name(path.name + ".head")
+    shutil.copyfile(head, copy.with_name(copy.name + ".head"))
+    with (
+        closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as source,
+        closing(sqlite3.connect(copy)) as target,
+    ):
+        source.backup(target)
+        target.execute("PRAGMA journal_mode=WAL")
+
+
+def _trail(path: Path) -> dict[str, Any]:
+    from parley.federation.trail import verify
+
+    if not path.exists():
+        return {"refused": "This node keeps no audit trail yet."}
+    try:
+        return {"head": str(verify(path).head)}
+    except FederationError as error:
+        return {"refused": str(error)}
+
+
+def main() -> None:
+    """One question in, one line of JSON out."""
+    os.nice(NICENESS)
+    asked = json.loads(sys.stdin.buffer.read())
+    try:
+        if "manifest" in asked:
+            answer = spent(Manifest.from_canonical(asked["manifest"].encode("ascii")), asked["counts"])
+        else:
+            answer = books(Path(asked["ledger"]), Path(asked["trail"]))
+    except (FederationError, MpcError, PrivacyError, OSError, sqlite3.Error) as error:
+        answer = {"refused": str(error)}
+    except ImportError as error:
+        answer = {"refused": f"{error.name} is not installed here: pip install 'parley-federation[accounting]'"}
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()

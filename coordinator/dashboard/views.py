@@ -1,0 +1,290 @@
+"""What the pages are made of. A template sees these objects and nothing else; `allowed` says why each field may show.
+
+Imports the standard library only.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve: already thinned to what a screen can show."""
+
+    name: str
+    style: str
+    """A class of the style sheet: `main`, `second`, `reference`, `planned`."""
+    points: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Curves over rounds."""
+
+    key: str
+    title: str
+    about: str
+    unit: str
+    lines: tuple[Line, ...]
+    first: float
+    last: float
+    """The axis of rounds."""
+    now: float | None = None
+    """A mark on it."""
+    value: str = ""
+    """The newest figure, in words."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One phase over the rounds that are shown, and its share."""
+
+    key: str
+    name: str
+    seconds: float
+    """The median of a round."""
+
+
+@dataclass(frozen=True)
+class RoundTimes:
+    """One column of the timeline."""
+
+    round: int
+    at: float
+    seconds: float
+    phases: tuple[float, ...]
+    present: int
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PartyView:
+    """A party, as far as anybody may know it."""
+
+    name: str
+    state: str
+    tone: str
+    reason: str
+    units: int
+    rounds_present: int
+    rounds: int
+    last_missed: int | None
+    strip: tuple[float, ...]
+    """Share of rounds present, in equal parts of the history."""
+
+
+@dataclass(frozen=True)
+class PoolView:
+    """An aggregator's noise pool and health."""
+
+    name: str
+    legal_entity: str
+    answers: bool
+    available: int
+    capacity: int
+    produced: int
+    used: int
+    lost: int
+    error: str
+    version: str
+    share_bytes: int
+
+
+@dataclass(frozen=True)
+class SpentView:
+    """What the rounds so far have cost, and what all will."""
+
+    state: str
+    """`ready`, `computing` or why there is none."""
+    pld: float | None
+    rdp: float | None
+    pld_end: float | None
+    rdp_end: float | None
+    upto: int
+    """The spent figures cover this many rounds, at least those that were released."""
+    claimed: float
+    delta: float
+    accountant: str
+    party: str
+    chart: Chart | None
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """One line of the node's log or trail, its fields checked again."""
+
+    time: str
+    level: str
+    event: str
+    fields: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class LogView:
+    """The newest lines."""
+
+    source: str
+    lines: tuple[LogLine, ...]
+    seen: int
+    """How many there have been: a stream goes on from there."""
+
+
+@dataclass(frozen=True)
+class RunHead:
+    """One run in a line."""
+
+    name: str
+    digest: str
+    state: str
+    tone: str
+    outcome: str
+    round: int
+    rounds: int
+    submitted: float
+    started: float | None
+    ended: float | None
+    seconds_left: float | None
+    epsilon: float | None
+    delta: float
+    claimed: float
+    model: str
+    algorithm: str
+    present: int
+    parties: int
+    can_stop: bool
+    can_resume: bool
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Over the whole run so far."""
+
+    seconds: float
+    seconds_per_round: float | None
+    bytes_down: int
+    bytes_up: int
+    bytes_per_round: float | None
+
+
+@dataclass(frozen=True)
+class RunView:
+    """A run's page."""
+
+    head: RunHead
+    totals: Totals
+    spent: SpentView
+    norms: Chart | None
+    evaluations: tuple[Chart, ...]
+    phases: tuple[Phase, ...]
+    timeline: tuple[RoundTimes, ...]
+    parties: tuple[PartyView, ...]
+    pools: tuple[PoolView, ...]
+    waiting: tuple[str, ...]
+    """Whose contribution the open round still lacks."""
+
+
+@dataclass(frozen=True)
+class BudgetRun:
+    """One run in the coordinator's ledger."""
+
+    run: str
+    epsilon: float
+    delta: float
+    charged: int
+    recorded: int
+    ended: bool
+
+
+@dataclass(frozen=True)
+class Budget:
+    """One population in the coordinator's ledger."""
+
+    population: str
+    unit: str
+    epsilon: float
+    delta: float
+    epsilon_cap: float
+    delta_cap: float
+    runs: tuple[BudgetRun, ...]
+
+
+@dataclass(frozen=True)
+class Books:
+    """The coordinator's ledger and audit trail."""
+
+    state: str
+    """`ready`, `computing` or why there is none."""
+    rule: str
+    ledger_head: str
+    budgets: tuple[Budget, ...]
+    trail_state: str
+    trail_head: str
+    fresh: bool
+    """Whether no newer reading is on its way."""
+
+
+@dataclass(frozen=True)
+class RunsView:
+    """The first page."""
+
+    runs: tuple[RunHead, ...]
+    books: Books
+
+
+@dataclass(frozen=True)
+class Member:
+    """Who takes part, and in what way."""
+
+    name: str
+    role: str
+    legal_entity: str
+    units: int | None
+    answer: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Ending:
+    """An aggregator's signed word."""
+
+    aggregator: str
+    openings: int
+
+
+@dataclass(frozen=True)
+class PrivacyView:
+    """The printable page."""
+
+    head: RunHead
+    statement: str
+    epsilon: float | None
+    delta: float
+    epsilon_added: float | None
+    delta_added: float | None
+    worst_party: str
+    accountant: str
+    unit: str
+    relation: str
+    sampling: str
+    noise: str
+    precision: str
+    spent: SpentView
+    coalition: str
+    books: Books
+    members: tuple[Member, ...]
+    endings: tuple[Ending, ...]
+    manifest_digest: str
+    mechanism_digest: str
+    bytes_up: int
+    bytes_down: int
+    printed: float
+
+
+@dataclass(frozen=True)
+class Page:
+    """Around every page."""
+
+    node: str
+    federation: str
+    title: str
+    csrf: str
+    """"" on a page for nobody in particular."""
