@@ -164,10 +164,7 @@ class CoordinatorProcess:
                 self._note("model.written", run=manifest.run)
 
     def _authorizer(self) -> Authorizer:
-        def parties() -> set[NodeName]:
-            return {name for run in self.runs.all.values() for name in run.manifest.identities(Role.party)}
-
-        methods = {f"/{SERVICE}/{name}": parties for name in ("ListRuns", "Join", "NextRound", "FetchPoint")}
+        methods = {f"/{SERVICE}/{name}": _PartyOf(self.runs) for name in ("ListRuns", "Join", "NextRound", "FetchPoint")}
         # A party asks for runs before there is one: any party of the federation may.
         return Authorizer(
             {**methods, f"/{SERVICE}/ListRuns": _AnyParty(self.identity.name.federation), HEALTH: _Anyone()}
@@ -206,6 +203,16 @@ class CoordinatorProcess:
         self._socket.close()
         self._worker.shutdown()
         self.store.close()
+
+
+class _PartyOf:
+    """The parties of this coordinator's runs, as they are at the moment."""
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+
+    def __contains__(self, name: object) -> bool:
+        return any(name in run.manifest.identities(Role.party) for run in self._runs.all.values())
 
 
 class _AnyParty:
