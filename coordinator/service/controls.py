@@ -29,7 +29,14 @@ SLACK_SECONDS = 10.0
 """Beyond a long poll's own wait: adding noise, storing, a busy machine."""
 FIRST_BACKOFF_SECONDS = 0.1
 LONGEST_BACKOFF_SECONDS = 5.0
-GONE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+FOR_GOOD = (
+    grpc.StatusCode.UNAUTHENTICATED,
+    grpc.StatusCode.PERMISSION_DENIED,
+    grpc.StatusCode.UNIMPLEMENTED,
+    grpc.StatusCode.INVALID_ARGUMENT,
+)
+"""Untyped failures that waiting does not mend. Anything else may pass, such as a server that is down or whose disk is
+full: nothing was opened, so the run waits, and rests if it lasts."""
 
 
 class StalledError(RunFailedError):
@@ -114,7 +121,7 @@ class Control:
                 refused = refusal_in(error)
                 if refused is not None and refused.refusal != common_pb2.REFUSAL_BUSY:
                     raise RunFailedError(f"aggregator {self.peer.name} refuses: {refused}") from None
-                if refused is None and error.code() not in GONE:
+                if refused is None and error.code() in FOR_GOOD:
                     raise RunFailedError(f"aggregator {self.peer.name}: {_described(error)}") from None
                 if time.monotonic() > given_up:
                     cause = refusal_of(error, self._identity, self.peer) or _described(error)
