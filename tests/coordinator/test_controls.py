@@ -1,4 +1,4 @@
-"""What the coordinator makes of an aggregator that fails without a typed reason: it asks again, then lets the run rest."""
+"""What the coordinator makes of an aggregator that fails without a typed reason: it waits, then lets the run rest."""
 
 import asyncio
 from pathlib import Path
