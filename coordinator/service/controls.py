@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import grpc
 import numpy as np
 from numpy.typing import NDArray
+from parley.federation import mentions
 from parley.federation.credentials import NodeFolder
 from parley.federation.errors import FederationError
 from parley.federation.manifest import Manifest
@@ -85,6 +86,10 @@ class Control:
         self._folder, self.peer, self._address = folder, peer, address
         self._stamp = ""
         self._channel: grpc.aio.Channel | None = None
+        self.mention = ""
+        """This coordinator's newest event of the run, which calls mention."""
+        self.heard: str | None = None
+        """The newest event of the server that an answer has mentioned."""
 
     async def _stub(self) -> Any:
         """Dials anew when another certificate was installed."""
@@ -109,7 +114,11 @@ class Control:
         while True:
             try:
                 stub = await self._stub()
-                return await getattr(stub, method)(request, timeout=wait_seconds + SLACK_SECONDS)
+                mention = mentions.of(self.mention) if self.mention else None
+                call = getattr(stub, method)(request, timeout=wait_seconds + SLACK_SECONDS, metadata=mention)
+                answer = await call
+                self.heard = mentions.by(self.peer, await call.trailing_metadata()) or self.heard
+                return answer
             except grpc.aio.AioRpcError as error:
                 refused = refusal_in(error)
                 if refused is not None and refused.refusal != common_pb2.REFUSAL_BUSY:
@@ -153,6 +162,17 @@ class Controls:
     async def close(self) -> None:
         for server in self.servers:
             await server.close()
+
+    def heard(self) -> list[str]:
+        """What both servers have mentioned since this was asked last."""
+        found = [server.heard for server in self.servers if server.heard is not None]
+        for server in self.servers:
+            server.heard = None
+        return found
+
+    def mention(self, event: str) -> None:
+        for server in self.servers:
+            server.mention = event
 
     async def open(self, wanted: Wanted) -> Opening:
         """One noised sum from both servers' shares; asked again it comes out the same."""
