@@ -5,6 +5,7 @@ import functools
 import json
 import queue
 import signal
+from collections.abc import Sequence
 from concurrent import futures
 from importlib.metadata import version
 from pathlib import Path
@@ -26,7 +27,7 @@ from parley.v1 import aggregator_pb2_grpc, common_pb2, noise_pb2_grpc
 from deploy import metering
 from deploy.aggregator_admission import Admissions
 from deploy.errors import DeployError, NodeFileError
-from deploy.node_file import AggregatorNode, read_node
+from deploy.node_file import Address, AggregatorNode, read_node
 from deploy.noting import notes
 from mpc.aggregate import Aggregator
 from mpc.channel import Link
@@ -182,13 +183,14 @@ class AggregatorProcess:
             raise PeerClosedError("this server is stopping")
         return link
 
-    def _aio_server(self, address: str, most_calls: int) -> tuple[grpc.aio.Server, int]:
+    def _aio_server(self, addresses: Sequence[Address], most_calls: int) -> tuple[grpc.aio.Server, int]:
         server = grpc.aio.server(
             interceptors=[AioAuthorization(self._authorizer())], options=LISTENING, maximum_concurrent_rpcs=most_calls
         )
         servicer = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
-        return server, _bound(server, address, server_credentials(self.folder))
+        ports = [_bound(server, str(address), server_credentials(self.folder)) for address in addresses]
+        return server, ports[0]
 
     def _peer_server(self, address: str) -> tuple[grpc.Server, int]:
         server = grpc.server(
@@ -211,9 +213,9 @@ class AggregatorProcess:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
-        share, share_port = self._aio_server(str(self.node.share), MOST_SHARE_CALLS)
+        share, share_port = self._aio_server(self.node.share, MOST_SHARE_CALLS)
         aggregator_pb2_grpc.add_ShareServiceServicer_to_server(ShareServicer(self.service), share)
-        control, control_port = self._aio_server(str(self.node.control), MOST_CONTROL_CALLS)
+        control, control_port = self._aio_server((self.node.control,), MOST_CONTROL_CALLS)
         aggregator_pb2_grpc.add_ControlServiceServicer_to_server(ControlServicer(self.service), control)
         ports = {"share": share_port, "control": control_port}
         peer = None

@@ -164,10 +164,9 @@ class CoordinatorProcess:
                 self._note("model.written", run=manifest.run)
 
     def _authorizer(self) -> Authorizer:
-        def parties() -> set[NodeName]:
-            return {name for run in self.runs.all.values() for name in run.manifest.identities(Role.party)}
-
-        methods = {f"/{SERVICE}/{name}": parties for name in ("ListRuns", "Join", "NextRound", "FetchPoint")}
+        methods = {
+            f"/{SERVICE}/{name}": _PartyOf(self.runs) for name in ("ListRuns", "Join", "NextRound", "FetchPoint")
+        }
         # A party asks for runs before there is one: any party of the federation may.
         return Authorizer(
             {**methods, f"/{SERVICE}/ListRuns": _AnyParty(self.identity.name.federation), HEALTH: _Anyone()}
@@ -182,9 +181,12 @@ class CoordinatorProcess:
         coordinator_pb2_grpc.add_CoordinatorServiceServicer_to_server(PartyServicer(self.runs), self._server)
         health = HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(health, self._server)
-        port = self._server.add_secure_port(str(self.node.listen), server_credentials(self.node.identity))
-        if port == 0:
-            raise StateError(f"{self.node.listen} cannot be listened on: is another process there?")
+        ports = [
+            self._server.add_secure_port(str(address), server_credentials(self.node.identity))
+            for address in self.node.listen
+        ]
+        if 0 in ports:
+            raise StateError(f"{self.node.listen[ports.index(0)]} cannot be listened on: is another process there?")
         self._operator = grpc.aio.server()
         operator_pb2_grpc.add_OperatorServiceServicer_to_server(OperatorServicer(self.runs), self._operator)
         self._socket = bind_socket(self._operator, self.node.state)
@@ -193,7 +195,7 @@ class CoordinatorProcess:
         self._socket.path.chmod(0o600)
         await self._server.start()
         await health.set("", health_pb2.HealthCheckResponse.SERVING)
-        return {"parties": port}
+        return {"parties": ports[0]}
 
     async def stop(self) -> None:
         """Answer what waits, leave the rest to the next start."""
@@ -203,6 +205,16 @@ class CoordinatorProcess:
         self._socket.close()
         self._worker.shutdown()
         self.store.close()
+
+
+class _PartyOf:
+    """The parties of this coordinator's runs, as they are at the moment."""
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+
+    def __contains__(self, name: object) -> bool:
+        return any(name in run.manifest.identities(Role.party) for run in self._runs.all.values())
 
 
 class _AnyParty:

@@ -29,7 +29,7 @@ from coordinator.service.controls import Control
 from coordinator.service.store import RoundRecord, State
 from deploy.console import progress
 from deploy.errors import DeployError
-from deploy.local import ONE_THREAD, LocalFederation, NodeProcess
+from deploy.local import ONE_THREAD, LocalFederation, NodeProcess, terminated_like_interrupted
 from deploy.node_file import AggregatorNode, read_node
 from deploy.plain_federation import MARK
 from deploy.running import Coordinator
@@ -59,7 +59,7 @@ class Usage:
 
 def bench_train(parties: int, dimension: int, rounds: int, plain: bool) -> dict[str, Any]:
     """Secure and, with `plain`, the baseline after it on the same records."""
-    with tempfile.TemporaryDirectory(prefix="parley-bench-") as folder:
+    with terminated_like_interrupted(), tempfile.TemporaryDirectory(prefix="parley-bench-") as folder:
         home = Path(folder)
         data = {}
         for place in range(parties):

@@ -30,7 +30,14 @@ SLACK_SECONDS = 10.0
 """Beyond a long poll's own wait: adding noise, storing, a busy machine."""
 FIRST_BACKOFF_SECONDS = 0.1
 LONGEST_BACKOFF_SECONDS = 5.0
-GONE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+FOR_GOOD = (
+    grpc.StatusCode.UNAUTHENTICATED,
+    grpc.StatusCode.PERMISSION_DENIED,
+    grpc.StatusCode.UNIMPLEMENTED,
+    grpc.StatusCode.INVALID_ARGUMENT,
+)
+"""Untyped failures that waiting does not mend. Anything else may pass, such as a server that is down or whose disk is
+full: nothing was opened, so the run waits, and rests if it lasts."""
 
 
 class StalledError(RunFailedError):
@@ -113,17 +120,12 @@ class Control:
         backoff = FIRST_BACKOFF_SECONDS
         while True:
             try:
-                stub = await self._stub()
-                mention = mentions.of(self.mention) if self.mention else None
-                call = getattr(stub, method)(request, timeout=wait_seconds + SLACK_SECONDS, metadata=mention)
-                answer = await call
-                self.heard = mentions.by(self.peer, await call.trailing_metadata()) or self.heard
-                return answer
+                return await self._ask(method, request, wait_seconds + SLACK_SECONDS)
             except grpc.aio.AioRpcError as error:
                 refused = refusal_in(error)
                 if refused is not None and refused.refusal != common_pb2.REFUSAL_BUSY:
                     raise RunFailedError(f"aggregator {self.peer.name} refuses: {refused}") from None
-                if refused is None and error.code() not in GONE:
+                if refused is None and error.code() in FOR_GOOD:
                     raise RunFailedError(f"aggregator {self.peer.name}: {_described(error)}") from None
                 if time.monotonic() > given_up:
                     cause = refusal_of(error, self._identity, self.peer) or _described(error)
@@ -135,6 +137,15 @@ class Control:
                 raise StalledError(f"this node's certificate cannot be used: {error}") from None
             await asyncio.sleep(backoff)
             backoff = min(2 * backoff, LONGEST_BACKOFF_SECONDS)
+
+    async def _ask(self, method: str, request: Any, seconds: float) -> Any:
+        stub = await self._stub()
+        call = getattr(stub, method)(
+            request, timeout=seconds, metadata=mentions.of(self.mention) if self.mention else None
+        )
+        answer = await call
+        self.heard = mentions.by(self.peer, await call.trailing_metadata()) or self.heard
+        return answer
 
     async def whole_share(self, wanted: Wanted, answer: aggregator_pb2.OpenResponse) -> bytes:
         """A share may be longer than one message."""

@@ -92,6 +92,12 @@ class Driver:
             await self._move(State.stalled, f"{error}; parley resume {self.manifest.run} goes on from there")
         except (CoordinatorError, FederationError, PrivacyError) as error:
             await self._fail(str(error))
+        except Exception as error:
+            # The last resort of a task that nobody awaits, such as for a full disk: everything is durable, so a person
+            # can go on. Without it the run would be called running for ever, and nothing would drive it.
+            self.tools.note("run.interrupted", run=self.manifest.run, error=error)
+            what = f"interrupted by {type(error).__name__}, see the coordinator's log"
+            await self._move(State.stalled, f"{what}; parley resume {self.manifest.run} goes on from there")
         finally:
             await self._controls.close()
 
@@ -133,6 +139,7 @@ class Driver:
 
     async def _verify(self) -> None:
         claim = await self.tools.books.admit(self.manifest)
+        crash.point("coordinator.charged")
         await self._work(self.tools.store.set_claim, self.manifest.digest, claim)
         await self._move(State.gathering)
 
@@ -290,7 +297,7 @@ class Driver:
         if not last:
             return self._ask(index + 1, record)
         self.tools.store.finish(self.manifest.digest, prepared.algorithm.result(), evaluation, record)
-        crash.point("coordinator.finished")
+        crash.point("coordinator.result")
         return None
 
     # ------------------------------------------------------------ the end
@@ -298,6 +305,7 @@ class Driver:
     async def _end(self) -> None:
         await self._collect_ends(patience_seconds=2 * self.manifest.deadline_seconds + 60)
         await self.tools.books.close(self.manifest, self.run.ends)
+        crash.point("coordinator.settled")
         await self._move(State.finished, f"{self.manifest.releases} rounds")
 
     async def _collect_ends(self, patience_seconds: float) -> None:

@@ -64,7 +64,7 @@ class RunTerms:
     """Of a round, the length of its answer and its question's digest."""
     upload_digest: Callable[[int, str, bytes, bytes, bytes], bytes]
     """Of a round, a party, the question, and the commitments to A's half and to B's."""
-    commitment: Callable[[bytes], bytes]
+    commitment: Callable[[bytes | bytearray], bytes]
     """To this server's half of an upload."""
 
     def payload_bytes(self, length: int) -> int:

@@ -44,14 +44,14 @@ class Settings:
         return self.state / "trail.jsonl"
 
     @property
-    def verified(self) -> Path:
-        """What manifests mean, computed once."""
-        return self.state / "verified"
-
-    @property
     def ledger(self) -> Path:
         return self.state / "ledger.sqlite"
 
     @property
     def admissions(self) -> Path:
         return self.state / "admissions.sqlite"
+
+    @property
+    def verified(self) -> Path:
+        """What was computed of manifests: after a crash it is not computed again."""
+        return self.state / "verified"

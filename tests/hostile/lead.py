@@ -22,7 +22,8 @@ from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, coordinator_pb2, coor
 from coordinator.service.store import State
 from deploy.certificates import ThrowAwayAuthority
 from deploy.node_file import CoordinatorNode, read_node
-from deploy.nodes_coordinator import SOCKET, CoordinatorProcess
+from deploy.nodes_coordinator import CoordinatorProcess
+from deploy.operator_socket import SOCKET
 from privacy.filters import Charge, Policy
 from tests.federation import documents
 
@@ -32,7 +33,7 @@ PARTIES = ("hospital-a", "hospital-b", "hospital-c")
 SECONDS = 30.0
 
 
-_accounted: dict[bytes, tuple[Meaning, Charge]] = {}
+_accounted: dict[str, tuple[Meaning, Charge]] = {}
 
 
 def verified(manifest: Manifest, *_: object) -> tuple[Meaning, Charge]:
@@ -108,7 +109,7 @@ class Lead:
         self._thread.start()
 
         async def start() -> tuple[CoordinatorProcess, int]:
-            process = CoordinatorProcess(node, lambda event, **_: self.notes.append(event), gather_seconds)
+            process = CoordinatorProcess(node, self.note, gather_seconds)
             return process, (await process.serve())["parties"]
 
         self.process, self.port = self._await(start())
@@ -135,6 +136,10 @@ class Lead:
         self._servers.append(server)
         self.servers.append(scripted)
         return f"127.0.0.1:{port}"
+
+    def note(self, event: str, **_: Any) -> str:
+        self.notes.append(event)
+        return ""
 
     def close(self) -> None:
         self.opening.set()

@@ -32,8 +32,9 @@ def test_the_socket_is_its_owners_alone(lead: Lead) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 def test_another_user_of_the_machine_cannot_open_it(lead: Lead) -> None:
     script = (
-        f"import os, socket\nos.setgid(65534)\nos.setuid(65534)\ntry:\n"
-        f"    socket.socket(socket.AF_UNIX).connect({str(lead.socket)!r})\nexcept PermissionError:\n    print('refused')\n"
+        "import os, socket\nos.setgid(65534)\nos.setuid(65534)\ntry:\n"
+        f"    socket.socket(socket.AF_UNIX).connect({str(lead.socket)!r})\n"
+        "except PermissionError:\n    print('refused')\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "refused"

@@ -1,4 +1,4 @@
-"""What a hostile coordinator cannot do to a party's machine: spin it, fill its memory or its disk, or end its process."""
+"""What a hostile coordinator cannot do to a party's machine: spin it, fill memory or disk, or end its process."""
 
 import time
 from hashlib import sha256
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from parley.federation.errors import ManifestError
 from parley.federation.manifest import HEADER
 from parley.v1 import common_pb2
 
@@ -86,6 +87,15 @@ def test_manifests_with_tricks_are_declined_in_plain_words_and_end_nothing(stage
         assert running.thread.is_alive()
         stage.offer(manifest(**EVERYONE))
         wait_for(lambda: any(join.accepted for join in stage.coordinator.joins))
+
+
+@pytest.mark.parametrize(
+    "table", [{"\ud800": 1}, {"a": "\udfff"}, {"a": [{"\x1b[2J": 1}]}, {"two\nlines": 1}], ids=ascii
+)
+def test_free_tables_hold_only_text_that_every_message_takes(table: dict[str, Any]) -> None:
+    with pytest.raises(ManifestError) as caught:
+        manifest(**{"regulariser.more": table})
+    assert str(caught.value).isprintable()
 
 
 def test_an_outcome_that_writes_on_terminals_is_cleaned(stage: Stage) -> None:

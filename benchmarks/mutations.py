@@ -1,0 +1,181 @@
+"""Take one guard away, and see that the test of its attack fails: the last column of docs/attacks.md.
+
+    python benchmarks/mutations.py                 # all of them, two at a time
+    python benchmarks/mutations.py poll memory     # those whose name has one of these words
+
+Each mutation is applied to a copy of the tree; nothing here is touched. Before that, all the tests have to pass on an
+unaltered copy. Exit code 1 where a test passes without its guard.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SECONDS = 240
+PARTIES, RUNS, DRIVER = (f"coordinator/service/{name}.py" for name in ("parties", "runs", "driver"))
+WHO = "proto/parley/federation/authorization.py"
+NAMES = "proto/parley/federation/credentials.py"
+COORDINATOR, FLOODS, OPERATOR, CERTIFICATES, PARTY = (
+    f"tests/hostile/test_{name}.py::test_" for name in ("coordinator", "floods", "operator", "certificates", "party")
+)
+AGGREGATOR, QUESTIONS = (f"tests/federation/test_{name}_hostile.py::test_" for name in ("aggregator", "party"))
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A guard, what is left without it, and the test that must notice."""
+
+    name: str
+    file: str
+    guard: str
+    without: str
+    test: str
+
+
+def none(name: str, file: str, condition: str, test: str) -> Mutation:
+    """The guard `if condition:` never applies."""
+    return Mutation(name, file, f"if {condition}:", "if False:", test)
+
+
+MUTATIONS = [
+    none("digest length", PARTIES, "len(digest) != DIGEST_BYTES", COORDINATOR + "a_digest_of_another_length_is_malformed"),
+    Mutation("member of the run", PARTIES, "or peer not in run.manifest.identities(Role.party)", "",
+             COORDINATOR + "who_has_no_part_in_a_run_learns_nothing_of_it"),
+    none("joined first", PARTIES, "party not in run.joined and not run.state.final",
+         COORDINATOR + "a_join_is_of_who_sends_it"),
+    Mutation("future round", PARTIES, "if request.after_round > run.index and", "if False and",
+             COORDINATOR + "a_restored_coordinator_is_noticed_by_its_parties"),
+    none("negative round", PARTIES, "not -1 <= request.after_round < run.manifest.releases",
+         COORDINATOR + "rounds_that_were_never_asked_are_refused"),
+    none("known digests", PARTIES, "len(request.known_digests) > MOST_KNOWN", COORDINATOR + "lists_without_end_are_refused"),
+    none("held points", PARTIES, "len(request.held_points) > MOST_HELD", COORDINATOR + "lists_without_end_are_refused"),
+    none("polls of one party", PARTIES, "self._pending[peer] >= MOST_PENDING",
+         COORDINATOR + "a_flood_of_polls_of_one_party_is_refused_and_others_are_served"),
+    none("foreign points", PARTIES, "data is None", COORDINATOR + "only_points_that_are_asked_about_are_fetched"),
+    none("changes of mind", RUNS, "run.decisions[party] >= MOST_DECISIONS",
+         COORDINATOR + "a_flood_of_joins_of_one_party_is_refused"),
+    Mutation("a stop that fails", RUNS, 'await self._set(run, State.stopped, f"not ended: {error}")', "pass",
+             OPERATOR + "an_aggregator_that_does_not_sign_the_end_wedges_no_run"),
+    Mutation("sum out of range", DRIVER, "max() > lattice", "max() > (1 << 62) + lattice",
+             COORDINATOR + "shares_that_do_not_belong_together_end_the_run"),
+    none("who is in the sum", DRIVER,
+         "not self.manifest.minimum_parties <= len(present) or not present <= set(self.manifest.parties)",
+         COORDINATOR + "a_sum_over_too_few_or_over_strangers_ends_the_run"),
+    Mutation("one opening", "coordinator/service/controls.py", "if first.opening != second.opening or", "if False and",
+             COORDINATOR + "shares_that_do_not_belong_together_end_the_run"),
+    none("second manifest", "coordinator/service/store.py", "held and held[0][0] != digest",
+         COORDINATOR + "a_second_manifest_under_one_runs_name_is_refused"),
+    Mutation("markup", "deploy/watching.py", "{escape(row.outcome)}", "{row.outcome}",
+             OPERATOR + "what_parties_say_is_text_on_the_operators_terminal"),
+    Mutation("socket's mode", "deploy/nodes_coordinator.py", "os.chmod(self.node.state / SOCKET, 0o600)",
+             "os.chmod(self.node.state / SOCKET, 0o666)", OPERATOR + "the_socket_is_its_owners_alone"),
+    none("socket's folder", "deploy/nodes_coordinator.py", "path.parent.stat().st_mode & 0o077",
+         OPERATOR + "a_folder_that_others_may_enter_takes_no_socket"),
+    Mutation("wide letters", "proto/parley/federation/manifest.py", 'unicodedata.normalize("NFKC", legal_entity)',
+             "legal_entity", OPERATOR + "what_is_no_manifest_is_refused_in_one_printable_line"),
+    Mutation("patience", WHO, "asyncio.timeout(self._patience_seconds)", "asyncio.timeout(None)",
+             FLOODS + "calls_without_a_message_are_given_up_and_do_not_keep_others_out"),
+    none("calls of one peer", WHO, "self._calls[peer] >= self._most_calls",
+         FLOODS + "watching_the_health_of_a_server_takes_no_place_of_others"),
+    none("callers of a method", WHO, "peer not in (callers() if callable(callers) else callers)",
+         COORDINATOR + "only_parties_of_a_run_call_the_parties_methods"),
+    Mutation("certificate's purpose", WHO, "    check_usage(certificate, name)\n", "",
+             CERTIFICATES + "who_cannot_prove_a_name_reaches_no_handler"),
+    Mutation("one name", NAMES, "if len(uris) != 1:", "if not uris:",
+             CERTIFICATES + "who_cannot_prove_a_name_reaches_no_handler"),
+    Mutation("unreadable name", NAMES, "x509.UnsupportedGeneralNameType, ", "",
+             CERTIFICATES + "a_name_that_no_library_can_read_is_no_name"),
+    Mutation("unreadable certificate", NAMES, "(ValueError, x509.InvalidVersion)", "ValueError",
+             PARTY + "ends_with_strange_certificates_prove_nothing"),
+    Mutation("waits", "mpc/service/terms.py", "return min(asked_seconds, MOST_WAIT_SECONDS) if asked_seconds > 0 else 0.0",
+             "return asked_seconds", FLOODS + "a_wait_that_is_no_number_does_not_hold_up_others"),
+    Mutation("handshake", "mpc/grpc_link.py", '("grpc.server_handshake_timeout_ms", 10_000)',
+             '("grpc.server_handshake_timeout_ms", 60_000)', FLOODS + "a_connection_that_never_greets_is_closed"),
+    none("memory", "mpc/service/uploads.py", "self.held + size > self._most",
+         FLOODS + "uploads_beyond_the_servers_memory_have_to_wait"),
+    Mutation("commitment", "mpc/service/uploads.py", "self.complete = found == self._commitment", "self.complete = True",
+             AGGREGATOR + "an_altered_payload_is_rejected_and_the_right_one_still_counts"),
+    Mutation("second upload", "mpc/service/uploads.py",
+             "if Upload.digest_of(self._terms, self.party, request) != self.digest or", "if",
+             AGGREGATOR + "a_second_upload_contradicts_the_first"),
+    none("one party alone", "mpc/service/run.py", "len(expected) < terms.minimum_parties",
+         AGGREGATOR + "an_opening_that_the_manifest_does_not_allow_is_refused"),
+    none("who leads", "mpc/service/servicers.py", "self.around.caller(context) != run.terms.coordinator",
+         AGGREGATOR + "only_its_own_coordinator_leads_a_run"),
+    none("who uploads", "mpc/service/servicers.py", "party is None",
+         AGGREGATOR + "a_party_is_known_by_its_certificate_only"),
+    Mutation("run's name", "deploy/aggregator_admission.py", "        self._require_name(manifest)\n", "",
+             AGGREGATOR + "a_second_manifest_under_the_same_name_is_refused"),
+    none("field names", "proto/parley/federation/fields.py",
+         "not all(isinstance(key, str) and key.isprintable() for key in value)",
+         PARTY + "free_tables_hold_only_text_that_every_message_takes"),
+    Mutation("names in messages", "proto/parley/federation/fields.py", "name = name if name.isprintable() and",
+             "name = name if True or", PARTY + "manifests_with_tricks_are_declined_in_plain_words_and_end_nothing"),
+    Mutation("spinning", "party/client/run.py", "SHORTEST_WAIT_SECONDS - (time.monotonic() - began)", "0.0",
+             PARTY + "a_coordinator_that_lets_nobody_wait_is_not_spun_for"),
+    Mutation("memory of manifests", "party/client/client.py",
+             "for oldest in list(self._known)[: len(self._known) - MOST_KNOWN]:", "for oldest in list[bytes]():",
+             PARTY + "a_flood_of_bytes_that_are_no_manifests_fills_no_memory"),
+    none("refused manifests", "party/client/outbox.py", "state == REFUSED", PARTY + "refused_manifests_fill_no_disk"),
+    Mutation("words of peers", "party/client/run.py", 'each if each.isprintable() else "?"', "each",
+             PARTY + "an_outcome_that_writes_on_terminals_is_cleaned"),
+    none("ends agree", "proto/parley/federation/endings.py", "len(set(said.values())) != 1",
+         QUESTIONS + "an_end_that_is_not_proved_gives_nothing_back"),
+    none("both ends", "proto/parley/federation/endings.py", "said.keys() != needed",
+         QUESTIONS + "an_end_that_is_not_proved_gives_nothing_back"),
+    none("question's digest", "party/client/questions.py", "question.query_digest != digest_of(question, manifest.digest)",
+         QUESTIONS + "a_question_beyond_the_manifest_ends_this_partys_part_and_records_nothing"),
+    none("same round, other question", "party/client/run.py", "question.query_digest != last.query",
+         QUESTIONS + "a_question_beyond_the_manifest_ends_this_partys_part_and_records_nothing"),
+]  # fmt: skip
+# ruff: noqa: E501  a guard is quoted as it stands
+
+
+def apply(mutation: Mutation, tree: Path) -> None:
+    path = tree / mutation.file
+    text = path.read_text()
+    if text.count(mutation.guard) != 1:
+        raise SystemExit(f"{mutation.name}: {mutation.file} has {text.count(mutation.guard)} times {mutation.guard!r}")
+    path.write_text(text.replace(mutation.guard, mutation.without))
+
+
+def fails(tests: list[str], mutation: Mutation | None) -> bool:
+    """Whether one of the tests fails on a copy of the tree, without the guard if there is one."""
+    with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
+        tree = Path(folder) / "tree"
+        ignored = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".mypy_cache", ".hypothesis", ".pytest_cache")
+        shutil.copytree(ROOT, tree, ignore=ignored)
+        if mutation is not None:
+            apply(mutation, tree)
+        environment = {**os.environ, "PYTHONPATH": f"{tree}:{tree / 'proto'}", "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "--tb=no", "-p", "no:cacheprovider", *tests]
+        try:
+            done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            return True
+    if done.returncode not in (0, 1):
+        raise SystemExit(f"{mutation}: {done.stdout[-500:]}{done.stderr[-500:]}")
+    return done.returncode == 1
+
+
+def main(words: list[str]) -> int:
+    chosen = [each for each in MUTATIONS if not words or any(word in each.name for word in words)]
+    if fails(sorted({each.test for each in chosen}), None):
+        raise SystemExit("the tests fail without any mutation: mend them first")
+    with ThreadPoolExecutor(2) as both:
+        found = {}
+        for each, seen in zip(chosen, both.map(lambda each: fails([each.test], each), chosen), strict=True):
+            found[each.name] = seen
+            print(f"{'noticed' if seen else 'SURVIVED':9} {each.name:26} {each.file}  {each.test}", flush=True)
+    print(f"{sum(found.values())} of {len(found)} mutations noticed")
+    return 0 if all(found.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
