@@ -89,7 +89,7 @@ class Admissions:
 
     def __init__(
         self, record: AdmissionRecord, identity: Callable[[], Identity], peer: NodeName, role: int,
-        preset: tuple[str, str], policy_path: Path, verified: Path, note: Callable[..., None],
+        preset: tuple[str, str], policy_path: Path, verified: Path, note: Callable[..., str],
     ) -> None:  # fmt: skip
         self._record, self._role, self._preset, self._policy_path = record, role, preset, policy_path
         self._node, self._peer, self._note, self._kept = identity().name, peer, note, verified

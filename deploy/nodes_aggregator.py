@@ -1,6 +1,7 @@
 """The process of an aggregation server: its folder, listeners, noise pool and signals. `parley aggregator run NODE`."""
 
 import asyncio
+import functools
 import json
 import queue
 import signal
@@ -12,7 +13,7 @@ from typing import Any
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from parley.federation import logs
+from parley.federation import logs, mentions
 from parley.federation.admission import AdmissionRecord
 from parley.federation.authorization import AioAuthorization, Authorization, Authorizer, peer_of
 from parley.federation.credentials import Identity, NodeFolder
@@ -131,6 +132,12 @@ class AggregatorProcess:
     def caller(self, context: Any) -> str:
         return peer_of(context).uri
 
+    def heard(self, caller: str, context: Any) -> str | None:
+        return mentions.by(_named(caller), context.invocation_metadata())
+
+    def mention(self, context: Any, event: str) -> None:
+        context.set_trailing_metadata(mentions.of(event))
+
     async def abort(self, context: Any, error: CallRefusedError) -> None:
         await abort(context, RefusedCallError(error.refusal, error.message, error.hint))
 
@@ -236,6 +243,11 @@ class AggregatorProcess:
         self._executor.shutdown(wait=False, cancel_futures=True)
         self._store.close()
         self._record.close()
+
+
+@functools.lru_cache(maxsize=4096)
+def _named(uri: str) -> NodeName:
+    return NodeName.parse(uri)
 
 
 def _bound(server: Any, address: str, credentials: grpc.ServerCredentials) -> int:

@@ -126,7 +126,7 @@ class CoordinatorProcess:
     def __init__(
         self,
         node: CoordinatorNode,
-        note: Callable[..., None],
+        note: Callable[..., str],
         gather_seconds: float = GATHER_SECONDS,
         adapt: Callable[[Tools], Tools] = lambda tools: tools,
     ) -> None:
@@ -244,7 +244,7 @@ def bind_socket(server: grpc.aio.Server, folder: Path) -> SocketAddress:
     return address
 
 
-async def run(node: CoordinatorNode, note: Callable[..., None], gather_seconds: float) -> None:
+async def run(node: CoordinatorNode, note: Callable[..., str], gather_seconds: float) -> None:
     """Until SIGTERM or SIGINT."""
     loop = asyncio.get_running_loop()
     done = asyncio.Event()
@@ -266,7 +266,7 @@ async def run(node: CoordinatorNode, note: Callable[..., None], gather_seconds: 
         note("node.stopped")
 
 
-def main(node: CoordinatorNode, note: Callable[..., None], gather_seconds: float = GATHER_SECONDS) -> None:
+def main(node: CoordinatorNode, note: Callable[..., str], gather_seconds: float = GATHER_SECONDS) -> None:
     try:
         asyncio.run(run(node, note, gather_seconds))
     except FederationError as error:

@@ -184,7 +184,7 @@ async def coordinate(node: CoordinatorNode) -> None:
 
         return replace(tools, books=PlainBooks(), controls=one_server, opener=PlainOpener)
 
-    process = CoordinatorProcess(node, lambda event, **fields: None, adapt=plainly)
+    process = CoordinatorProcess(node, lambda event, **fields: "", adapt=plainly)
     await process.serve()
     await until_stopped("coordinator")
     await process.stop()

@@ -295,7 +295,7 @@ class Run(RunState):
             await self._settle_for_end()
             async with self._turn:
                 self.openings = self._tools.store.end(self.terms.name)
-                self._tools.note("run.ended", run=self.terms.name, openings=self.openings)
+                self._note("run.ended", openings=self.openings)
         finally:
             self._ending = False
             self._changed()

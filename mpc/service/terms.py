@@ -102,6 +102,14 @@ class Surroundings(Protocol):
         """The URI of who is calling, from its certificate."""
         ...
 
+    def heard(self, caller: str, context: Any) -> str | None:
+        """The event of its own trail that the caller mentions."""
+        ...
+
+    def mention(self, context: Any, event: str) -> None:
+        """Let the answer mention an event of this server's trail."""
+        ...
+
     async def abort(self, context: Any, error: CallRefusedError) -> None:
         """End a call with its refusal; does not return."""
         ...

@@ -225,7 +225,7 @@ class Gate:
         unit = Unit(policy.unit_column) if isinstance(policy, PartyPolicy) else manifest.mechanism.unit
         self.ledger.register(name, unit, self.settings.cap, identity)
 
-    def note(self, manifest: Manifest, state: str, reason: str = "") -> None:
+    def note(self, manifest: Manifest, state: str, reason: str = "") -> str:
         """Where the run stands, for this party's operator and its audit trail: public facts only."""
         self.outbox.note(manifest.digest, manifest.run, manifest.canonical, state, reason)
-        self.trail.append(f"run.{state}", durable=True, run=manifest.run, manifest=manifest.digest.hex())
+        return self.trail.append(f"run.{state}", durable=True, run=manifest.run, manifest=manifest.digest.hex())
