@@ -84,14 +84,14 @@ def test_a_figure_has_a_curve_per_method_and_epsilon(
 
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """IDX files in MNIST's shape: 300 images to learn from, whose label is which rows are bright."""
+    """IDX files in MNIST's shape: 2,000 images to learn from, whose label is which rows are bright."""
     import gzip
     import struct
 
     path = tmp_path_factory.mktemp("digits")
     (path / "mnist").mkdir()
     rng = np.random.default_rng(9)
-    for name, count in (("train", 300), ("t10k", 60)):
+    for name, count in (("train", 2000), ("t10k", 60)):
         labels = rng.integers(0, 10, count).astype(np.uint8)
         images = rng.integers(0, 40, (count, 28, 28)).astype(np.uint8)
         images[np.arange(count), 2 * labels] = 255
@@ -103,23 +103,27 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_adaptive_takes_the_noise_of_the_paper_and_computes_its_epsilon(digits: Path) -> None:
-    command = ["reproduce", "adaptive", "--data", str(digits), "--seeds", "1", "--passes", "1", "--json"]
+    command = ["reproduce", "adaptive", "--data", str(digits), "--seeds", "1", "--passes", "0.1", "--json"]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.output
     rows = json.loads(result.stdout.strip().splitlines()[-1])["rows"]
     assert [(row["method"], row["sigma"]) for row in rows] == [
-        (method, sigma) for sigma in (2, 4, 8) for method in ("dp-gd", "dp-rmsprop", "dp-adam")
+        (method, sigma)
+        for sigma in (2, 4, 8)
+        for method in ("dp-gd", "dp-rmsprop", "dp-adam", "dp-rmsprop-uncapped", "dp-adam-uncapped")
     ]
     for row in rows:
         assert set(row) >= FIELDS
         assert row["accountant"] == "pld"
         assert row["noise_multiplier"] == row["sigma"] / 2  # of the replace-one sensitivity, 2·clip
         assert row["rounds"] == 2
-        assert 0 < row["epsilon"] < row["epsilon_at_paper_passes"]
-        assert row["epsilon_at_paper_passes_add_or_remove"] < row["epsilon_at_paper_passes"]
+        assert row["epsilon"] > 0
+        if row["sigma"] > 2:  # with so few records 100 passes at the smallest noise have no ε
+            assert row["epsilon"] < row["epsilon_at_paper_passes"]
+            assert row["epsilon_at_paper_passes_add_or_remove"] < row["epsilon_at_paper_passes"]
         assert 0 <= row["test_error"] <= 1
         assert row["paper_epsilon"] == {2: 1.22, 4: 0.57, 8: 0.28}[row["sigma"]]
-    assert rows[0]["epsilon"] > rows[3]["epsilon"] > rows[6]["epsilon"]
+    assert rows[0]["epsilon"] > rows[5]["epsilon"] > rows[10]["epsilon"]
 
 
 @pytest.mark.parametrize("wrong", [["--method", "storm"], ["--sigma", "3"]])
