@@ -177,12 +177,16 @@ class Manifest:
 
     def identities(self, role: Role) -> tuple[NodeName, ...]:
         """The nodes of a role, as their certificates must name them; aggregators in the order A, B."""
+        return self._identities[role]
+
+    @cached_property
+    def _identities(self) -> dict[Role, tuple[NodeName, ...]]:
         names = {
             Role.party: self.parties,
             Role.aggregator: tuple(operator.name for operator in self.aggregators),
             Role.coordinator: (self.coordinator.name,),
-        }[role]
-        return tuple(NodeName(self.federation, role, name) for name in names)
+        }
+        return {role: tuple(NodeName(self.federation, role, name) for name in names[role]) for role in names}
 
     @cached_property
     def canonical(self) -> bytes:
