@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from coordinator.errors import AlgorithmError
 
-DECAYS = ("constant", "linear", "cosine", "inverse-sqrt", "inverse")
+DECAYS = ("constant", "linear", "cosine", "inverse-sqrt", "inverse", "staircase")
 OUTPUTS = ("last", "average", "random")
 
 
@@ -36,6 +36,9 @@ class Schedule:
             return self.start / math.sqrt(step + 1)
         if self.decay == "inverse":
             return self.start / (step + 1)
+        if self.decay == "staircase":
+            # Zhou, Chen, Hong, Wu and Banerjee: a tenth after every 30 of 100 epochs, here of the run's rounds.
+            return float(self.start * 0.1 ** (10 * step // (3 * steps)))
         return self.start
 
 

@@ -74,7 +74,7 @@ def terms_of(manifest: Manifest, role: int) -> RunTerms:
         role,
         {name.uri: name.name for name in manifest.identities(Role.party)},
         manifest.identities(Role.coordinator)[0].uri,
-        manifest.model.dimension,
+        manifest.longest_answer,
         manifest.releases,
         manifest.minimum_parties,
         manifest.deadline_seconds,

@@ -164,9 +164,8 @@ class CoordinatorProcess:
                 self._note("model.written", run=manifest.run)
 
     def _authorizer(self) -> Authorizer:
-        methods = {
-            f"/{SERVICE}/{name}": _PartyOf(self.runs) for name in ("ListRuns", "Join", "NextRound", "FetchPoint")
-        }
+        members = _PartyOf(self.runs)
+        methods = {f"/{SERVICE}/{name}": members for name in ("ListRuns", "Join", "NextRound", "FetchPoint")}
         # A party asks for runs before there is one: any party of the federation may.
         return Authorizer(
             {**methods, f"/{SERVICE}/ListRuns": _AnyParty(self.identity.name.federation), HEALTH: _Anyone()}

@@ -53,6 +53,35 @@ def convex(data: Data, seeds: Seeds = 5, only: Sets = None, method: Only = None,
 
 
 @app.command()
+def adaptive(
+    data: Data,
+    seeds: Seeds = 5,
+    method: Only = None,
+    sigma: Annotated[
+        list[float] | None, typer.Option(help="Only this noise scale; may be given several times.")
+    ] = None,
+    passes: Annotated[float, typer.Option(min=0.01, help="Passes over the data; the paper's are 100.")] = 100.0,
+    json_output: JsonFlag = False,
+) -> None:
+    """Figure 1 of Zhou, Chen, Hong, Wu and Banerjee: a perceptron on MNIST at noise scales 2, 4 and 8."""
+    from deploy.experiments import adaptive as experiment
+
+    for each in method or []:
+        if each not in experiment.METHODS:
+            fail(f"no method {each!r} here: use one of {', '.join(experiment.METHODS)}")
+    for scale in sigma or []:
+        if scale not in experiment.PAPER_EPSILON:
+            fail(f"no noise scale {scale:g} here: use one of {', '.join(f'{s:g}' for s in experiment.PAPER_EPSILON)}")
+    rows = experiment.reproduce(data, seeds, tuple(method or ()), tuple(sigma or ()), passes)
+    if json_output:
+        emit_json({"experiment": "adaptive", "rows": rows})
+        return
+    table = Table(title="adaptive: test error on MNIST; the paper shows curves only")
+    columns = ["method", "sigma", "epsilon", "paper_epsilon", "passes", "test_loss", "test_error", "test_error_std"]
+    _fill(table, [*columns, "cpu_seconds"], rows)
+
+
+@app.command()
 def figures(
     data: Data,
     out: Annotated[Path, typer.Option(help="Folder that takes figure-1.png and figure-2.png, and their numbers.")],
