@@ -5,10 +5,19 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(wildcard mpc/native/*.c) mpc/native/build.py
 PROTOS := $(wildcard proto/parley/v1/*.proto)
 
-.PHONY: demo test test-all check generate clean
+.PHONY: demo compose-demo compose-up compose-down test test-all check generate clean
 
 demo: $(VENV)/.installed  ## four hospitals train together on this machine: a model and a privacy report
 	$(BIN)/parley demo
+
+compose-demo:  ## the federation in containers: images, keys, a model, its report, and everything down again
+	deploy/compose-demo.sh
+
+compose-up:  ## the same left running, with the dashboard on loopback
+	deploy/compose-demo.sh up
+
+compose-down:  ## takes it down, with keys and state
+	deploy/compose-demo.sh down
 
 test: $(VENV)/.test-installed  ## the default suite, under 10 minutes on 2 cores
 	$(BIN)/python -m pytest -q -n 2

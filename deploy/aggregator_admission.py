@@ -74,7 +74,7 @@ def terms_of(manifest: Manifest, role: int) -> RunTerms:
         role,
         {name.uri: name.name for name in manifest.identities(Role.party)},
         manifest.identities(Role.coordinator)[0].uri,
-        manifest.model.dimension,
+        manifest.longest_answer,
         manifest.releases,
         manifest.minimum_parties,
         manifest.deadline_seconds,
@@ -89,7 +89,7 @@ class Admissions:
 
     def __init__(
         self, record: AdmissionRecord, identity: Callable[[], Identity], peer: NodeName, role: int,
-        preset: tuple[str, str], policy_path: Path, verified: Path, note: Callable[..., None],
+        preset: tuple[str, str], policy_path: Path, verified: Path, note: Callable[..., str],
     ) -> None:  # fmt: skip
         self._record, self._role, self._preset, self._policy_path = record, role, preset, policy_path
         self._node, self._peer, self._note, self._kept = identity().name, peer, note, verified
@@ -97,16 +97,30 @@ class Admissions:
         self._running: dict[bytes, asyncio.Task[None]] = {}
         self._turn = asyncio.Lock()
         self._terms: dict[bytes, RunTerms] = {}
+        self._withdrawn: set[bytes] = set()
+        self._version: tuple[int, int] | None = None
+        """Of the record, when it was last read."""
         self.parties: set[NodeName] = set()
         self.coordinators: set[NodeName] = set()
-        """Of admitted runs."""
-        for admission, withdrawn in record.all():
-            if not withdrawn and not self._unfit(admission.manifest):
-                self._take(admission.manifest)
+        """Of admitted runs, and of withdrawn ones that may have to be ended."""
+        self._follow()
 
     @property
     def admitted(self) -> list[RunTerms]:
-        return list(self._terms.values())
+        return [terms for digest, terms in self._terms.items() if digest not in self._withdrawn]
+
+    def _follow(self) -> None:
+        """What a person approved or withdrew meanwhile, in another process."""
+        if (version := self._record.version()) == self._version:
+            return
+        self._version = version
+        for admission, withdrawn in self._record.all():
+            manifest = admission.manifest
+            if withdrawn and manifest.digest not in self._withdrawn:
+                self._withdrawn.add(manifest.digest)
+                log.warning("the run is withdrawn", run=manifest.run, manifest=manifest.digest.hex())
+            if manifest.digest not in self._terms and not self._unfit(manifest):
+                self._take(manifest)
 
     def policy(self) -> AggregatorPolicy | None:
         """As it is on disk now; none that can be read admits nothing."""
@@ -123,17 +137,10 @@ class Admissions:
         names = policy.coordinators if policy else frozenset()
         return self.coordinators | {NodeName(self._node.federation, Role.coordinator, name) for name in names}
 
-    def terms(self, digest: bytes) -> RunTerms | None:
-        """Of an admitted run; one that a person approved meanwhile is found too."""
-        if digest not in self._terms:
-            try:
-                manifest = self._record.require(digest)
-            except ApprovalError:
-                return None
-            if self._unfit(manifest):
-                return None
-            self._take(manifest)
-        return self._terms[digest]
+    def terms(self, digest: bytes, ending: bool = False) -> RunTerms | None:
+        """Of an admitted run, as the record has it now; of a withdrawn one if it is only to be ended."""
+        self._follow()
+        return None if digest in self._withdrawn and not ending else self._terms.get(digest)
 
     async def propose(self, data: bytes, caller: str) -> Proposal:
         """Admitted, refused or pending; the same manifest again asks for the same."""

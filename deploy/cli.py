@@ -18,6 +18,7 @@ from deploy.commands import (
     audit,
     bench,
     ca,
+    containers,
     coordinator,
     dashboard,
     demo,
@@ -58,7 +59,7 @@ app.add_typer(node.app, name="node")
 app.add_typer(manifest.app, name="manifest")
 app.add_typer(coordinator.app, name="coordinator")
 app.command()(dashboard.dashboard)
-for command in (runs.run, runs.watch, runs.status, runs.stop, runs.resume):
+for command in (runs.run, runs.watch, runs.status, runs.stop, runs.resume, containers.health, containers.provision):
     app.command()(command)
 app.add_typer(party.app, name="party")
 app.add_typer(reproduce.app, name="reproduce")

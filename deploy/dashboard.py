@@ -7,6 +7,7 @@ it reads a pipe that the coordinator holds; it is started again when it dies ear
 import asyncio
 import contextlib
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +25,8 @@ from deploy.running import Coordinator
 
 DEFAULT = DashboardSettings(Address("127.0.0.1", 7480))
 STATUS_SECONDS = 1.0
-READY_SECONDS = 30.0
 STOP_SECONDS = 5.0
+FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
 
 
@@ -84,11 +85,15 @@ class DashboardProcess:
         self._task = asyncio.ensure_future(self._keep())
 
     async def _keep(self) -> None:
-        pause = 1.0
+        pause = FIRST_PAUSE_SECONDS
         while True:
+            begun = time.monotonic()
             with contextlib.suppress(OSError):  # no process, no memory: the run goes on without its page
                 await self._once()
-            self._note("dashboard.ended")
+            if time.monotonic() - begun > LONGEST_PAUSE_SECONDS:
+                pause = FIRST_PAUSE_SECONDS
+            if pause == FIRST_PAUSE_SECONDS:  # once: an address that is taken must not fill the audit trail
+                self._note("dashboard.ended")
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 

@@ -4,15 +4,12 @@ Everything is real but the distance: processes, mutual TLS by a throw-away autho
 One machine under one person is a demonstration, never a trust boundary.
 """
 
-import contextlib
 import shutil
-import signal
 import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from parley.federation.manifest import Manifest
 from parley.federation.names import Role
@@ -26,7 +23,7 @@ from deploy.demo_screen import Cast, DemoScreen, Hospital
 from deploy.errors import DeployError
 from deploy.finishing import model_path
 from deploy.heart_data import hold_out_file
-from deploy.local import LocalFederation
+from deploy.local import LocalFederation, terminated_like_interrupted
 from deploy.model_file import copy_model, read_model
 from deploy.running import Coordinator, coordinator_node
 from party.records import load
@@ -167,20 +164,6 @@ class Demo:
 
 def _traffic(phase: str, history: list[RoundRecord]) -> int | None:
     return sum(each.bytes_up + each.bytes_down for each in history) if phase == "rounds" else None
-
-
-@contextlib.contextmanager
-def terminated_like_interrupted() -> Iterator[None]:
-    """SIGTERM cleans up as Ctrl-C does."""
-
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def demo(console: Console, output: Path, keep: bool, epsilon: float) -> Iterator[tuple[Report, Cast]]:

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -262,3 +262,17 @@ def policy_text(role: Role, manifest: Manifest, epsilon_total: float) -> str:
     if role is Role.aggregator:
         return f"{head}{least}largest_parties = {len(manifest.parties)}\n{sizes}{leader}[operators]\n{entities}"
     return f"{head}{limits}{least}{sizes}[aggregators]\n{entities}"
+
+
+@contextlib.contextmanager
+def terminated_like_interrupted() -> Iterator[None]:
+    """SIGTERM cleans up as Ctrl-C does."""
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

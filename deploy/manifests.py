@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
-from parley.federation.manifest import PROTOCOL, Manifest, Operator
+from parley.federation.manifest import PROTOCOL, Manifest, Operator, longest_answer
 from parley.federation.mechanism import mechanism_table, party_tables
 
 from coordinator.algorithm import Plan
@@ -97,7 +97,7 @@ def draft(
     if not plan.private:
         raise DeployError(f"{algorithm['name']} is not private: choose an algorithm that is")
     unit = Unit(schema.unit)
-    samples = built.dimension * plan.releases
+    samples = longest_answer(built.dimension) * plan.releases
     presets: tuple[Precision, ...] = (precision,) if precision else get_args(Precision)
     for index, preset in enumerate(presets):
         try:

@@ -28,6 +28,9 @@ The coordinator's name, as its certificate has it, stands before its address; it
 policy lists exactly one coordinator. What stands in an aggregator's [noise] here are the defaults. A party's budget
 caps all runs on its records, for good; a coordinator's what all its runs together may cost any party's units.
 
+`listen.share` and the coordinator's `listen` may be lists, one address per network interface: so a host that is in
+several networks serves each port on those that need it and on no other.
+
 Unknown fields are errors with a suggestion. Paths are from the folder of node.toml. A listener on port 0 takes one of
 the kernel's. Imports `parley.federation` and `mpc.tables` only, and stays light.
 """
@@ -171,7 +174,8 @@ class NoiseSettings:
 class AggregatorNode(Node):
     """One of the two servers."""
 
-    share: Address
+    share: tuple[Address, ...]
+    """One per interface that parties come by."""
     control: Address
     peer_listener: Address | None
     """B's, which A dials."""
@@ -204,7 +208,8 @@ class DashboardSettings:
 class CoordinatorNode(Node):
     """Whoever leads the study."""
 
-    listen: Address
+    listen: tuple[Address, ...]
+    """One per interface that parties come by."""
     aggregators: Mapping[str, Address]
     """Control ports by name."""
     evaluation: tuple[Path, ...]
@@ -285,12 +290,12 @@ def _aggregator(fields: Fields, home: Path, log: LogSettings) -> AnyNode:
     if dialled is not None and listener is not None:
         raise listen.refuse("peer", "and peer.address are both there: aggregator A has the address, B the listener")
     node = AggregatorNode(
-        home, log, _address(listen, "share"), _address(listen, "control"), listener, peer.label("name"), dialled,
+        home, log, _addresses(listen, "share"), _address(listen, "control"), listener, peer.label("name"), dialled,
         _noise(fields.table("noise")) if fields.has("noise") else NoiseSettings(),
     )  # fmt: skip
     listen.finish()
     peer.finish()
-    listeners = [each for each in (node.share, node.control, listener) if each is not None and each.port]
+    listeners = [each for each in (*node.share, node.control, listener) if each is not None and each.port]
     if len(set(listeners)) < len(listeners):
         raise fields.refuse("listen", "has one address twice: every listener needs a port of its own")
     return node
@@ -307,7 +312,7 @@ def _coordinator(fields: Fields, home: Path, log: LogSettings) -> AnyNode:
         table = fields.table("budget")
         epsilon, delta = table.number("epsilon", 0, LARGEST_TOTAL), table.number("delta", 0, 0.5)
         table.finish()
-    return CoordinatorNode(home, log, _address(fields, "listen"), _two(fields), evaluation, epsilon, delta)
+    return CoordinatorNode(home, log, _addresses(fields, "listen"), _two(fields), evaluation, epsilon, delta)
 
 
 def _dashboard(fields: Fields, home: Path) -> DashboardSettings:
@@ -368,6 +373,10 @@ def _two(fields: Fields) -> Mapping[str, Address]:
 
 def _address(fields: Fields, name: str) -> Address:
     return _parsed(fields, name, fields.text(name), 0)
+
+
+def _addresses(fields: Fields, name: str) -> tuple[Address, ...]:
+    return tuple(_parsed(fields, name, text, 0) for text in fields.text_or_list(name))
 
 
 def _dialled(fields: Fields, name: str) -> Address:

@@ -1,9 +1,11 @@
 """The process of an aggregation server: its folder, listeners, noise pool and signals. `parley aggregator run NODE`."""
 
 import asyncio
+import functools
 import json
 import queue
 import signal
+from collections.abc import Sequence
 from concurrent import futures
 from importlib.metadata import version
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from parley.federation import logs
+from parley.federation import logs, mentions
 from parley.federation.admission import AdmissionRecord
 from parley.federation.authorization import AioAuthorization, Authorization, Authorizer, peer_of
 from parley.federation.credentials import Identity, NodeFolder
@@ -25,7 +27,7 @@ from parley.v1 import aggregator_pb2_grpc, common_pb2, noise_pb2_grpc
 from deploy import metering
 from deploy.aggregator_admission import Admissions
 from deploy.errors import DeployError, NodeFileError
-from deploy.node_file import AggregatorNode, read_node
+from deploy.node_file import Address, AggregatorNode, read_node
 from deploy.noting import notes
 from mpc.aggregate import Aggregator
 from mpc.channel import Link
@@ -130,11 +132,17 @@ class AggregatorProcess:
     def caller(self, context: Any) -> str:
         return peer_of(context).uri
 
+    def heard(self, caller: str, context: Any) -> str | None:
+        return mentions.by(_named(caller), context.invocation_metadata())
+
+    def mention(self, context: Any, event: str) -> None:
+        context.set_trailing_metadata(mentions.of(event))
+
     async def abort(self, context: Any, error: CallRefusedError) -> None:
         await abort(context, RefusedCallError(error.refusal, error.message, error.hint))
 
-    def terms(self, manifest_digest: bytes) -> RunTerms | None:
-        return self.admissions.terms(manifest_digest)
+    def terms(self, manifest_digest: bytes, ending: bool = False) -> RunTerms | None:
+        return self.admissions.terms(manifest_digest, ending)
 
     def sign_end(self, manifest_digest: bytes, openings: int) -> common_pb2.SignedEnd:
         return sign_end(self._current(), manifest_digest, openings)
@@ -175,13 +183,14 @@ class AggregatorProcess:
             raise PeerClosedError("this server is stopping")
         return link
 
-    def _aio_server(self, address: str, most_calls: int) -> tuple[grpc.aio.Server, int]:
+    def _aio_server(self, addresses: Sequence[Address], most_calls: int) -> tuple[grpc.aio.Server, int]:
         server = grpc.aio.server(
             interceptors=[AioAuthorization(self._authorizer())], options=LISTENING, maximum_concurrent_rpcs=most_calls
         )
         servicer = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
-        return server, _bound(server, address, server_credentials(self.folder))
+        ports = [_bound(server, str(address), server_credentials(self.folder)) for address in addresses]
+        return server, ports[0]
 
     def _peer_server(self, address: str) -> tuple[grpc.Server, int]:
         server = grpc.server(
@@ -204,9 +213,9 @@ class AggregatorProcess:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
-        share, share_port = self._aio_server(str(self.node.share), MOST_SHARE_CALLS)
+        share, share_port = self._aio_server(self.node.share, MOST_SHARE_CALLS)
         aggregator_pb2_grpc.add_ShareServiceServicer_to_server(ShareServicer(self.service), share)
-        control, control_port = self._aio_server(str(self.node.control), MOST_CONTROL_CALLS)
+        control, control_port = self._aio_server((self.node.control,), MOST_CONTROL_CALLS)
         aggregator_pb2_grpc.add_ControlServiceServicer_to_server(ControlServicer(self.service), control)
         ports = {"share": share_port, "control": control_port}
         peer = None
@@ -234,6 +243,11 @@ class AggregatorProcess:
         self._executor.shutdown(wait=False, cancel_futures=True)
         self._store.close()
         self._record.close()
+
+
+@functools.lru_cache(maxsize=4096)
+def _named(uri: str) -> NodeName:
+    return NodeName.parse(uri)
 
 
 def _bound(server: Any, address: str, credentials: grpc.ServerCredentials) -> int:

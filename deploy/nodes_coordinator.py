@@ -126,7 +126,7 @@ class CoordinatorProcess:
     def __init__(
         self,
         node: CoordinatorNode,
-        note: Callable[..., None],
+        note: Callable[..., str],
         gather_seconds: float = GATHER_SECONDS,
         adapt: Callable[[Tools], Tools] = lambda tools: tools,
     ) -> None:
@@ -164,10 +164,8 @@ class CoordinatorProcess:
                 self._note("model.written", run=manifest.run)
 
     def _authorizer(self) -> Authorizer:
-        def parties() -> set[NodeName]:
-            return {name for run in self.runs.all.values() for name in run.manifest.identities(Role.party)}
-
-        methods = {f"/{SERVICE}/{name}": parties for name in ("ListRuns", "Join", "NextRound", "FetchPoint")}
+        members = _PartyOf(self.runs)
+        methods = {f"/{SERVICE}/{name}": members for name in ("ListRuns", "Join", "NextRound", "FetchPoint")}
         # A party asks for runs before there is one: any party of the federation may.
         return Authorizer(
             {**methods, f"/{SERVICE}/ListRuns": _AnyParty(self.identity.name.federation), HEALTH: _Anyone()}
@@ -182,9 +180,12 @@ class CoordinatorProcess:
         coordinator_pb2_grpc.add_CoordinatorServiceServicer_to_server(PartyServicer(self.runs), self._server)
         health = HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(health, self._server)
-        port = self._server.add_secure_port(str(self.node.listen), server_credentials(self.node.identity))
-        if port == 0:
-            raise StateError(f"{self.node.listen} cannot be listened on: is another process there?")
+        ports = [
+            self._server.add_secure_port(str(address), server_credentials(self.node.identity))
+            for address in self.node.listen
+        ]
+        if 0 in ports:
+            raise StateError(f"{self.node.listen[ports.index(0)]} cannot be listened on: is another process there?")
         self._operator = grpc.aio.server()
         operator_pb2_grpc.add_OperatorServiceServicer_to_server(OperatorServicer(self.runs), self._operator)
         self._socket = bind_socket(self._operator, self.node.state)
@@ -193,7 +194,7 @@ class CoordinatorProcess:
         self._socket.path.chmod(0o600)
         await self._server.start()
         await health.set("", health_pb2.HealthCheckResponse.SERVING)
-        return {"parties": port}
+        return {"parties": ports[0]}
 
     async def stop(self) -> None:
         """Answer what waits, leave the rest to the next start."""
@@ -203,6 +204,16 @@ class CoordinatorProcess:
         self._socket.close()
         self._worker.shutdown()
         self.store.close()
+
+
+class _PartyOf:
+    """The parties of this coordinator's runs, as they are at the moment."""
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+
+    def __contains__(self, name: object) -> bool:
+        return any(name in run.manifest.identities(Role.party) for run in self._runs.all.values())
 
 
 class _AnyParty:
@@ -232,7 +243,7 @@ def bind_socket(server: grpc.aio.Server, folder: Path) -> SocketAddress:
     return address
 
 
-async def run(node: CoordinatorNode, note: Callable[..., None], gather_seconds: float) -> None:
+async def run(node: CoordinatorNode, note: Callable[..., str], gather_seconds: float) -> None:
     """Until SIGTERM or SIGINT."""
     loop = asyncio.get_running_loop()
     done = asyncio.Event()
@@ -254,7 +265,7 @@ async def run(node: CoordinatorNode, note: Callable[..., None], gather_seconds: 
         note("node.stopped")
 
 
-def main(node: CoordinatorNode, note: Callable[..., None], gather_seconds: float = GATHER_SECONDS) -> None:
+def main(node: CoordinatorNode, note: Callable[..., str], gather_seconds: float = GATHER_SECONDS) -> None:
     try:
         asyncio.run(run(node, note, gather_seconds))
     except FederationError as error:

@@ -116,13 +116,14 @@ class PlainControl(aggregator_pb2_grpc.ControlServiceServicer):
 async def serve(node: AggregatorNode) -> None:
     rounds = Rounds()
     servers = []
-    for address, add, servicer in (
+    for addresses, add, servicer in (
         (node.share, aggregator_pb2_grpc.add_ShareServiceServicer_to_server, PlainShares(rounds)),
-        (node.control, aggregator_pb2_grpc.add_ControlServiceServicer_to_server, PlainControl(rounds)),
+        ((node.control,), aggregator_pb2_grpc.add_ControlServiceServicer_to_server, PlainControl(rounds)),
     ):
         server = grpc.aio.server(options=KEEPALIVE)
         add(servicer, server)  # type: ignore[no-untyped-call]
-        server.add_secure_port(str(address), server_credentials(node.identity))
+        for address in addresses:
+            server.add_secure_port(str(address), server_credentials(node.identity))
         await server.start()
         servers.append(server)
     await until_stopped("aggregator")
@@ -183,7 +184,7 @@ async def coordinate(node: CoordinatorNode) -> None:
 
         return replace(tools, books=PlainBooks(), controls=one_server, opener=PlainOpener)
 
-    process = CoordinatorProcess(node, lambda event, **fields: None, adapt=plainly)
+    process = CoordinatorProcess(node, lambda event, **fields: "", adapt=plainly)
     await process.serve()
     await until_stopped("coordinator")
     await process.stop()

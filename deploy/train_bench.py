@@ -29,7 +29,7 @@ from coordinator.service.controls import Control
 from coordinator.service.store import RoundRecord, State
 from deploy.console import progress
 from deploy.errors import DeployError
-from deploy.local import ONE_THREAD, LocalFederation, NodeProcess
+from deploy.local import ONE_THREAD, LocalFederation, NodeProcess, terminated_like_interrupted
 from deploy.node_file import AggregatorNode, read_node
 from deploy.plain_federation import MARK
 from deploy.running import Coordinator
@@ -38,6 +38,8 @@ from privacy.filters import Policy as Filters
 
 TICKS = os.sysconf("SC_CLK_TCK")
 FILL_SECONDS = 300.0
+SETTLED_SECONDS = 1.5
+"""A pool that makes nothing for so long is full."""
 WARM_ROUNDS = 3
 """Left out of medians: connections and caches."""
 
@@ -59,7 +61,7 @@ class Usage:
 
 def bench_train(parties: int, dimension: int, rounds: int, plain: bool) -> dict[str, Any]:
     """Secure and, with `plain`, the baseline after it on the same records."""
-    with tempfile.TemporaryDirectory(prefix="parley-bench-") as folder:
+    with terminated_like_interrupted(), tempfile.TemporaryDirectory(prefix="parley-bench-") as folder:
         home = Path(folder)
         data = {}
         for place in range(parties):
@@ -166,7 +168,7 @@ def started(federation: LocalFederation, secure: bool) -> Iterator[None]:
 
 
 def wait_filled(federation: LocalFederation, samples: int) -> None:
-    """Until both pools hold the whole run's noise."""
+    """Until both pools hold the whole run's noise and make no more: what is made meanwhile would be timed too."""
 
     async def fill() -> None:
         lead = read_node(federation.coordinator.folder)
@@ -174,14 +176,15 @@ def wait_filled(federation: LocalFederation, samples: int) -> None:
             node = read_node(federation.aggregators[place].folder)
             assert isinstance(node, AggregatorNode)
             control = Control(lead.identity, peer, str(node.control))
-            until = time.monotonic() + FILL_SECONDS
+            until, produced = time.monotonic() + FILL_SECONDS, -1
             while True:
                 status = await control.call("Status", aggregator_pb2.StatusRequest(), 10.0)
-                if status.pool_available >= samples:
+                if status.pool_available >= samples and status.pool_produced == produced:
                     break
+                produced = status.pool_produced
                 if time.monotonic() > until:
                     raise DeployError(f"the pool holds {status.pool_available:,} of {samples:,} after {FILL_SECONDS} s")
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(SETTLED_SECONDS)
             await control.close()
 
     asyncio.run(fill())

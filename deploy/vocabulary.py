@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 from parley.federation.errors import ManifestError
-from parley.federation.manifest import Manifest
+from parley.federation.manifest import Manifest, longest_answer
 
 from coordinator.algorithm import Algorithm, Plan
 from coordinator.errors import CoordinatorError
@@ -46,14 +46,14 @@ def check_vocabulary(manifest: Manifest) -> None:
 
 
 def check_answers(name: str, algorithm: Algorithm, dimension: int) -> None:
-    """Once it has planned: servers have noise for as many numbers per round as the model has, and certify no more."""
+    """Once it has planned: so many numbers per round the servers have noise for, and certify."""
     for kind, points in algorithm.questions().items():
         length = answer_length(Query(0, (np.zeros(0),) * points, kind), dimension)
-        if length > dimension:
+        if length > longest_answer(dimension):
             raise ManifestError(
                 "algorithm.name",
-                f"{name} asks for {kind}, which {length} numbers answer, and the model has {dimension}: use another "
-                f"algorithm, such as ddp-srm, or a model of at least {length} parameters",
+                f"{name} asks for {kind}, which {length} numbers answer, and a round has noise for "
+                f"{longest_answer(dimension)}: use another algorithm, such as ddp-srm",
             )
 
 

@@ -4,6 +4,10 @@ SQLite; whatever a method stores is on disk when it returns. A share is prepared
 committed once both are prepared, and only a committed one may leave this server. Counts are per run: how many openings
 this server has committed, and the most that it has seen the other one say; neither ever goes down, but on a machine
 that was restored from an old snapshot.
+
+The bytes of a share stay until they cannot be asked for any more: while a round is prepared, the last one is there to
+be sent again, and what came before it is erased in the same transaction, for whoever opens a round has had every one
+before. What identifies an opening (request, contributors, opening, counts) stays for ever.
 """
 
 import sqlite3
@@ -21,7 +25,9 @@ from mpc.request import Request
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS openings (
     run TEXT NOT NULL, round INTEGER NOT NULL, request BLOB NOT NULL, length INTEGER NOT NULL, query BLOB NOT NULL,
-    contributors TEXT NOT NULL, share BLOB NOT NULL, opening BLOB NOT NULL, PRIMARY KEY (run, round)) STRICT;
+    contributors TEXT NOT NULL, opening BLOB NOT NULL, PRIMARY KEY (run, round)) STRICT;
+CREATE TABLE IF NOT EXISTS shares (
+    run TEXT NOT NULL, round INTEGER NOT NULL, share BLOB NOT NULL, PRIMARY KEY (run, round)) STRICT;
 CREATE TABLE IF NOT EXISTS commits (run TEXT NOT NULL, round INTEGER NOT NULL, PRIMARY KEY (run, round)) STRICT;
 CREATE TABLE IF NOT EXISTS counts (run TEXT PRIMARY KEY, mine INTEGER NOT NULL, seen INTEGER NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS ended (run TEXT PRIMARY KEY, openings INTEGER NOT NULL) STRICT;
@@ -30,6 +36,10 @@ CREATE TABLE IF NOT EXISTS ended (run TEXT PRIMARY KEY, openings INTEGER NOT NUL
 
 class RefusedError(MpcError):
     """This server will not open what it was asked to open."""
+
+
+class ErasedError(RefusedError):
+    """A round whose share is erased, because later ones were opened."""
 
 
 class Phase(IntEnum):
@@ -61,6 +71,15 @@ class Stored:
     length: int
     query: bytes
 
+    @property
+    def erased(self) -> bool:
+        return not self.opened.share
+
+    def require_share(self, round_index: int) -> None:
+        """An ErasedError where it is gone."""
+        if self.erased:
+            raise ErasedError(f"the share of round {round_index} is erased, for later rounds were opened")
+
 
 @dataclass(frozen=True)
 class Counts:
@@ -87,9 +106,9 @@ class OpeningStore:
         """The row, whoever asks."""
         with self._lock:
             found = self._database.execute(
-                "SELECT request, length, query, contributors, share, opening, "
+                "SELECT request, length, query, contributors, COALESCE(share, x''), opening, "
                 "EXISTS (SELECT 1 FROM commits WHERE commits.run = openings.run AND commits.round = openings.round) "
-                "FROM openings WHERE run = ? AND round = ?",
+                "FROM openings LEFT JOIN shares USING (run, round) WHERE run = ? AND round = ?",
                 (run, round_index),
             ).fetchone()
         if found is None:
@@ -105,6 +124,8 @@ class OpeningStore:
             raise RefusedError(
                 f"round {request.round} of run {request.run} was opened with other parameters: a sum opens once"
             )
+        if found is not None:
+            found.require_share(request.round)
         return found
 
     def prepare(self, request: Request, opened: Opened, seen: int = 0) -> None:
@@ -112,15 +133,18 @@ class OpeningStore:
         crash.point("aggregator.preparing")
         row = (
             request.run, request.round, request.digest(), request.dimension, request.query,
-            "\n".join(opened.contributors), opened.share, opened.opening,
+            "\n".join(opened.contributors), opened.opening,
         )  # fmt: skip
         with self._transaction():
             if self._value("SELECT 1 FROM ended WHERE run = ?", request.run):
                 raise RefusedError(f"run {request.run} has ended here: nothing of it is opened any more")
+            # Before the new row, which then takes the pages that this gives back.
+            self._erase("round = ?", request.run, request.round - 2)
             try:
-                self._database.execute("INSERT INTO openings VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+                self._database.execute("INSERT INTO openings VALUES (?, ?, ?, ?, ?, ?, ?)", row)
             except sqlite3.IntegrityError:
                 raise RefusedError(f"round {request.round} of run {request.run} is open already") from None
+            self._database.execute("INSERT INTO shares VALUES (?, ?, ?)", (request.run, request.round, opened.share))
             self._see(request.run, seen)
         crash.point("aggregator.prepared")
 
@@ -141,7 +165,8 @@ class OpeningStore:
         with self._transaction():
             if self._value("SELECT 1 FROM commits WHERE run = ? AND round = ?", run, round_index):
                 raise RefusedError(f"round {round_index} of run {run} is committed: it cannot be taken back")
-            self._database.execute("DELETE FROM openings WHERE run = ? AND round = ?", (run, round_index))
+            for table in ("openings", "shares"):
+                self._database.execute(f"DELETE FROM {table} WHERE run = ? AND round = ?", (run, round_index))
         crash.point("aggregator.discarded")
 
     def counts(self, run: str) -> Counts:
@@ -165,6 +190,9 @@ class OpeningStore:
             mine = self._value("SELECT mine FROM counts WHERE run = ?", run) or 0
             self._database.execute("INSERT OR IGNORE INTO ended VALUES (?, ?)", (run, mine))
             openings = self._value("SELECT openings FROM ended WHERE run = ?", run)
+            self._erase("round < (SELECT MAX(round) FROM openings WHERE run = ?)", run, run)
+        with self._lock:
+            self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()  # erased there, too
         crash.point("aggregator.ended")
         return openings or 0
 
@@ -176,6 +204,14 @@ class OpeningStore:
     def close(self) -> None:
         with self._lock:
             self._database.close()
+
+    def _erase(self, which: str, run: str, parameter: str | int) -> None:
+        """Committed shares only; `secure_delete` overwrites them."""
+        self._database.execute(
+            f"DELETE FROM shares WHERE run = ? AND {which} "
+            "AND EXISTS (SELECT 1 FROM commits WHERE commits.run = shares.run AND commits.round = shares.round)",
+            (run, parameter),
+        )
 
     def _see(self, run: str, seen: int) -> None:
         self._database.execute(

@@ -8,7 +8,6 @@ the servers pause, and say so to each other, so that a slower consumer on one si
 """
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -23,7 +22,8 @@ from mpc.steps import Steps
 from mpc.tables import Tables
 
 Words = NDArray[np.uint64]
-PAUSE_SECONDS = 0.05
+PAUSE_SECONDS = 0.5
+"""Of a full pool, between two words to the other server; it says more at once when there is room."""
 RETRY_SECONDS = 0.5
 STOP_SECONDS = 5.0
 
@@ -210,7 +210,7 @@ class NoisePool:
             while not self._stopping:
                 session.channel.next_batch()
                 if not session.channel.run(_both_ready(self._wants_more())):
-                    self._pause()
+                    self._wait_for_room()
                     continue
                 samples = session.samples(self._lanes)
                 with self._changed:
@@ -224,16 +224,16 @@ class NoisePool:
 
     def _wants_more(self) -> bool:
         with self._changed:
-            held = sum(len(chunk) for _, chunk in self._chunks)
-            return held + self._lanes <= self._capacity
+            return self._has_room()
 
-    def _pause(self) -> None:
-        """Until there is room here, or for a moment if it is the other server that is full."""
-        started = time.monotonic()
+    def _has_room(self) -> bool:
+        return sum(len(chunk) for _, chunk in self._chunks) + self._lanes <= self._capacity
+
+    def _wait_for_room(self) -> None:
+        """Here; if it is the other server that is full, its next word is what is waited for."""
+        pause = min(PAUSE_SECONDS, self._deadline_seconds / 4)
         with self._changed:
-            self._changed.wait(PAUSE_SECONDS)
-        if (rest := PAUSE_SECONDS / 10 - (time.monotonic() - started)) > 0:
-            time.sleep(rest)
+            self._changed.wait_for(lambda: self._stopping or self._has_room(), pause)
 
     def _end_session(self, reason: str) -> None:
         with self._changed:

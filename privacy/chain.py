@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from privacy.errors import LedgerCorrupt, LedgerRefused
 from privacy.event import canonical_json
@@ -86,6 +86,7 @@ class Chain:
         """`light` are kinds of entries that the head beside the file may lag behind by any number: see `writing`."""
         self.path, self._light, self._head_due = path, light, False
         self._head_path = path.with_name(path.name + ".head")
+        self._lock: TextIO | None = None
         self._connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
         try:
             if self._connection.execute("PRAGMA journal_mode=WAL").fetchone()[0] != "wal":
@@ -124,8 +125,11 @@ class Chain:
         return cls(path, light)
 
     def close(self) -> None:
-        """Release the file."""
+        """Release the files."""
         self._connection.close()
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -133,7 +137,7 @@ class Chain:
 
         Light entries are as durable as others, but do not move the head: what they say must not matter to a budget.
         """
-        with _locked(self.path):
+        with self._locked():
             self._head_due = False
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -170,8 +174,19 @@ class Chain:
     def verify(self, anchor: Head | None = None) -> Head:
         """Check every entry, the schema, the head beside the ledger and an anchor kept elsewhere; the newest head."""
         # Under the writers' lock, so that an append between commit and head is never taken for a crash.
-        with _locked(self.path):
+        with self._locked():
             return self._verify(anchor)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """As `_locked`, with a handle that stays open: two instances have two, so they exclude each other too."""
+        if self._lock is None:
+            self._lock = _open_lock(self.path)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
 
     def _verify(self, anchor: Head | None) -> Head:
         try:
@@ -239,7 +254,7 @@ class Chain:
             "INSERT INTO entries (sequence, kind, body, previous, digest) VALUES (?, ?, ?, ?, ?)",
             (sequence, kind, text, last.digest, digest),
         )
-        return Entry(sequence, kind, body, digest)
+        return Entry(sequence, kind, _parsed(sequence, text), digest)
 
     def _write_head(self, head: Head) -> None:
         try:
@@ -261,13 +276,16 @@ def _parsed(sequence: int, body: str) -> dict[str, Any]:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """The one lock of a ledger's files."""
-    try:
-        lock = open(path.with_name(path.name + ".lock"), "a")  # noqa: SIM115
-    except OSError as error:
-        raise LedgerRefused(f"the ledger's lock cannot be taken ({error}): make its folder writable") from None
-    with lock:
+    with _open_lock(path) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def _open_lock(path: Path) -> TextIO:
+    try:
+        return open(path.with_name(path.name + ".lock"), "a")
+    except OSError as error:
+        raise LedgerRefused(f"the ledger's lock cannot be taken ({error}): make its folder writable") from None
 
 
 def _replace_durably(path: Path, text: str) -> None:

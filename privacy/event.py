@@ -28,9 +28,12 @@ class NeighbouringRelation(Enum):
     """One unit joins or leaves. For comparison with other systems only: party sizes are public in the manifest."""
 
 
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
+
+
 def canonical_json(body: Any) -> str:
     """One spelling per value, so that equal things have equal digests."""
-    return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return _canonical(body)
 
 
 def digest_of(body: Any) -> str:

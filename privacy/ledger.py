@@ -110,6 +110,8 @@ class Ledger:
         self._chain = chain
         self._state = _State()
         self._seen = START
+        self._written: list[Entry] = []
+        """By this instance, not durable yet."""
         self.verify(anchor)
 
     @classmethod
@@ -262,19 +264,20 @@ class Ledger:
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Decide on the newest state, with every other writer kept out; and know the result once it is durable."""
+        self._written.clear()
         with self._chain.writing():
-            self._catch_up()
+            self._follow(self._chain.entries(self._seen))
             yield
-        self._catch_up()
+        # Only what is durable counts: a failed commit leaves no trace here.
+        self._follow(self._written)
 
-    def _catch_up(self) -> None:
-        for entry in self._chain.entries(self._seen):
+    def _follow(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:
             _replay(self._state, entry)
             self._seen = Head(entry.sequence, entry.digest)
 
     def _append(self, kind: str, body: dict[str, Any]) -> None:
-        # The state follows from what is on disk, in `_catch_up`: a failed commit leaves no trace here.
-        self._chain.append(kind, body)
+        self._written.append(self._chain.append(kind, body))
 
     def _population(self, name: str) -> Population:
         if name not in self._state.populations:

@@ -171,9 +171,10 @@ class Pages:
         manifest = manifest_of(row.manifest)
         history = await self._read(self._histories.of, row.digest)
         answers = await self._read(self._w.store.answers, row.digest)
-        servers = self._w.servers
+        ends = await self._read(self._w.store.ends, row.digest)
+        servers, exposed = self._w.servers, figures.exposed(row, manifest, history, ends)
         return figures.run_view(
-            row, manifest, history, answers, self._w.accounts.spent(manifest, history.released),
+            row, manifest, history, answers, self._w.accounts.spent(manifest, exposed),
             servers.pools(manifest), servers.presence(row.run),
         )  # fmt: skip
 
@@ -183,7 +184,7 @@ class Pages:
         history = await self._read(self._histories.of, row.digest)
         answers = await self._read(self._w.store.answers, row.digest)
         ends = await self._read(self._w.store.ends, row.digest)
-        spent = self._w.accounts.spent(manifest, history.released)
+        spent = self._w.accounts.spent(manifest, figures.exposed(row, manifest, history, ends))
         books = self._w.accounts.books()
         view = figures.privacy_view(row, manifest, history, answers, spent, books, ends)
         return HTMLResponse(render("privacy.html", self._page(f"Privacy of {row.run}", session), view))

@@ -85,6 +85,19 @@ def head(row: RunRow, manifest: Manifest, history: History) -> RunHead:
     )
 
 
+def exposed(row: RunRow, manifest: Manifest, history: History, ends: dict[str, bytes]) -> int:
+    """How many sums can have been opened: never less than were, whatever the coordinator got to write down.
+
+    By the word of both aggregators, or the rounds on record and the one that was asked: a stop or a crash can come
+    between its opening and its record.
+    """
+    signed = [_ending(word).openings for word in ends.values()]
+    if len(signed) == len(manifest.aggregators):
+        return min(manifest.releases, max(history.released, *signed))
+    asked = row.started is not None
+    return min(manifest.releases, history.released + asked)
+
+
 def run_view(
     row: RunRow,
     manifest: Manifest,

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import grpc
 import numpy as np
 from numpy.typing import NDArray
+from parley.federation import mentions
 from parley.federation.credentials import NodeFolder
 from parley.federation.errors import FederationError
 from parley.federation.manifest import Manifest
@@ -29,7 +30,14 @@ SLACK_SECONDS = 10.0
 """Beyond a long poll's own wait: adding noise, storing, a busy machine."""
 FIRST_BACKOFF_SECONDS = 0.1
 LONGEST_BACKOFF_SECONDS = 5.0
-GONE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+FOR_GOOD = (
+    grpc.StatusCode.UNAUTHENTICATED,
+    grpc.StatusCode.PERMISSION_DENIED,
+    grpc.StatusCode.UNIMPLEMENTED,
+    grpc.StatusCode.INVALID_ARGUMENT,
+)
+"""Untyped failures that waiting does not mend. Anything else may pass, such as a server that is down or whose disk is
+full: nothing was opened, so the run waits, and rests if it lasts."""
 
 
 class StalledError(RunFailedError):
@@ -85,6 +93,10 @@ class Control:
         self._folder, self.peer, self._address = folder, peer, address
         self._stamp = ""
         self._channel: grpc.aio.Channel | None = None
+        self.mention = ""
+        """This coordinator's newest event of the run, which calls mention."""
+        self.heard: str | None = None
+        """The newest event of the server that an answer has mentioned."""
 
     async def _stub(self) -> Any:
         """Dials anew when another certificate was installed."""
@@ -108,13 +120,12 @@ class Control:
         backoff = FIRST_BACKOFF_SECONDS
         while True:
             try:
-                stub = await self._stub()
-                return await getattr(stub, method)(request, timeout=wait_seconds + SLACK_SECONDS)
+                return await self._ask(method, request, wait_seconds + SLACK_SECONDS)
             except grpc.aio.AioRpcError as error:
                 refused = refusal_in(error)
                 if refused is not None and refused.refusal != common_pb2.REFUSAL_BUSY:
                     raise RunFailedError(f"aggregator {self.peer.name} refuses: {refused}") from None
-                if refused is None and error.code() not in GONE:
+                if refused is None and error.code() in FOR_GOOD:
                     raise RunFailedError(f"aggregator {self.peer.name}: {_described(error)}") from None
                 if time.monotonic() > given_up:
                     cause = refusal_of(error, self._identity, self.peer) or _described(error)
@@ -126,6 +137,15 @@ class Control:
                 raise StalledError(f"this node's certificate cannot be used: {error}") from None
             await asyncio.sleep(backoff)
             backoff = min(2 * backoff, LONGEST_BACKOFF_SECONDS)
+
+    async def _ask(self, method: str, request: Any, seconds: float) -> Any:
+        stub = await self._stub()
+        call = getattr(stub, method)(
+            request, timeout=seconds, metadata=mentions.of(self.mention) if self.mention else None
+        )
+        answer = await call
+        self.heard = mentions.by(self.peer, await call.trailing_metadata()) or self.heard
+        return answer
 
     async def whole_share(self, wanted: Wanted, answer: aggregator_pb2.OpenResponse) -> bytes:
         """A share may be longer than one message."""
@@ -153,6 +173,17 @@ class Controls:
     async def close(self) -> None:
         for server in self.servers:
             await server.close()
+
+    def heard(self) -> list[str]:
+        """What both servers have mentioned since this was asked last."""
+        found = [server.heard for server in self.servers if server.heard is not None]
+        for server in self.servers:
+            server.heard = None
+        return found
+
+    def mention(self, event: str) -> None:
+        for server in self.servers:
+            server.mention = event
 
     async def open(self, wanted: Wanted) -> Opening:
         """One noised sum from both servers' shares; asked again it comes out the same."""

@@ -63,8 +63,8 @@ class Tools:
     prepare: Callable[[Manifest], Prepared]
     controls: Callable[[Manifest], Controls]
     opener: Callable[[Controls], Opener]
-    note: Callable[..., None]
-    """The log and the audit trail: an event and public fields."""
+    note: Callable[..., str]
+    """The log and the audit trail: an event and public fields; its id comes back."""
 
 
 class Driver:
@@ -92,6 +92,12 @@ class Driver:
             await self._move(State.stalled, f"{error}; parley resume {self.manifest.run} goes on from there")
         except (CoordinatorError, FederationError, PrivacyError) as error:
             await self._fail(str(error))
+        except Exception as error:
+            # The last resort of a task that nobody awaits, such as for a full disk: everything is durable, so a person
+            # can go on. Without it the run would be called running for ever, and nothing would drive it.
+            self.tools.note("run.interrupted", run=self.manifest.run, error=error)
+            what = f"interrupted by {type(error).__name__}, see the coordinator's log"
+            await self._move(State.stalled, f"{what}; parley resume {self.manifest.run} goes on from there")
         finally:
             await self._controls.close()
 
@@ -108,8 +114,13 @@ class Driver:
     async def _move(self, state: State, outcome: str = "") -> None:
         await self._work(self.tools.store.set_state, self.manifest.digest, state, outcome)
         crash.point(f"coordinator.{state}")
-        self.tools.note("run." + state, run=self.manifest.run)
+        self._note("run." + state)
         await self.run.move(state, outcome)
+
+    def _note(self, event: str, **facts: Any) -> None:
+        """With what the aggregators have mentioned; the next call to them mentions it."""
+        heard = self._controls.heard()
+        self._controls.mention(self.tools.note(event, run=self.manifest.run, peer_events=heard, **facts))
 
     async def _fail(self, outcome: str) -> None:
         """For good: the aggregators are told to open no more, if they can be reached."""
@@ -236,10 +247,7 @@ class Driver:
         crash.point("coordinator.opened")
         self.run.note_opened(opening.contributors)
         following: Question | None = await self._work(self._step, question, opening, started)
-        self.tools.note(
-            "round.opened", run=self.manifest.run, round=index, seconds=time.monotonic() - started,
-            contributors=opening.contributors,
-        )  # fmt: skip
+        self._note("round.opened", round=index, seconds=time.monotonic() - started, contributors=opening.contributors)
         if following is None:
             await self.run.move(State.ending)
         return following

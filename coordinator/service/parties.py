@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from parley.federation import mentions
 from parley.federation.authorization import peer_of
 from parley.federation.names import NodeName, Role
 from parley.federation.refusals import RefusedCallError, abort
@@ -72,7 +73,10 @@ class PartyServicer(coordinator_pb2_grpc.CoordinatorServiceServicer):
             run, party = self._member(request.manifest_digest, context)
             reason = "".join(each for each in request.reason[:LONGEST_REASON] if each.isprintable())
             async with self._polling(peer_of(context)):
-                await self._runs.joined(run, party, request.accepted, reason)
+                heard = mentions.by(peer_of(context), context.invocation_metadata())
+                event = await self._runs.joined(run, party, request.accepted, reason, heard)
+                if event:
+                    context.set_trailing_metadata(mentions.of(event))
             return coordinator_pb2.JoinResponse()
         except RefusedCallError as error:
             await abort(context, error)

@@ -48,12 +48,15 @@ class Runs:
             self._drive(run)
         return manifest.digest
 
-    async def joined(self, run: Run, party: str, accepted: bool, reason: str) -> None:
-        """A party's decision, durable before it is acknowledged. Who has left may come back, not without end."""
+    async def joined(self, run: Run, party: str, accepted: bool, reason: str, heard: str | None = None) -> str:
+        """A party's decision, durable before it is acknowledged. Who has left may come back, not without end.
+
+        `heard` is the event of the party that it mentions; this coordinator's comes back, if there is one.
+        """
         uri = NodeName(run.manifest.federation, Role.party, party).uri
         word = "joined" if accepted else "refused"
         if (accepted and party in run.joined) or (not accepted and run.refused.get(party) == reason):
-            return
+            return ""
         if run.decisions[party] >= MOST_DECISIONS:
             raise RefusedCallError(
                 common_pb2.REFUSAL_CONTRADICTION,
@@ -63,7 +66,7 @@ class Runs:
         run.decisions[party] += 1
         await self._work(self._tools.store.answer, run.manifest.digest, uri, word, reason)
         crash.point("coordinator.joined")
-        self._tools.note("run." + word, run=run.manifest.run, party=party)
+        event = self._tools.note("run." + word, run=run.manifest.run, party=party, peer_event=heard)
         async with run.changed:
             if accepted:
                 run.joined.add(party)
@@ -72,6 +75,7 @@ class Runs:
                 run.joined.discard(party)
                 run.refused[party] = reason
             run.changed.notify_all()
+        return event
 
     async def stop(self, name: str, final: bool) -> State:
         """Let a run rest, or end it."""

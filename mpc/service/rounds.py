@@ -7,7 +7,7 @@ from parley.v1 import common_pb2
 
 from mpc.aggregate import Contributions, RolledBackError, RoundLostError
 from mpc.errors import MpcError
-from mpc.openings import Opened, RefusedError
+from mpc.openings import ErasedError, Opened, RefusedError
 from mpc.service.peer import PeerLostError
 from mpc.service.terms import CallRefusedError, CallWaitsError, RunTerms
 from mpc.service.uploads import Upload
@@ -96,6 +96,8 @@ def refusal_for(error: MpcError) -> CallRefusedError:
         return error
     if isinstance(error, RoundLostError | RolledBackError | PeerLostError):
         return CallRefusedError(common_pb2.REFUSAL_LOST, str(error), "end the run")
+    if isinstance(error, ErasedError):
+        return CallRefusedError(common_pb2.REFUSAL_TOO_LATE, str(error), "go on from the newest round")
     if isinstance(error, RefusedError):
         return CallRefusedError(common_pb2.REFUSAL_CONTRADICTION, str(error), "ask what was asked before")
     return CallWaitsError(str(error), "ask again")

@@ -151,6 +151,10 @@ class Run(RunState):
                 raise CallRefusedError(
                     common_pb2.REFUSAL_TOO_EARLY, f"round {index} is not opened", "call Open until it is"
                 )
+            try:
+                stored.require_share(index)
+            except RefusedError as error:
+                raise refusal_for(error) from None
             share = stored.opened.share
         if offset >= len(share):
             raise malformed(f"offset {offset}", f"the share has {len(share)} bytes")
@@ -291,7 +295,7 @@ class Run(RunState):
             await self._settle_for_end()
             async with self._turn:
                 self.openings = self._tools.store.end(self.terms.name)
-                self._tools.note("run.ended", run=self.terms.name, openings=self.openings)
+                self._note("run.ended", openings=self.openings)
         finally:
             self._ending = False
             self._changed()

@@ -25,17 +25,17 @@ class Service:
         self._runs: dict[bytes, Run] = {}
         self.share_bytes = 0
 
-    def run(self, manifest_digest: bytes) -> Run:
-        """The admitted run, or a refusal."""
+    def run(self, manifest_digest: bytes, ending: bool = False) -> Run:
+        """The admitted run, or a refusal; `ending` where nothing is opened of it any more."""
+        terms = self.around.terms(manifest_digest, ending) if len(manifest_digest) == DIGEST_BYTES else None
+        if terms is None:
+            raise CallRefusedError(
+                common_pb2.REFUSAL_NOT_ADMITTED,
+                f"manifest {manifest_digest[:32].hex()} is not admitted here",
+                "propose it first, or have it approved; if it was withdrawn, end the run",
+            )
         run = self._runs.get(manifest_digest)
         if run is None:
-            terms = self.around.terms(manifest_digest) if len(manifest_digest) == DIGEST_BYTES else None
-            if terms is None:
-                raise CallRefusedError(
-                    common_pb2.REFUSAL_NOT_ADMITTED,
-                    f"manifest {manifest_digest[:32].hex()} is not admitted here",
-                    "propose it first, or have it approved",
-                )
             run = self._runs[manifest_digest] = Run(terms, self._tools)
         return run
 
@@ -46,22 +46,36 @@ class Service:
 
     def party(self, run: Run, context: Any) -> str:
         """The calling party's name in the run, from its certificate."""
-        party = run.terms.parties.get(self.around.caller(context))
+        caller = self.around.caller(context)
+        party = run.terms.parties.get(caller)
         if party is None:
             raise CallRefusedError(
                 common_pb2.REFUSAL_NOT_A_MEMBER, f"the caller is no party of run {run.terms.name}", "see its manifest"
             )
+        self._hear(run, caller, context)
         return party
 
-    def led(self, manifest_digest: bytes, context: Any) -> Run:
+    def _hear(self, run: Run, caller: str, context: Any) -> None:
+        event = self.around.heard(caller, context)
+        if event is not None:
+            run.heard[caller] = event
+
+    def mention(self, run: Run, context: Any) -> None:
+        """What has been done with the call is in the trail, as this event or after it."""
+        if run.event:
+            self.around.mention(context, run.event)
+
+    def led(self, manifest_digest: bytes, context: Any, ending: bool = False) -> Run:
         """The run, if the caller leads it."""
-        run = self.run(manifest_digest)
-        if self.around.caller(context) != run.terms.coordinator:
+        run = self.run(manifest_digest, ending)
+        caller = self.around.caller(context)
+        if caller != run.terms.coordinator:
             raise CallRefusedError(
                 common_pb2.REFUSAL_NOT_A_MEMBER,
                 f"the caller is not the coordinator of run {run.terms.name}",
                 "see its manifest",
             )
+        self._hear(run, caller, context)
         return run
 
     def status(self) -> wire.StatusResponse:
@@ -83,7 +97,7 @@ class Service:
     ) -> None:
         """A stream from server A."""
         try:
-            run = self.run(manifest_digest)
+            run = self.run(manifest_digest, ending=settling)
         except MpcError as error:
             link.decline(UNREADY, str(error))
             return
@@ -114,7 +128,10 @@ class ShareServicer(aggregator_pb2_grpc.ShareServiceServicer):
         async def handle() -> wire.UploadResponse:
             self._service.share_bytes += len(request.data)
             run = self._service.run(request.manifest_digest)
-            return await run.upload(self._service.party(run, context), request)
+            answer = await run.upload(self._service.party(run, context), request)
+            if answer.complete:
+                self._service.mention(run, context)
+            return answer
 
         return await self._service.answer(context, handle)
 
@@ -135,7 +152,11 @@ class ControlServicer(aggregator_pb2_grpc.ControlServiceServicer):
 
     async def Open(self, request: wire.OpenRequest, context: Any) -> wire.OpenResponse | None:
         async def handle() -> wire.OpenResponse:
-            return await self._service.led(request.manifest_digest, context).open(request)
+            run = self._service.led(request.manifest_digest, context)
+            answer = await run.open(request)
+            if answer.state == wire.OpenResponse.STATE_OPENED:
+                self._service.mention(run, context)
+            return answer
 
         return await self._service.answer(context, handle)
 
@@ -148,8 +169,9 @@ class ControlServicer(aggregator_pb2_grpc.ControlServiceServicer):
 
     async def End(self, request: wire.EndRequest, context: Any) -> wire.EndResponse | None:
         async def handle() -> wire.EndResponse:
-            run = self._service.led(request.manifest_digest, context)
+            run = self._service.led(request.manifest_digest, context, ending=True)
             openings = await run.end()
+            self._service.mention(run, context)
             return wire.EndResponse(end=self._service.around.sign_end(run.terms.digest, openings))
 
         return await self._service.answer(context, handle)

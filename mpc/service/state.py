@@ -37,8 +37,8 @@ class Tools:
     executor: Executor
     dial: Dial | None
     """On server A."""
-    note: Callable[..., None]
-    """An event and public facts, for the log and the audit trail."""
+    note: Callable[..., str]
+    """An event and public facts, for the log and the audit trail, whose id of it comes back."""
 
 
 class RunState:
@@ -49,6 +49,10 @@ class RunState:
         self.opened = tools.store.counts(terms.name).mine
         self.openings = tools.store.ended(terms.name)
         """How many there were, once the run has ended here."""
+        self.event = ""
+        """The newest of this run in this server's trail, which answers mention."""
+        self.heard: dict[str, str] = {}
+        """Of each caller the newest event that it has mentioned; by URI."""
         self._rounds: dict[int, Round] = {}
         self._turn = asyncio.Lock()
         self._change = asyncio.Event()
@@ -68,6 +72,12 @@ class RunState:
     @property
     def _grace(self) -> float:
         return min(MOST_WAIT_SECONDS, self.terms.deadline_seconds) + 1
+
+    def _note(self, event: str, **facts: object) -> None:
+        """With what callers have mentioned since the last one."""
+        heard = sorted(self.heard.values())
+        self.heard.clear()
+        self.event = self._tools.note(event, run=self.terms.name, peer_events=heard, **facts)
 
     def _require_open(self) -> None:
         if self.openings is not None or self._ending:
@@ -100,7 +110,7 @@ class RunState:
             self._look()
         self._latest = (current.index, result)
         present = len(result.opened.contributors)
-        self._tools.note("round.opened", run=self.terms.name, round=current.index, present=present)
+        self._note("round.opened", round=current.index, present=present)
         self._check_later()
         return result
 

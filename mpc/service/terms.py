@@ -64,7 +64,7 @@ class RunTerms:
     """Of a round, the length of its answer and its question's digest."""
     upload_digest: Callable[[int, str, bytes, bytes, bytes], bytes]
     """Of a round, a party, the question, and the commitments to A's half and to B's."""
-    commitment: Callable[[bytes], bytes]
+    commitment: Callable[[bytes | bytearray], bytes]
     """To this server's half of an upload."""
 
     def payload_bytes(self, length: int) -> int:
@@ -102,12 +102,22 @@ class Surroundings(Protocol):
         """The URI of who is calling, from its certificate."""
         ...
 
+    def heard(self, caller: str, context: Any) -> str | None:
+        """The event of its own trail that the caller mentions."""
+        ...
+
+    def mention(self, context: Any, event: str) -> None:
+        """Let the answer mention an event of this server's trail."""
+        ...
+
     async def abort(self, context: Any, error: CallRefusedError) -> None:
         """End a call with its refusal; does not return."""
         ...
 
-    def terms(self, manifest_digest: bytes) -> RunTerms | None:
-        """Of an admitted run."""
+    def terms(self, manifest_digest: bytes, ending: bool = False) -> RunTerms | None:
+        """Of an admitted run; asked at every call, for it may be withdrawn meanwhile. One that was withdrawn can still
+        be brought to its end: `ending`.
+        """
         ...
 
     def sign_end(self, manifest_digest: bytes, openings: int) -> "common_pb2.SignedEnd":

@@ -49,7 +49,9 @@ class Upload:
     def __init__(self, terms: RunTerms, party: str, request: wire.UploadRequest, memory: Memory) -> None:
         self.party, self.query, self.size = party, request.query_digest, request.size
         self.length = terms.length_of(request.size)
-        self.digest = self.digest_of(terms, party, request)
+        self._words = (request.query_digest, request.commitment_a, request.commitment_b)
+        self.digest = terms.upload_digest(request.round, party, *self._words)
+        """What identifies a contribution, on both servers alike."""
         self._commitment = request.commitment_a if terms.role == 0 else request.commitment_b
         self._terms, self._memory = terms, memory
         memory.take(self.size)
@@ -58,20 +60,14 @@ class Upload:
         self.complete = False
         self._check: asyncio.Future[bytes] | None = None
 
-    @staticmethod
-    def digest_of(terms: RunTerms, party: str, request: wire.UploadRequest) -> bytes:
-        """What identifies a contribution, on both servers alike."""
-        return terms.upload_digest(
-            request.round, party, request.query_digest, request.commitment_a, request.commitment_b
-        )
-
     def fits(self, query: bytes, length: int) -> bool:
         """Whether it answers the question that turned out to be the round's."""
         return self.query == query and self.size == self._terms.payload_bytes(length)
 
     async def add(self, request: wire.UploadRequest) -> wire.UploadResponse:
         """A piece; one that does not follow on what is here changes nothing, and the answer says where to go on."""
-        if Upload.digest_of(self._terms, self.party, request) != self.digest or request.size != self.size:
+        words = (request.query_digest, request.commitment_a, request.commitment_b)
+        if words != self._words or request.size != self.size:
             return wire.UploadResponse(received=self.received, rejection=CONTRADICTION)
         end = request.offset + len(request.data)
         if not self.complete and self._check is None and request.offset <= self.received < end:
@@ -84,11 +80,11 @@ class Upload:
     async def _right(self) -> bool:
         """Whether the payload is what was committed to; a wrong one is dropped, and may be sent again."""
         if self.size <= ON_THE_LOOP_BYTES:
-            found = self._terms.commitment(bytes(self._payload))
+            found = self._terms.commitment(self._payload)
         else:
             if self._check is None:
                 loop = asyncio.get_running_loop()
-                self._check = loop.run_in_executor(None, lambda: self._terms.commitment(bytes(self._payload)))
+                self._check = loop.run_in_executor(None, self._terms.commitment, self._payload)
             found = await asyncio.shield(self._check)
             self._check = None
         self.complete = found == self._commitment

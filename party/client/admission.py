@@ -123,6 +123,14 @@ class Gate:
         self._put(meaning)
         return self._charged(manifest, understood, charge, contributor)
 
+    def policy_stamp(self) -> tuple[int, int, int] | None:
+        """Changes when policy.toml does."""
+        try:
+            found = self.settings.policy.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
     def approved(self, manifest: Manifest) -> Ready | None:
         """Ready once a person has approved it; None before."""
         if not self._admitted(manifest):
@@ -217,7 +225,7 @@ class Gate:
         unit = Unit(policy.unit_column) if isinstance(policy, PartyPolicy) else manifest.mechanism.unit
         self.ledger.register(name, unit, self.settings.cap, identity)
 
-    def note(self, manifest: Manifest, state: str, reason: str = "") -> None:
+    def note(self, manifest: Manifest, state: str, reason: str = "") -> str:
         """Where the run stands, for this party's operator and its audit trail: public facts only."""
         self.outbox.note(manifest.digest, manifest.run, manifest.canonical, state, reason)
-        self.trail.append(f"run.{state}", durable=True, run=manifest.run, manifest=manifest.digest.hex())
+        return self.trail.append(f"run.{state}", durable=True, run=manifest.run, manifest=manifest.digest.hex())

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import grpc
 import numpy as np
 from numpy.typing import NDArray
-from parley.federation import logs
+from parley.federation import logs, mentions
 from parley.federation.endings import verify_ends
 from parley.federation.errors import FederationError, TrailError
 from parley.federation.manifest import Manifest
@@ -121,17 +121,19 @@ class Life:
             self._leave(refusal)
 
     def _admission(self) -> Contributor:
-        """Until the policy admits the run or a person does."""
-        found: Ready | Waiting = self.gate.decide(self.manifest)
-        if isinstance(found, Ready):
-            return found.contributor
-        self._note(WAITING, found.reasons)
-        log.warning(
-            "the run waits for parley party approve", run=self.manifest.run, manifest=self.manifest.digest.hex()
-        )
-        while not self.stop.wait(APPROVAL_POLL_SECONDS):
-            if (ready := self.gate.approved(self.manifest)) is not None:
-                return ready.contributor
+        """Until the policy admits the run, as it is or as it is changed meanwhile, or a person does."""
+        while not self.stop.is_set():
+            policy = self.gate.policy_stamp()
+            found: Ready | Waiting = self.gate.decide(self.manifest)
+            if isinstance(found, Ready):
+                return found.contributor
+            self._note(WAITING, found.reasons)
+            log.warning(
+                "the run waits for parley party approve", run=self.manifest.run, manifest=self.manifest.digest.hex()
+            )
+            while self.gate.policy_stamp() == policy and not self.stop.wait(APPROVAL_POLL_SECONDS):
+                if (ready := self.gate.approved(self.manifest)) is not None:
+                    return ready.contributor
         raise StoppedError("this process is ending")
 
     def _rounds(self, contributor: Contributor) -> None:
@@ -251,7 +253,11 @@ class Life:
         while True:
             try:
                 with self.wire.stopping(self.stop):
-                    self.wire.stubs[self.coordinator].Join(request, timeout=self.timeout)
+                    mention = mentions.of(self.uploader.mention) if self.uploader.mention else None
+                    join = self.wire.stubs[self.coordinator].Join
+                    _, call = join.with_call(request, timeout=self.timeout, metadata=mention)
+                if (event := mentions.by(self.coordinator, call.trailing_metadata())) is not None:
+                    self.uploader.heard[self.coordinator] = event
                 return
             except grpc.RpcError as error:
                 self._say(error)
@@ -293,13 +299,17 @@ class Life:
 
     def _note(self, state: str, reason: str = "") -> None:
         # Peers' words are shown on terminals.
-        self.gate.note(self.manifest, state, "".join(each if each.isprintable() else "?" for each in reason))
+        shown = "".join(each if each.isprintable() else "?" for each in reason)
+        self.uploader.mention = self.gate.note(self.manifest, state, shown)
 
     def _trace(self, answer: Answer) -> None:
         """What is about to leave, in the audit trail."""
         size = len(answer.payload_a) + len(answer.payload_b)
-        self.gate.trail.append(
+        heard = sorted(self.uploader.heard.values())
+        self.uploader.heard.clear()
+        self.uploader.mention = self.gate.trail.append(
             "round.answered",
+            peer_events=heard or None,
             run=self.manifest.run,
             round=answer.round_index,
             bytes=size,

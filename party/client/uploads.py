@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
-from parley.federation import logs
+from parley.federation import logs, mentions
 from parley.federation.names import NodeName
 from parley.federation.rounds import PIECE_BYTES
 from parley.v1 import aggregator_pb2
@@ -46,6 +46,10 @@ class Uploader:
         self._wire, self._digest, self._peers, self._seconds = wire, manifest_digest, aggregators, seconds
         # A thread that stays: grpc's own futures start one for every call.
         self._helper = ThreadPoolExecutor(1, "upload")
+        self.mention = ""
+        """This party's newest event of the run, which calls mention."""
+        self.heard: dict[NodeName, str] = {}
+        """And the newest that each server has mentioned."""
 
     def close(self) -> None:
         self._helper.shutdown(wait=False)
@@ -81,7 +85,11 @@ class Uploader:
             _settle(half, self._wire, call.result)
 
     def _upload(self, half: _Half, piece: aggregator_pb2.UploadRequest, seconds: float) -> Any:
-        return self._wire.stubs[half.peer].Upload(piece, timeout=seconds)
+        metadata = mentions.of(self.mention) if self.mention else None
+        response, call = self._wire.stubs[half.peer].Upload.with_call(piece, timeout=seconds, metadata=metadata)
+        if (event := mentions.by(half.peer, call.trailing_metadata())) is not None:
+            self.heard[half.peer] = event
+        return response
 
 
 def _piece(half: _Half, common: dict[str, Any]) -> aggregator_pb2.UploadRequest:

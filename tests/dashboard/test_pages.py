@@ -1,12 +1,16 @@
 """What the pages say, with no, ten and ten thousand rounds, and that they say nothing else."""
 
 import asyncio
+import contextlib
 import dataclasses
 import json
+import sqlite3
 import time
 from typing import Any
 
 import pytest
+from parley.federation.names import Role
+from parley.v1 import common_pb2
 
 from coordinator.dashboard import charts, figures
 from coordinator.dashboard.allowed import ALLOWED, NotAllowedError, check
@@ -15,6 +19,7 @@ from coordinator.dashboard.history import Histories
 from coordinator.dashboard.loglines import LogFile, matches, parsed
 from coordinator.dashboard.views import LogLine, RunHead
 from coordinator.service.store import RoundRecord, RunStore, State
+from privacy.ledger import Ledger
 from tests.dashboard.conftest import Browser, Make
 from tests.dashboard.folders import CLAIM, FakeOperator, write_run
 from tests.federation.documents import manifest
@@ -22,7 +27,7 @@ from tests.federation.documents import manifest
 PAGES = ("/", "/runs/heart-1", "/runs/heart-1?part=live", "/runs/heart-1/privacy", "/runs/heart-1/stop")
 
 
-def wait_for(browser: Browser, path: str, text: str, seconds: float = 60.0) -> str:
+def wait_for(browser: Browser, path: str, text: str, seconds: float = 240.0) -> str:
     """A page, once what is computed apart has come."""
     until = time.monotonic() + seconds
     while True:
@@ -68,13 +73,32 @@ def test_privacy_spent_is_counted_by_both_accountants_and_projected(browser: Mak
     spent = view.spent
     assert 0 < spent.pld < spent.pld_end <= spent.claimed
     assert spent.pld < spent.rdp < spent.rdp_end
-    assert spent.upto == 10
+    assert spent.upto == 11  # the round under way may have been opened already
     assert spent.party == "hospital-a"
     assert "projected" in page
 
 
-def test_before_the_first_round_nothing_is_spent(browser: Make) -> None:
+def test_sums_that_were_opened_and_not_recorded_are_counted_as_spent(browser: Make) -> None:
+    """A stop between an opening and its record: the aggregators' word is more than the coordinator's history."""
+    made = browser(10).login()
+    store = RunStore(made.state / "runs.sqlite")
+    row, history = store.runs()[0], Histories(store).of(made.document.digest)
+    aggregators = [name.uri for name in made.document.identities(Role.aggregator)]
+    words = {uri: common_pb2.SignedEnd(aggregator=uri, openings=12).SerializeToString() for uri in aggregators}
+    one = dict(list(words.items())[:1])
+    assert figures.exposed(row, made.document, history, {}) == 11
+    assert figures.exposed(row, made.document, history, one) == 11
+    assert figures.exposed(row, made.document, history, words) == 12
+    for uri, word in words.items():
+        store.put_end(made.document.digest, uri, word)
+    store.close()
+    wait_for(made, "/runs/heart-1/privacy", "over 12 opened sums")
+
+
+def test_before_a_run_has_started_nothing_is_spent(browser: Make) -> None:
     made = browser(0).login()
+    with contextlib.closing(sqlite3.connect(made.state / "runs.sqlite")) as database, database:
+        database.execute("UPDATE runs SET started = NULL, state = 'gathering'")
     page = wait_for(made, "/runs/heart-1?part=live", "chart-spent")
     spent = [view for template, view in made.views if template == "live.html"][-1].spent
     assert (spent.pld, spent.rdp, spent.upto) == (0.0, 0.0, 0)
@@ -95,8 +119,9 @@ def test_the_privacy_page_states_everything_that_the_guarantee_rests_on(browser:
         assert text in plain, text
     trail = json.loads((made.state / "trail.jsonl").read_text().splitlines()[-1])
     assert f"{trail['sequence']}:{trail['hash']}" in plain
-    head = (made.state / "ledger.sqlite.head").read_text().strip()
-    assert head in plain
+    ledger = Ledger.open(made.state / "ledger.sqlite")
+    assert str(ledger.verify()) in plain
+    ledger.close()
 
 
 def test_who_is_present_missing_and_late(browser: Make) -> None:

@@ -74,12 +74,13 @@ class _Asked(Control):
     def __init__(self, lead: "Lead", server: Server, peer: NodeName) -> None:
         self.lead, self.server, self.peer, self._address, self._channel = lead, server, peer, "model", None
         self._identity: Any = None
+        self.mention, self.heard = "", None
 
     async def close(self) -> None:
         pass
 
-    async def _stub(self) -> Any:
-        return self
+    async def _ask(self, method: str, request: Any, seconds: float) -> Any:
+        return await getattr(self, method)(request, seconds)
 
     def __getattr__(self, method: str) -> Any:
         if method not in ("Propose", "Open", "FetchShare", "End"):
@@ -120,6 +121,9 @@ class _Context:
     def __init__(self, name: NodeName) -> None:
         self.name = name
 
+    def invocation_metadata(self) -> tuple[()]:
+        return ()
+
     async def abort(self, code: grpc.StatusCode, text: str, trailing_metadata: Any = ()) -> None:
         raise CallFailedError(code, text, trailing_metadata)
 
@@ -145,7 +149,7 @@ class Lead(Mortal):
             prepare=lambda manifest: self._prepared(length),
             controls=lambda manifest: _Watched(self),
             opener=lambda controls: controls,
-            note=lambda event, **fields: None,
+            note=lambda event, **fields: "",
         )
         self.runs = Runs(tools, 600.0)
         self.servicer = PartyServicer(self.runs)

@@ -171,7 +171,7 @@ class Server(Mortal):
         pool: Any = ZeroPool(self.session)
         tools = Tools(
             self.store, Aggregator(self.role, pool, self.store, 10.0), Memory(1 << 20), self._threads,
-            self._dial if self.role == 0 else None, lambda event, **fields: None,
+            self._dial if self.role == 0 else None, lambda event, **fields: "",
         )  # fmt: skip
         self.run = Run(self.terms, tools)
         self.world.loop.call_soon(self.run.check_soon)

@@ -68,6 +68,7 @@ class WholeSystem(RuleBasedStateMachine):
         self.patches: list[Any] = [
             mock.patch.object(time, "monotonic", self.world.loop.time),
             mock.patch.object(crash, "point", self._point),
+            mock.patch("coordinator.service.controls.refusal_of", return_value=None),
             mock.patch("party.client.run.log"),
             mock.patch("party.client.uploads.log"),
             mock.patch("coordinator.service.parties.peer_of", lambda context: context.name),
@@ -324,9 +325,23 @@ def test_a_server_that_dies_while_it_settles_is_settled_with_again() -> None:
         system.teardown()
 
 
+def test_an_error_that_nobody_foresaw_stalls_a_run_which_can_be_resumed() -> None:
+    """Not a run that is called running and that nothing drives."""
+    system = WholeSystem()
+    try:
+        system.begin(1)
+        with mock.patch.object(system.lead.notes, "record", side_effect=OSError("no space left")):
+            system.world.advance(0.1)
+        row = system.lead.store.get(MANIFEST.digest)
+        assert row is not None
+        assert (row.state, "OSError" in row.outcome) == (State.stalled, True)
+    finally:
+        system.teardown()
+
+
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 DEFAULT = settings(
-    max_examples=150, stateful_step_count=30, deadline=None, suppress_health_check=QUIET,
+    max_examples=100, stateful_step_count=30, deadline=None, suppress_health_check=QUIET,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )  # fmt: skip
 

@@ -1,6 +1,7 @@
 """From a submitted manifest to a model, with real processes, TLS and joint noise."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +9,12 @@ from numpy.typing import NDArray
 from parley.federation import facts
 from parley.federation.logs import REDACTED
 from parley.federation.manifest import Manifest
+from parley.federation.trail import cross_check
 from parley.federation.trail import verify as verify_trail
+from typer.testing import CliRunner
 
 from coordinator.service.store import State
+from deploy.commands.audit import app
 from deploy.local import LocalFederation
 from deploy.model_file import read_model
 from deploy.running import Coordinator
@@ -44,8 +48,28 @@ def test_a_run_ends_with_a_model_and_every_ledger_charged(
     assert np.array_equal(model.theta, theta)
     assert model.card["manifest_digest"] == manifest.digest.hex()
     verify_trail(federation.coordinator.folder / "state" / "trail.jsonl")
+    trails_agree(federation)
     for node in federation.nodes.values():
         nothing_private(node.log.read_text(), theta, [record.estimator_norm for record in records])
+
+
+def trails_agree(federation: LocalFederation) -> None:
+    """What each node says of the others' events is so, every round; and one that is rewritten is found."""
+    done = CliRunner().invoke(app, ["verify", *(str(node.folder) for node in federation.nodes.values()), "--json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.output.splitlines()[-1])
+    assert found["intact"]
+    rounds, parties = federation.manifest.releases, len(federation.parties)
+    # An aggregator hears the coordinator and every party, a party and the coordinator hear both aggregators.
+    least = (rounds - 1) * (2 * parties + 2 * parties + 2)
+    assert found["references"]["checked"] >= least, found["references"]
+    assert (found["references"]["unchecked"], found["references"]["absent"]) == (0, [])
+    kept = [verify_trail(node.folder / "state" / "trail.jsonl") for node in federation.nodes.values()]
+    (_, told), *_ = kept[0].references
+    rewritten = [replace(each, ids=each.ids - {told}) for each in kept]
+    absent = cross_check(rewritten).absent
+    assert absent
+    assert all(told in line for line in absent)
 
 
 def nothing_private(log: str, theta: NDArray[np.float64], norms: list[float]) -> None:

@@ -5,10 +5,13 @@ from collections.abc import Iterator
 from concurrent import futures
 from pathlib import Path
 
+import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from parley.federation.admission import AdmissionRecord
 from parley.federation.endings import verify_ends
 from parley.federation.manifest import Manifest
+from parley.federation.refusals import refusal_in
 from parley.v1 import aggregator_pb2 as wire
 
 from tests.federation import documents
@@ -40,11 +43,36 @@ def test_rounds_open_to_the_sum_plus_noise_and_replay_the_same_bytes(servers: Fe
         again = servers.open(manifest, index)
         assert [answer.share for answer in again] == [answer.share for answer in answers]
     assert len({tuple(noise) for noise in noises}) == 3
+    # Whoever opened round 2 has had rounds 0 and 1: the newest one before is kept to be sent again, no other.
+    assert [answer.name for answer in servers.open(manifest, 0)] == ["too_late"] * 2
+    assert [answer.state for answer in servers.open(manifest, 1)] == [STATE.STATE_OPENED] * 2
     ends = servers.end(manifest)
     assert verify_ends(ends, manifest, servers.identities["lead"].authority) == 3
+    assert [answer.name for answer in servers.open(manifest, 1)] == ["too_late"] * 2
+    assert [answer.state for answer in servers.open(manifest, 2)] == [STATE.STATE_OPENED] * 2
     refused = servers.open(manifest, 3)
     assert [answer.name for answer in refused] == ["too_late"] * 2
     assert servers.end(manifest)[0].openings == 3
+
+
+def test_a_run_that_was_withdrawn_opens_nothing_more_and_still_ends(servers: Federation) -> None:
+    manifest = documents.manifest(run="withdrawn")
+    servers.admit(manifest)
+    servers.upload_all(contributions(manifest, 0))
+    assert is_noised(manifest, 0, servers.open(manifest, 0), 6.0)
+    record = AdmissionRecord(servers.servers[1].path / "state" / "admissions.sqlite")
+    record.withdraw(manifest.digest)
+    record.close()
+    next_one = contributions(manifest, 1)
+    assert servers.upload(0, next_one[0]).complete
+    with pytest.raises(grpc.RpcError) as refused:
+        servers.upload(1, next_one[0])
+    refusal = refusal_in(refused.value)
+    assert refusal is not None
+    assert refusal.name == "not_admitted"
+    (answer,) = servers.open(manifest, 1, roles=[1])
+    assert answer.name == "not_admitted"
+    assert verify_ends(servers.end(manifest), manifest, servers.identities["lead"].authority) == 1
 
 
 def test_several_runs_open_at_once_and_an_ended_one_takes_nothing(servers: Federation) -> None:

@@ -156,6 +156,20 @@ def test_without_a_policy_nothing_is_admitted(stage: Stage) -> None:
         assert not stage.coordinator.joins
 
 
+def test_a_policy_that_is_written_while_a_run_waits_is_read(stage: Stage) -> None:
+    (stage.node / "policy.toml").unlink()
+    stage.offer(manifest(**EVERYONE))
+    with Running(stage):
+        wait_for(lambda: states(stage).get("heart-1", ("", ""))[0] == "waiting")
+        (stage.node / "policy.toml").write_text(PARTY_POLICY.replace("minimum_parties = 2", "minimum_parties = 3"))
+        wait_for(lambda: "minimum_parties" in states(stage)["heart-1"][1])
+        assert states(stage)["heart-1"][0] == "waiting"
+        (stage.node / "policy.toml").write_text(PARTY_POLICY)
+        wait_for(lambda: stage.coordinator.joins)
+        assert stage.coordinator.joins[0].accepted
+        assert states(stage)["heart-1"][0] == "joined"
+
+
 def test_aggregators_of_one_legal_entity_by_the_policy_are_refused(stage: Stage) -> None:
     (stage.node / "policy.toml").write_text(PARTY_POLICY.replace("South Foundation", "North Trust"))
     stage.offer(manifest(**EVERYONE))

@@ -109,7 +109,7 @@ class Lead:
         self._thread.start()
 
         async def start() -> tuple[CoordinatorProcess, int]:
-            process = CoordinatorProcess(node, lambda event, **_: self.notes.append(event), gather_seconds)
+            process = CoordinatorProcess(node, self.note, gather_seconds)
             return process, (await process.serve())["parties"]
 
         self.process, self.port = self._await(start())
@@ -136,6 +136,10 @@ class Lead:
         self._servers.append(server)
         self.servers.append(scripted)
         return f"127.0.0.1:{port}"
+
+    def note(self, event: str, **_: Any) -> str:
+        self.notes.append(event)
+        return ""
 
     def close(self) -> None:
         self.opening.set()

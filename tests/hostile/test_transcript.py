@@ -150,7 +150,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
             each.start()
 
         async def begin() -> CoordinatorProcess:
-            process = CoordinatorProcess(node, lambda *_, **__: None)
+            process = CoordinatorProcess(node, lambda *_, **__: "")
             await process.serve()
             return process
 

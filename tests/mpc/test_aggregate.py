@@ -12,7 +12,7 @@ import pytest
 from mpc.aggregate import Aggregator, Contributions, RolledBackError, RoundLostError, TooFewError
 from mpc.channel import Channel, MemoryLink
 from mpc.errors import ConfigurationError, FrameError, MpcError, RangeError
-from mpc.openings import Counts, Opened, OpeningStore, Phase, RefusedError
+from mpc.openings import Counts, ErasedError, Opened, OpeningStore, Phase, RefusedError
 from mpc.pool import NoisePool
 from mpc.request import Request
 from mpc.ring import Lattice, share
@@ -398,3 +398,40 @@ def test_an_ended_run_prepares_nothing_and_an_unsettled_one_does_not_end(tmp_pat
 def test_too_few_are_named(federation: Federation) -> None:
     results = federation.open([request(minimum_parties=3)] * 2, contributions({"a": 1.0, "b": 2.0}))
     assert [result.parties for result in results if isinstance(result, TooFewError)] == [("a", "b")] * 2
+
+
+def test_the_store_stays_as_large_as_two_shares_and_keeps_what_identifies_an_opening(tmp_path: Path) -> None:
+    path = tmp_path / "s.sqlite"
+    store = OpeningStore(path)
+    share = b"\x5a" * 40_000
+    for index in range(300):
+        store.prepare(request(index), Opened(("a",), share, bytes(16)))
+        store.commit("run", index)
+        assert store.get(request(index)) is not None
+    newest = store.find("run", 298)
+    assert newest is not None
+    assert newest.opened.share == share
+    for index in (0, 150, 297):
+        found = store.find("run", index)
+        assert found is not None
+        assert (found.phase, found.erased, found.opened.contributors) == (Phase.committed, True, ("a",))
+        assert found.request_digest == request(index).digest()
+        with pytest.raises(ErasedError, match=f"share of round {index} is erased"):
+            store.get(request(index))
+    assert store.end("run") == store.counts("run").mine == 300
+    assert [store.find("run", index).erased for index in (298, 299)] == [True, False]  # type: ignore[union-attr]
+    store.close()
+    # Four shares at most, and a few hundred bytes a round.
+    assert path.stat().st_size < 4 * len(share) + 300 * 600
+    assert path.read_bytes().count(share[:256]) <= 2 * len(share) // 256
+
+
+def test_a_prepared_share_is_never_erased(tmp_path: Path) -> None:
+    """Nothing of what crashes leave behind is touched: only a committed round has been handed out."""
+    store = OpeningStore(tmp_path / "s.sqlite")
+    for index in range(3):
+        store.prepare(request(index), Opened(("a",), b"share", bytes(16)))
+    found = store.find("run", 0)
+    assert found is not None
+    assert (found.phase, found.erased) == (Phase.prepared, False)
+    store.close()

@@ -80,6 +80,7 @@ def test_both_servers_hold_shares_of_the_same_samples() -> None:
 def test_a_sum_longer_than_the_pool_is_streamed_through_it() -> None:
     with pools(capacity=2 * LANES) as (a, b, _):
         epoch, _ = a.position(10)
+        assert b.position(10)[0] == epoch
         results: dict[str, np.ndarray] = {}
 
         def run(name: str, pool: NoisePool) -> None:

@@ -3,6 +3,7 @@
 
 const MOST_LINES = 400;
 const FOCUSABLE = "a, button, input, [tabindex]";
+const AGAIN_MILLISECONDS = 1500;
 const LEAST_MILLISECONDS = 1000; // between two refreshes of the figures
 
 function signInByLink() {
@@ -100,11 +101,28 @@ function readFigures(area) {
   });
 }
 
+// Something is being computed: the page is fetched again and its content exchanged, which interrupts nobody.
+async function again() {
+  const answer = await fetch(location.pathname, { redirect: "error" }).catch(() => null);
+  if (!answer || !answer.ok) return;
+  const main = document.getElementById("main");
+  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("main");
+  const place = [...main.querySelectorAll(FOCUSABLE)].indexOf(document.activeElement);
+  main.replaceChildren(...fresh.childNodes);
+  if (place >= 0) main.querySelectorAll(FOCUSABLE)[place]?.focus({ preventScroll: true });
+  printButtons();
+  if (main.querySelector("[data-again]")) setTimeout(again, AGAIN_MILLISECONDS);
+}
+
+function printButtons() {
+  document.querySelectorAll("[data-print]").forEach((button) => button.addEventListener("click", () => window.print()));
+}
+
 function start() {
   signInByLink();
-  document.querySelectorAll("[data-print]").forEach((button) => button.addEventListener("click", () => window.print()));
+  printButtons();
   document.querySelectorAll(".area").forEach(readFigures);
-  if (document.querySelector("[data-again]")) setTimeout(() => location.reload(), 1500); // something is being computed
+  if (document.querySelector("[data-again]")) setTimeout(again, AGAIN_MILLISECONDS);
   const live = document.getElementById("live");
   if (!live) return;
   const form = document.querySelector("form.filter");

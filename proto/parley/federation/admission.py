@@ -137,6 +137,12 @@ class AdmissionRecord:
         if not changed:
             raise ApprovalError(f"manifest {digest.hex()} was not admitted by this node: there is nothing to withdraw")
 
+    def version(self) -> tuple[int, int]:
+        """Changes whenever the record does, by this process or by another: microseconds, where reading it is not."""
+        with self._lock:
+            others = self._database.execute("PRAGMA data_version").fetchone()[0]
+            return others, self._database.total_changes
+
     def all(self) -> list[tuple[Admission, bool]]:
         """Every admission and whether it was withdrawn, oldest first."""
         with self._lock, closing(self._database.execute(f"SELECT {_COLUMNS} FROM admissions ORDER BY rowid")) as rows:

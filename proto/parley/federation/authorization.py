@@ -9,6 +9,7 @@ import inspect
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
 
@@ -43,8 +44,15 @@ def _certified(pem: bytes) -> tuple[x509.Certificate, NodeName]:
     return certificate, name
 
 
+_caller: ContextVar[tuple[Any, NodeName] | None] = ContextVar("caller", default=None)
+"""The call that was authorised last in this task or thread, and who makes it."""
+
+
 def peer_of(context: Any) -> NodeName:
     """Who is calling, from a servicer's context. TLS has checked the chain; connections may outlive a certificate."""
+    known = _caller.get()
+    if known is not None and known[0] is context:
+        return known[1]
     presented: Sequence[bytes] = context.auth_context().get("x509_pem_cert") or ()
     if len(presented) != 1:
         raise NotAuthenticatedError("no certificate was presented: dial with this node's certificate")
@@ -74,6 +82,7 @@ class Authorizer:
             raise NotAuthorisedError(
                 f"{peer} may not call {method.rsplit('/', 1)[-1]}: it is not in an admitted manifest"
             )
+        _caller.set((context, peer))
         return peer
 
 
@@ -115,13 +124,19 @@ class AioAuthorization(grpc.aio.ServerInterceptor):
     ) -> None:
         self._authorizer, self._most_calls, self._patience_seconds = authorizer, most_calls, patience_seconds
         self._calls: Counter[NodeName] = Counter()
+        self._guarded: dict[str, tuple[Any, Any]] = {}
+        """Method -> its handler and the guarded one, made once."""
 
     async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], details: Any) -> Any:
         handler = await continuation(details)
         if not handler:
             return handler
-        wrap = self._stream if handler.response_streaming else self._single
-        return _guarded(handler, wrap(details.method, handler))
+        known = self._guarded.get(details.method)
+        if known is None or known[0] is not handler:
+            wrap = self._stream if handler.response_streaming else self._single
+            known = handler, _guarded(handler, wrap(details.method, handler))
+            self._guarded[details.method] = known
+        return known[1]
 
     @asynccontextmanager
     async def _admitted(self, method: str, context: Any) -> AsyncIterator[None]:

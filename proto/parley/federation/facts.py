@@ -60,6 +60,14 @@ def names(value: Any) -> list[str] | None:
     return sorted(each for each in found if each is not None) if None not in found else None
 
 
+def event_ids(value: Any) -> list[str] | None:
+    """Of peers' events."""
+    if type(value) not in (list, tuple) or len(value) > MOST_NAMES:
+        return None
+    found = [event_id(each) for each in value]
+    return [each for each in found if each is not None] if None not in found else None
+
+
 def counts(value: Any) -> list[int] | None:
     """Ports."""
     right = type(value) in (list, tuple) and len(value) <= 8 and all(type(each) is int for each in value)
@@ -105,6 +113,7 @@ FACTS: dict[str, Callable[[Any], Fact | None]] = {
     **_fields(counts, "ports"),
     **_fields(digest, "manifest query digest upload contributors_digest fingerprint source"),
     **_fields(event_id, "peer_event event_id"),
+    **_fields(event_ids, "peer_events"),
     **_fields(word, "state outcome kind method code status algorithm model listener how phase logger precision cover"),
     **_fields(word, "error refusal command service"),
     **_fields(field_path, "field"),

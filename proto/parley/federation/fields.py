@@ -112,6 +112,12 @@ class Fields:
             raise self.refuse(name, "holds one text twice: list each once")
         return tuple(value)
 
+    def text_or_list(self, name: str) -> tuple[str, ...]:
+        """One line of text, or a list of at least one."""
+        if isinstance(self._body.get(name), list | tuple):
+            return self.text_list(name) or (self.text(name),)
+        return (self.text(name),)
+
     def lines(self, name: str) -> tuple[str, ...]:
         """At least one line of text, in order."""
         value = self._take(name)

@@ -37,10 +37,17 @@ PROTOCOL = 1
 HEADER = f"parley manifest {PROTOCOL}\n".encode()
 MOST_BYTES = 1 << 20
 LARGEST_DIMENSION = 1 << 31
+SHORT_ANSWERS = 64
+"""Numbers that every round has noise for, however small the model is."""
 LARGEST_EPSILON = 50.0
 LONGEST_DEADLINE_SECONDS = 7 * 24 * 3600.0
 ACCOUNTANTS = ("pld", "rdp", "paper")
 """Those whose readings are guarantees."""
+
+
+def longest_answer(dimension: int) -> int:
+    """A histogram or a few losses may be longer than a small model."""
+    return max(dimension, SHORT_ANSWERS)
 
 
 @dataclass(frozen=True)
@@ -157,9 +164,14 @@ class Manifest:
         return self.mechanism.releases
 
     @property
+    def longest_answer(self) -> int:
+        """The most numbers that answer a question of this run, and so the most noise of one round."""
+        return longest_answer(self.model.dimension)
+
+    @property
     def samples(self) -> int:
-        """Gaussians in all."""
-        return self.model.dimension * self.releases
+        """Gaussians in all, at most."""
+        return self.longest_answer * self.releases
 
     @property
     def kinds_of_rounds(self) -> tuple[int, ...]:
@@ -177,12 +189,16 @@ class Manifest:
 
     def identities(self, role: Role) -> tuple[NodeName, ...]:
         """The nodes of a role, as their certificates must name them; aggregators in the order A, B."""
+        return self._identities[role]
+
+    @cached_property
+    def _identities(self) -> dict[Role, tuple[NodeName, ...]]:
         names = {
             Role.party: self.parties,
             Role.aggregator: tuple(operator.name for operator in self.aggregators),
             Role.coordinator: (self.coordinator.name,),
-        }[role]
-        return tuple(NodeName(self.federation, role, name) for name in names)
+        }
+        return {role: tuple(NodeName(self.federation, role, name) for name in names[role]) for role in names}
 
     @cached_property
     def canonical(self) -> bytes:

@@ -20,7 +20,7 @@ MOST_WAIT_SECONDS = 30.0
 
 def point_digest(data: bytes) -> bytes:
     """Of a point's float64 bytes, little-endian."""
-    return hashlib.sha256(b"parley point 1" + data).digest()
+    return _labelled(b"parley point 1", data)
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,14 @@ def query_digest(
     return _hash(b"parley query 1", parts)
 
 
-def commitment_a(payload: bytes) -> bytes:
+def commitment_a(payload: bytes | bytearray) -> bytes:
     """To server A's half: blind, then uint64[length] little-endian."""
-    return hashlib.sha256(b"parley share a 1" + payload).digest()
+    return _labelled(b"parley share a 1", payload)
 
 
-def commitment_b(payload: bytes) -> bytes:
+def commitment_b(payload: bytes | bytearray) -> bytes:
     """To server B's half: the seed."""
-    return hashlib.sha256(b"parley share b 1" + payload).digest()
+    return _labelled(b"parley share b 1", payload)
 
 
 def upload_digest(
@@ -71,6 +71,13 @@ def upload_digest(
 def payload_bytes(role: int, length: int) -> int:
     """What a server expects: role 0 is A, 1 is B."""
     return BLIND_BYTES + 8 * length if role == 0 else SEED_BYTES
+
+
+def _labelled(label: bytes, data: bytes | bytearray) -> bytes:
+    """Without a copy of the data."""
+    digest = hashlib.sha256(label)
+    digest.update(data)
+    return digest.digest()
 
 
 def _hash(label: bytes, parts: Sequence[bytes]) -> bytes:

@@ -4,9 +4,9 @@
      "fields":{"round":3,"run":"heart-1"},"previous":"…","hash":"…"}
 
 `hash` is SHA-256 over LABEL and the line without it, so every byte counts. An event is known to others by its id,
-`role/name/sequence-hash`, sixteen digits of it; a peer that hears the id writes it down as `peer_event`, and two trails
-that are laid side by side (`references`) show whether either was rewritten since. Fields are those of `facts`; anything
-else is refused here and not dropped, for an audit log must not lose facts silently.
+`role/name/sequence-hash`, sixteen digits of it; a peer that hears the id writes it down as `peer_event` or among
+`peer_events`, and two trails that are laid side by side (`references`) show whether either was rewritten since. Fields
+are those of `facts`; anything else is refused here and not dropped, for an audit log must not lose facts silently.
 
 A cut at the end of a line breaks no hash: against that there is an anchor, a `head` that somebody else kept, and the
 peers' references. Appends reach the kernel before they return; the disk at once where `durable`, otherwise within a
@@ -225,8 +225,9 @@ def verify(path: Path, anchor: Head | None = None) -> Verified:
                 head, node, size = Head(event.sequence, event.hash), event.node, size + length
                 anchored = anchored or head == anchor
                 ids.append(event.id)
-                if "peer_event" in event.fields:
-                    references.append((event.sequence, str(event.fields["peer_event"])))
+                heard = [event.fields["peer_event"]] if "peer_event" in event.fields else []
+                heard += event.fields.get("peer_events", [])
+                references += [(event.sequence, str(each)) for each in heard]
             incomplete = file.seek(0, os.SEEK_END) - size
     except OSError as error:
         raise TrailError(f"{path} cannot be read: {error.strerror}") from None

@@ -26,7 +26,10 @@ log = logs.logger()
 
 
 def server_credentials(folder: NodeFolder) -> grpc.ServerCredentials:
-    """Mutual TLS for a server; every handshake uses what is installed at that moment, so renewal needs no restart."""
+    """Mutual TLS for a server; every handshake uses what is installed at that moment, so renewal needs no restart.
+
+    For one listener: gRPC asks for the first certificate once.
+    """
     tls.require()
     identity = folder.load()
     if not identity.name.role.serves:

@@ -1,0 +1,145 @@
+"""Node folders for the demonstration's federation in containers, made by the steps that operators take by hand.
+
+FOLDER/authority/        the certificate authority
+FOLDER/study.toml        the manifest of the demonstration's run
+FOLDER/NAME/             a node's folder as docs/federation.md has it, without its state
+
+One person holds every key here, so this is a demonstration and no trust boundary: docs/containers.md has the same steps
+for organisations of their own. What is there already stays; a node whose certificate is about to expire gets a new one.
+"""
+
+import datetime as dt
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from parley.federation.credentials import CERTIFICATE_FILE, NodeFolder, load_certificate, read_file
+from parley.federation.manifest import Manifest
+from parley.federation.names import NodeName, Role
+
+from deploy import demo_recipe, nodes
+from deploy.certificates import PEM, Authority, load_request
+from deploy.heart_data import hold_out_file
+from deploy.local import policy_text
+from deploy.toml_text import toml_text
+
+LISTEN = {"coordinator": 7400, "share": 7401, "control": 7402, "peer": 7403, "dashboard": 7480}
+SHORTEST_LEFT = dt.timedelta(days=7)
+STUDY_FILE = "study.toml"
+Say = Callable[[str], None]
+
+
+def provision(folder: Path, manifest: Manifest, runs: int, say: Say, owner: tuple[int, int] | None = None) -> None:
+    """Everything that the compose file mounts. `runs` such runs fit every budget."""
+    folder.mkdir(parents=True, exist_ok=True)
+    authority = _authority(folder / "authority", manifest.federation, say)
+    study = folder / STUDY_FILE
+    if not study.exists():
+        study.write_text(toml_text(manifest.as_json()))
+        say(f"wrote {study.name}, manifest {manifest.digest.hex()}")
+    for name, (role, text) in node_files(manifest, runs).items():
+        home = folder / name
+        home.mkdir(mode=0o700, exist_ok=True)
+        _identity(home, NodeName(manifest.federation, role, name), folder / "authority", authority, say)
+        _write(home / "node.toml", text)
+        _write(home / "policy.toml", policy_text(role, manifest, runs * manifest.guarantee.epsilon))
+        _data(home / "data", role, name)
+        if owner is not None:
+            _give(home, owner)
+
+
+def _authority(folder: Path, federation: str, say: Say) -> Authority:
+    if (folder / "authority.crt").exists():
+        return Authority.load(folder, None)
+    authority = Authority.create(federation)
+    authority.save(folder, None)
+    say(f"parley ca init {federation}    # fingerprint {authority.fingerprint}")
+    return authority
+
+
+def _identity(home: Path, name: NodeName, folder: Path, authority: Authority, say: Say) -> None:
+    identity = NodeFolder(home / "identity")
+    if identity.current.is_symlink():
+        # The certificate alone: the key belongs to the user of the containers.
+        held = load_certificate(read_file(identity.current / CERTIFICATE_FILE))
+        if held.not_valid_after_utc - dt.datetime.now(dt.UTC) > SHORTEST_LEFT:
+            return
+        shutil.rmtree(identity.path)
+    waiting = nodes.pending(identity) or nodes.request(identity, name)
+    data = waiting.path.read_bytes()
+    certificate = authority.approve(data, waiting.fingerprint)
+    authority.note(folder, certificate, load_request(data)[1])
+    bundle = certificate.public_bytes(PEM) + authority.certificate.public_bytes(PEM)
+    nodes.install(identity, bundle, authority.fingerprint)
+    say(f"parley node request {name}, ca approve, node install    # fingerprint {waiting.fingerprint}")
+
+
+def node_files(manifest: Manifest, runs: int) -> Mapping[str, tuple[Role, str]]:
+    """Every node's node.toml, for the networks of deploy/compose.yaml.
+
+    A server listens by names that only one of its networks has: each port is open on the networks that need it.
+    """
+    first, second = (operator.name for operator in manifest.aggregators)
+    leader = manifest.coordinator.name
+    budget = f"[budget]\nepsilon = {runs * manifest.guarantee.epsilon}\ndelta = {runs * manifest.guarantee.delta}\n"
+    found: dict[str, tuple[Role, str]] = {}
+    for own, other, dials in ((first, second, True), (second, first, False)):
+        share = ", ".join(f'"{own}.{party}:{LISTEN["share"]}"' for party in manifest.parties)
+        peer = f'address = "{other}:{LISTEN["peer"]}"\n' if dials else ""
+        listener = "" if dials else f'peer = "peer.{own}:{LISTEN["peer"]}"\n'
+        found[own] = (
+            Role.aggregator,
+            (
+                f'role = "aggregator"\n[listen]\nshare = [{share}]\ncontrol = "control.{own}:{LISTEN["control"]}"\n'
+                f"{listener}"
+                f'[peer]\nname = "{other}"\n{peer}'
+                f'[noise]\ncover = "{manifest.noise.cover}"\nprecision = "{manifest.noise.precision}"\n'
+            ),
+        )
+    listen = ", ".join(f'"{leader}.{party}:{LISTEN["coordinator"]}"' for party in manifest.parties)
+    found[leader] = (
+        Role.coordinator,
+        (
+            f'role = "coordinator"\nlisten = [{listen}]\n[aggregators]\n'
+            + "".join(f'{name} = "{name}:{LISTEN["control"]}"\n' for name in (first, second))
+            + f'[evaluation]\nfiles = ["data/test.csv"]\n{budget}'
+            f'[dashboard]\nlisten = "dashboard.{leader}:{LISTEN["dashboard"]}"\n'
+        ),
+    )
+    for party in manifest.parties:
+        found[party] = (
+            Role.party,
+            (
+                f'role = "party"\ncoordinator = "{leader}:{LISTEN["coordinator"]}"\n[aggregators]\n'
+                + "".join(f'{name} = "{name}:{LISTEN["share"]}"\n' for name in (first, second))
+                + f'[data]\nfiles = ["data/{party}.csv"]\npopulation = "patients"\n{budget}'
+            ),
+        )
+    return found
+
+
+def _data(folder: Path, role: Role, name: str) -> None:
+    if role is Role.aggregator:
+        return
+    folder.mkdir(mode=0o700, exist_ok=True)
+    hospitals = {hospital.name: hospital.data_file for hospital in demo_recipe.HOSPITALS}
+    source = hold_out_file() if role is Role.coordinator else hospitals[name]
+    _write(folder / source.name, source.read_text())
+
+
+def _write(path: Path, text: str) -> None:
+    if not path.exists():
+        path.write_text(text)
+
+
+def _give(home: Path, owner: tuple[int, int]) -> None:
+    """To the user of the containers, links themselves and not what they lead to."""
+    for path in (home, *home.rglob("*")):
+        os.chown(path, *owner, follow_symlinks=False)
+
+
+def remove(folder: Path) -> None:
+    """Keys and all; the folder itself may be a mount and stays."""
+    for found in folder.iterdir():
+        shutil.rmtree(found) if found.is_dir() and not found.is_symlink() else found.unlink()

@@ -1,0 +1,91 @@
+"""What containers are given, without an engine: node folders, health, the source's digest, the compose files."""
+
+import os
+import re
+import time
+from pathlib import Path
+
+import pytest
+from parley.federation.credentials import NodeFolder
+from parley.federation.manifest import read_manifest
+from parley.federation.names import Role
+
+from deploy import demo_recipe, provisioning
+from deploy.health import UnhealthyError, check_health
+from deploy.image import requirements
+from deploy.node_file import AggregatorNode, CoordinatorNode, PartyNode, read_node
+from deploy.source_digest import source_digest, source_files
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("federation")
+    provisioning.provision(folder, demo_recipe.manifest(), 4, lambda line: None)
+    return folder
+
+
+def test_every_node_gets_a_certificate_of_its_own_and_a_configuration_that_is_understood(federation: Path) -> None:
+    keys = set()
+    for name in ("lead", "north", "south", *demo_recipe.SIZES):
+        node = read_node(federation / name)
+        identity = NodeFolder(federation / name / "identity").load()
+        assert (identity.name.name, identity.name.role) == (name, node.role)
+        keys.add(identity.key)
+        if isinstance(node, AggregatorNode):
+            assert len(node.share) == len(demo_recipe.SIZES)
+            assert not {str(address) for address in node.share} & {str(node.control), str(node.peer_listener)}
+        elif isinstance(node, CoordinatorNode):
+            assert [path.name for path in node.evaluation] == ["test.csv"]
+        else:
+            assert isinstance(node, PartyNode)
+            assert [path.name for path in node.data] == [f"{name}.csv"]
+    assert len(keys) == 7
+
+
+def test_provisioning_again_changes_nothing(federation: Path) -> None:
+    before = {path: path.read_bytes() for path in federation.rglob("*") if path.is_file()}
+    said: list[str] = []
+    provisioning.provision(federation, read_manifest(federation / provisioning.STUDY_FILE), 4, said.append)
+    assert said == []
+    assert before == {path: path.read_bytes() for path in federation.rglob("*") if path.is_file()}
+
+
+def test_the_study_is_the_manifest_that_was_drafted(federation: Path) -> None:
+    manifest = read_manifest(federation / provisioning.STUDY_FILE)
+    assert manifest.digest == demo_recipe.manifest().digest
+    assert [str(name) for name in manifest.identities(Role.party)]
+
+
+def test_a_party_is_healthy_while_its_loop_turns(federation: Path) -> None:
+    state = federation / "va" / "state"
+    with pytest.raises(UnhealthyError, match="has not been started"):
+        check_health(federation / "va")
+    state.mkdir()
+    (state / "party.lock").touch()
+    assert check_health(federation / "va") == ["the loop turned 0 s ago"]
+    os.utime(state / "party.lock", (0, time.time() - 1000))
+    with pytest.raises(UnhealthyError, match="last turned 1000 s ago"):
+        check_health(federation / "va")
+
+
+def test_the_source_digest_covers_code_and_data_but_no_keys() -> None:
+    names = set(source_files())
+    assert {"deploy/health.py", "parley/federation/names.py", "deploy/data/heart_disease/va.csv"} <= names
+    assert not [name for name in names if name.startswith("deploy/federation/") or name.endswith((".pyc", ".so"))]
+    assert source_digest() == source_digest()
+
+
+def test_an_image_installs_what_the_package_asks_for() -> None:
+    found = requirements(ROOT / "pyproject.toml", "accounting")
+    assert any(each.startswith("grpcio") for each in found)
+    assert any(each.startswith("scipy") for each in found)
+
+
+@pytest.mark.parametrize("name", ["compose.yaml", *(f"compose.{role}.yaml" for role in Role)])
+def test_a_compose_file_hardens_every_node(name: str) -> None:
+    text = (ROOT / "deploy" / name).read_text()
+    for line in ('user: "10001:10001"', "read_only: true", "cap_drop: [ALL]", '["no-new-privileges:true"]', "secrets:"):
+        assert line in text, line
+    assert not re.search(r"privileged|/var/run/docker.sock|network_mode: host", text)

@@ -1,0 +1,213 @@
+"""Every fault at every node in every phase, on a real engine: the run goes on, and the guarantee holds.
+
+PARLEY_FAULT_TABLE=docs/faults.md python -m pytest -m docker tests/docker/test_faults.py    # writes the table too
+
+A phase is held still from outside while a node is broken and mended:
+
+gathering      one hospital is not there yet
+contributing   one hospital is paused, so that the round waits for it
+opening        the network between the aggregators is cut, so that neither commits
+ending         the coordinator is cut off from one aggregator while it asks for the signed end
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from parley.federation.manifest import Manifest
+
+from deploy import demo_recipe
+from deploy.toml_text import toml_text
+from tests.docker.engine import AGGREGATORS, COORDINATOR, NODES, PARTIES, RUN_SECONDS, Federation, wait
+from tests.docker.table import Cell, write_table
+
+pytestmark = pytest.mark.docker
+TARGETS = ("north", "south", "lead", "cleveland")
+FAULTS = ("pause", "kill -9", "restart", "disconnect", "full disk")
+PHASES = ("gathering", "contributing", "opening", "ending")
+LATE = "va"
+"""The hospital that is kept away to hold a phase still; never the one that is broken."""
+BROKEN_SECONDS = 2.0
+HOLDING = {"gathering": "gathering", "contributing": "running", "opening": "running", "ending": "running ending"}
+
+
+@pytest.fixture(scope="module")
+def template() -> Manifest:
+    return demo_recipe.manifest(run="template", deadline_seconds=60.0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def table() -> Iterator[list[Cell]]:
+    """Written at the end where the environment asks for it."""
+    cells: list[Cell] = []
+    yield cells
+    if target := os.environ.get("PARLEY_FAULT_TABLE"):
+        write_table(Path(target), cells)
+
+
+@pytest.fixture(autouse=True)
+def mended(federation: Federation) -> Iterator[None]:
+    yield
+    federation.mend()
+
+
+@contextmanager
+def broken(federation: Federation, name: str, fault: str) -> Iterator[None]:
+    """One node, for as long as the block lasts; mended and healthy afterwards."""
+    container = federation.container(name)
+    if fault == "pause":
+        federation.pause(name)
+        yield
+        container.unpause()
+    elif fault == "kill -9":
+        container.kill("SIGKILL")
+        yield
+        container.start()
+    elif fault == "restart":
+        container.restart(timeout=10)
+        yield
+    elif fault == "disconnect":
+        federation.disconnect(name)
+        yield
+        federation.connect(name)
+    else:
+        federation.fill(name)
+        yield
+        federation.free(name)
+
+
+CHARGED = """
+import sys
+from pathlib import Path
+from privacy.ledger import Ledger
+ledger = Ledger.open(Path(sys.argv[1]))
+ledger.verify()
+print(len(ledger.runs[sys.argv[2]].recorded))
+"""
+
+
+class Books:
+    """What is durable about one run; it must only ever grow."""
+
+    def __init__(self, federation: Federation, run: str) -> None:
+        self.federation, self.run = federation, run
+        self.shares: dict[str, dict[int, str]] = {name: {} for name in AGGREGATORS}
+
+    def check(self) -> int:
+        """How many sums are open; no committed share has changed or gone, and both servers hold one opening each."""
+        places = []
+        for name in AGGREGATORS:
+            rows = self.federation.query(
+                name,
+                "openings.sqlite",
+                "SELECT round, hex(share), hex(opening), (SELECT count(*) FROM commits c WHERE c.run = o.run AND "
+                f"c.round = o.round) FROM openings o WHERE run = '{self.run}'",
+            )
+            committed = {row[0]: (row[1], row[2]) for row in rows if row[3]}
+            for index, share in self.shares[name].items():
+                assert committed.get(index, ("gone",))[0] == share, f"{name} noised round {index} a second time"
+            self.shares[name] = {index: share for index, (share, _) in committed.items()}
+            places.append({index: place for index, (_, place) in committed.items()})
+        both = places[0].keys() & places[1].keys()
+        assert all(places[0][index] == places[1][index] for index in both), "the servers opened different sums"
+        every = list(places[0].values())
+        assert len(set(every)) == len(every), "one piece of noise covers two sums"
+        return max(len(each) for each in places)
+
+    def charged(self, name: str) -> int:
+        """Rounds that a party's ledger has as released, its chain verified."""
+        return int(self.federation.run("holder", "python", "-c", CHARGED, f"/state/{name}/ledger.sqlite", self.run))
+
+
+class Stage:
+    """Holds one run still in one phase after the other; what holds the next one is there before the last is let go."""
+
+    def __init__(self, federation: Federation, run: str, target: str) -> None:
+        self.federation, self.run = federation, run
+        self.away = "lead-south" if target != "south" else "lead-north"
+
+    def cut(self, node: str, network: str) -> None:
+        self.federation.disconnect(node, [network], "held")
+
+    def mend(self, node: str) -> None:
+        self.federation.connect(node, "held")
+
+    def gathering(self) -> None:
+        self.federation.wait_state(self.run, ["gathering"])
+
+    def contributing(self) -> None:
+        self.cut("north", "north-south")
+        self.federation.container(LATE).start()
+        self.federation.wait_state(self.run, ["running"])
+        self.federation.pause(LATE)
+        self.mend("north")
+
+    def opening(self) -> None:
+        self.cut("north", "north-south")
+        self.federation.container(LATE).unpause()
+        time.sleep(BROKEN_SECONDS)
+
+    def ending(self) -> None:
+        self.cut(COORDINATOR, self.away)
+        words = ["parley", "stop", self.run, "--final", "--node", "/node"]
+        self.federation.container(COORDINATOR).exec_run(words, detach=True)  # it waits for both ends
+        time.sleep(BROKEN_SECONDS)
+        self.federation.container(LATE).unpause()
+
+    def goes_on(self, books: Books, before: int) -> None:
+        """One more sum is opened, and then the run waits for the late hospital again."""
+        self.federation.pause(LATE)
+        self.mend("north")
+        until = time.monotonic() + RUN_SECONDS
+        while books.check() <= before:
+            assert time.monotonic() < until, f"{self.run} does not go on: {self.federation.state(self.run)}"
+            time.sleep(10.0)
+            if books.check() <= before:
+                self.federation.container(LATE).unpause()  # it may have to send again what a server has lost
+                time.sleep(0.1)
+                self.federation.pause(LATE)
+
+
+def cause_named(federation: Federation, target: str, since: float) -> str:
+    """The first line of any node's log since then that speaks of the broken node."""
+    for name in NODES:
+        for line in federation.logs(name, since).splitlines():
+            if '"level":"info"' not in line and (target in line if name != target else '"level":"error"' in line):
+                return f"{name}: {line}"
+    return ""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_run_survives_every_fault_of_one_node_in_every_phase(
+    federation: Federation, template: Manifest, table: list[Cell], target: str
+) -> None:
+    run = f"faults-{target}-{int(time.time()) % 100_000}"
+    federation.container(LATE).stop(timeout=10)
+    federation.submit(toml_text({**template.as_json(), "run": run}) + "\n")
+    books, stage, opened = Books(federation, run), Stage(federation, run, target), 0
+    for phase in PHASES:
+        getattr(stage, phase)()
+        for fault in FAULTS:
+            began = time.time()
+            with broken(federation, target, fault):
+                time.sleep(BROKEN_SECONDS)
+            federation.wait_ready(target)
+            state, _, outcome = federation.state(run)
+            before, opened = opened, books.check()
+            cause = cause_named(federation, target, began)
+            table.append(Cell(target, phase, fault, state, opened, time.time() - began, cause))
+            assert state in HOLDING[phase].split(), f"{fault} of {target} while {phase}: {state}, {outcome}"
+            assert before <= opened <= before + 1
+        if phase == "opening":
+            stage.goes_on(books, opened)
+            opened = books.check()
+    stage.mend(COORDINATOR)
+    *_, outcome = federation.wait_state(run, ["finished", "stopped", "failed"], RUN_SECONDS)
+    assert not outcome or "stopped for good" in outcome or "rounds" in outcome, outcome
+    opened = books.check()
+    assert opened > 0
+    for party in PARTIES:
+        wait(lambda name=party: books.charged(name) >= opened, 60, f"{party}'s ledger is behind")  # type: ignore[misc]

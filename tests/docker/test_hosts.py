@@ -1,0 +1,143 @@
+"""One compose file per organisation: seven projects whose networks stand for seven hosts, dialled by published ports.
+
+One hospital gets its certificate by the steps of docs/containers.md, by hand; the others are provisioned.
+"""
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+
+from tests.docker.engine import AGGREGATORS, COORDINATOR, IMAGES, NODES, PARTIES, ROOT, wait
+
+pytestmark = pytest.mark.docker
+BY_HAND = "va"
+PORTS = {"lead": 17400, "north": 17401, "south": 17411}
+"""An aggregator's control and peer ports follow its share port."""
+
+
+def role_of(name: str) -> str:
+    return "coordinator" if name == COORDINATOR else "aggregator" if name in AGGREGATORS else "party"
+
+
+def node_files(host: str) -> dict[str, str]:
+    """node.toml of every node, as its operator writes it."""
+    share = "".join(f'{name} = "{host}:{PORTS[name]}"\n' for name in AGGREGATORS)
+    control = "".join(f'{name} = "{host}:{PORTS[name] + 1}"\n' for name in AGGREGATORS)
+    listen = '[listen]\nshare = "0.0.0.0:7401"\ncontrol = "0.0.0.0:7402"\n'
+    budget = "[budget]\nepsilon = 4.0\ndelta = 1e-4\n"
+    found = {
+        "lead": f'role = "coordinator"\nlisten = "0.0.0.0:7400"\n[aggregators]\n{control}{budget}',
+        "north": f'role = "aggregator"\n{listen}[peer]\nname = "south"\naddress = "{host}:{PORTS["south"] + 2}"\n',
+        "south": f'role = "aggregator"\n{listen}peer = "0.0.0.0:7403"\n[peer]\nname = "north"\n',
+    }
+    for party in PARTIES:
+        found[party] = (
+            f'role = "party"\ncoordinator = "{host}:{PORTS["lead"]}"\n[aggregators]\n{share}'
+            f'[data]\nfiles = ["data/{party}.csv"]\npopulation = "patients"\n{budget}'
+        )
+    return found
+
+
+class Hosts:
+    """Seven organisations."""
+
+    def __init__(self, client: "docker.DockerClient", folder: Path) -> None:
+        self.client, self.folder = client, folder
+        self.host = client.networks.get("bridge").attrs["IPAM"]["Config"][0].get("Gateway", "172.17.0.1")
+
+    def compose(self, name: str, *words: str, check: bool = True) -> str:
+        file = ROOT / "deploy" / f"compose.{role_of(name)}.yaml"
+        first = PORTS.get(name, 0)
+        environment = {
+            **os.environ,
+            "PARLEY_NODE": str(self.folder / name),
+            "PARLEY_PARTIES": f"{self.host}:{first}",
+            "PARLEY_SHARE": f"{self.host}:{first}",
+            "PARLEY_CONTROL": f"{self.host}:{first + 1}",
+            "PARLEY_PEER": f"{self.host}:{first + 2}",
+            "PARLEY_DASHBOARD_PORT": "0",
+        }
+        command = ["docker-compose", "-p", f"parleyhost{name}", "-f", str(file), *words]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+        assert not check or done.returncode == 0, done.stdout[-1500:] + done.stderr[-2500:]
+        return done.stdout
+
+    def root(self, *words: str, entrypoint: str = "parley") -> str:
+        """What the demonstration's one person does with all folders."""
+        mounts = {str(self.folder): {"bind": "/federation"}}
+        found: bytes = self.client.containers.run(
+            IMAGES["server"], list(words), entrypoint=entrypoint, user="0:0", remove=True, network_mode="none",
+            volumes=mounts,
+        )  # fmt: skip
+        return found.decode()
+
+    def provision(self) -> None:
+        for name, text in node_files(self.host).items():
+            (self.folder / name).mkdir(mode=0o755)
+            (self.folder / name / "node.toml").write_text(text)
+        self.root("provision", "/federation", "--owner", "10001", "--run", "hosts")
+
+    def certify(self, name: str) -> None:
+        """docs/containers.md, "By hand"."""
+        self.root(
+            "-c", f"rm -r /federation/{name}/identity; cp /federation/study.toml /federation/lead/data", entrypoint="sh"
+        )
+        uri = f"parley://heart-demo/{role_of(name)}/{name}"
+        asked = self.answer(
+            self.compose(name, "run", "--rm", "setup", "node", "request", uri, "--folder", "identity", "--json")
+        )
+        authority = self.answer(self.root("ca", "show", "--folder", "/federation/authority", "--json"))
+        out = f"/federation/{name}/approved.pem"
+        self.root(
+            "ca", "approve", f"/federation/{name}/identity/pending/request.pem", "--fingerprint", asked["fingerprint"],
+            "--out", out, "--folder", "/federation/authority",
+        )  # fmt: skip
+        self.compose(
+            name, "run", "--rm", "setup", "node", "install", "approved.pem", "--authority", authority["fingerprint"],
+            "--folder", "identity",
+        )  # fmt: skip
+
+    @staticmethod
+    def answer(text: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(text.strip().splitlines()[-1])
+        return found
+
+    def remove(self) -> None:
+        for name in NODES:
+            self.compose(name, "down", "--volumes", "--timeout", "1", check=False)
+        self.root("provision", "/federation", "--remove")
+
+
+@pytest.fixture
+def hosts(client: "docker.DockerClient", images: None) -> Iterator[Hosts]:
+    with tempfile.TemporaryDirectory(prefix="parley-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)
+        made = Hosts(client, Path(folder))
+        try:
+            yield made
+        finally:
+            made.remove()
+
+
+def test_seven_organisations_on_hosts_of_their_own_train_a_model(hosts: Hosts) -> None:
+    hosts.provision()
+    hosts.certify(BY_HAND)
+    for name in (*AGGREGATORS, COORDINATOR, *PARTIES):
+        hosts.compose(name, "up", "-d", "--no-build")
+    wait(
+        lambda: hosts.compose("lead", "exec", "-T", "coordinator", "parley", "health", "/node", check=False), 60, "lead"
+    )
+    words = ["exec", "-T", "coordinator", "parley", "run", "/node/data/study.toml", "--node", "/node", "--json"]
+    outcome = hosts.answer(hosts.compose("lead", *words))
+    assert outcome["state"] == "finished"
+    assert outcome["round"] == outcome["rounds"] > 0
+    mine = hosts.client.containers.list(filters={"label": "com.docker.compose.project=parleyhostcleveland"})
+    assert len(mine) == 1
+    assert not mine[0].attrs["HostConfig"]["PortBindings"]
