@@ -89,7 +89,9 @@ def test_manifests_with_tricks_are_declined_in_plain_words_and_end_nothing(stage
         wait_for(lambda: any(join.accepted for join in stage.coordinator.joins))
 
 
-@pytest.mark.parametrize("table", [{"\ud800": 1}, {"a": "\udfff"}, {"a": [{"\x1b[2J": 1}]}, {"two\nlines": 1}], ids=ascii)
+@pytest.mark.parametrize(
+    "table", [{"\ud800": 1}, {"a": "\udfff"}, {"a": [{"\x1b[2J": 1}]}, {"two\nlines": 1}], ids=ascii
+)
 def test_free_tables_hold_only_text_that_every_message_takes(table: dict[str, Any]) -> None:
     with pytest.raises(ManifestError) as caught:
         manifest(**{"regulariser.more": table})
