@@ -116,6 +116,10 @@ class Algorithm(ABC):
     def advance(self, round_index: int, estimate: Floats) -> None:
         """Step `self.theta` by the noised mean over the expected batch."""
 
+    def questions(self) -> dict[str, int]:
+        """Every kind of question of the planned run, and at how many points at most."""
+        return {"gradient": 1}
+
     def finished(self, round_index: int) -> bool:
         """Whether no release from this round on changes the result: a simulation need not make it."""
         return False

@@ -89,10 +89,10 @@ class Admissions:
 
     def __init__(
         self, record: AdmissionRecord, identity: Callable[[], Identity], peer: NodeName, role: int,
-        preset: tuple[str, str], policy_path: Path, note: Callable[..., None],
+        preset: tuple[str, str], policy_path: Path, verified: Path, note: Callable[..., None],
     ) -> None:  # fmt: skip
         self._record, self._role, self._preset, self._policy_path = record, role, preset, policy_path
-        self._node, self._peer, self._note = identity().name, peer, note
+        self._node, self._peer, self._note, self._kept = identity().name, peer, note, verified
         self._verified: dict[bytes, Meaning | ManifestError] = {}
         self._running: dict[bytes, asyncio.Task[None]] = {}
         self._turn = asyncio.Lock()
@@ -193,7 +193,7 @@ class Admissions:
     async def _verify(self, manifest: Manifest) -> None:
         try:
             async with self._turn:
-                self._verified[manifest.digest] = await asyncio.to_thread(verify_apart, manifest)
+                self._verified[manifest.digest] = await asyncio.to_thread(verify_apart, manifest, self._kept)
         except ManifestError as error:
             self._verified[manifest.digest] = error
         except FederationError as error:  # of this machine, not of the manifest: the next proposal tries again

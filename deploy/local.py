@@ -180,7 +180,8 @@ class LocalFederation:
             self._write(
                 Role.party,
                 party,
-                f'role = "party"\ncoordinator = "{self.ports["coordinator"]}"\n[aggregators]\n'
+                f'role = "party"\ncoordinator = "{manifest.coordinator.name}@{self.ports["coordinator"]}"\n'
+                "[aggregators]\n"
                 + "".join(f'{name} = "{self.ports[f"share {name}"]}"\n' for name in names)
                 + f'[data]\nfiles = [{files}]\npopulation = "records"\n'
                 f"[budget]\nepsilon = {epsilon}\ndelta = {delta}\n",

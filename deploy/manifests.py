@@ -18,6 +18,7 @@ from coordinator.regularisers import Regulariser
 from deploy.errors import DeployError
 from deploy.run_file import build_algorithm, build_model, setting_of
 from deploy.simulation import mechanism_of
+from deploy.vocabulary import check_answers
 from mpc.errors import MpcError
 from mpc.tables import FORMATS, Cover, Precision
 from party.contributor import Encoding
@@ -90,9 +91,9 @@ def draft(
     penalty = regulariser or Regulariser()
     counted = dict(sizes)
     built = build_model(dict(model), schema)
-    plan = build_algorithm(dict(algorithm), penalty).plan(
-        setting_of(sum(counted.values()), built, epsilon, delta, schema, str(model["kind"]))
-    )
+    stepping = build_algorithm(dict(algorithm), penalty)
+    plan = stepping.plan(setting_of(sum(counted.values()), built, epsilon, delta, schema, str(model["kind"])))
+    check_answers(str(algorithm["name"]), stepping, built.dimension)
     if not plan.private:
         raise DeployError(f"{algorithm['name']} is not private: choose an algorithm that is")
     unit = Unit(schema.unit)

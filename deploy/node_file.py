@@ -132,6 +132,11 @@ class Node:
     def trail(self) -> Path:
         return self.state / "trail.jsonl"
 
+    @property
+    def verified(self) -> Path:
+        """Verifications of manifests that need not be computed again."""
+        return self.state / "verified"
+
 
 @dataclass(frozen=True)
 class PartyNode(Node):

@@ -106,7 +106,7 @@ class AggregatorProcess:
         noise, role = self.node.noise, self.node.index
         preset = (noise.cover, noise.precision)
         self.admissions = Admissions(
-            self._record, self.folder.load, self.peer, role, preset, self.node.policy, self.note
+            self._record, self.folder.load, self.peer, role, preset, self.node.policy, self.node.verified, self.note
         )
         self._accepted: queue.SimpleQueue[GrpcLink | None] = queue.SimpleQueue()
         dialled = self.node.peer_address

@@ -8,7 +8,6 @@ NODE/state; a run that was under way goes on.
 
 import asyncio
 import json
-import os
 import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -42,15 +41,13 @@ from deploy.dashboard import start as start_dashboard
 from deploy.errors import DeployError
 from deploy.finishing import write_result
 from deploy.node_file import CoordinatorNode
+from deploy.operator_socket import SocketAddress
 from deploy.preparation import prepare
 from mpc.grpc_link import LISTENING
 from privacy.filters import Cap, Charge, Policy
 from privacy.ledger import EndProof, Ledger
 from privacy.mechanism import ROW
 
-SOCKET = "operator.sock"
-VERIFIED = "verified"
-LONGEST_SOCKET_PATH = 100
 MOST_CALLS = 4096
 """At once, over all callers; each party has a limit of its own."""
 SERVICE = "parley.v1.CoordinatorService"
@@ -71,7 +68,7 @@ class NodeBooks:
         """By policy, or because a person approved it; the whole run is charged before anybody else hears of it."""
         loop = asyncio.get_running_loop()
         meaning, charge = await loop.run_in_executor(
-            None, verify_apart_with_charge, manifest, "", Policy(), self._node.state / VERIFIED
+            None, verify_apart_with_charge, manifest, "", Policy(), self._node.verified
         )
         if not self._approved(manifest):
             policy = read_policy(self._node.policy) if self._node.policy.exists() else None
@@ -190,10 +187,10 @@ class CoordinatorProcess:
             raise StateError(f"{self.node.listen} cannot be listened on: is another process there?")
         self._operator = grpc.aio.server()
         operator_pb2_grpc.add_OperatorServiceServicer_to_server(OperatorServicer(self.runs), self._operator)
-        bind_socket(self._operator, self.node.state / SOCKET)
+        self._socket = bind_socket(self._operator, self.node.state)
         self.runs.take_up()
         await self._operator.start()
-        os.chmod(self.node.state / SOCKET, 0o600)
+        self._socket.path.chmod(0o600)
         await self._server.start()
         await health.set("", health_pb2.HealthCheckResponse.SERVING)
         return {"parties": port}
@@ -203,6 +200,7 @@ class CoordinatorProcess:
         await self.runs.close()
         await self._operator.stop(0)
         await self._server.stop(STOP_SECONDS)
+        self._socket.close()
         self._worker.shutdown()
         self.store.close()
 
@@ -224,14 +222,14 @@ class _Anyone:
         return isinstance(name, NodeName)
 
 
-def bind_socket(server: grpc.aio.Server, path: Path) -> None:
+def bind_socket(server: grpc.aio.Server, folder: Path) -> SocketAddress:
     """Mode 600 from its first moment: it is bound in a folder that only its owner may enter."""
-    if len(str(path)) > LONGEST_SOCKET_PATH:
-        raise StateError(f"{path} is too long for a Unix socket: use a folder with a shorter path")
-    if path.parent.stat().st_mode & 0o077:
-        raise StateError(f"{path.parent} may be entered by others: chmod 700 it")
-    path.unlink(missing_ok=True)
-    server.add_insecure_port(f"unix:{path}")
+    if folder.stat().st_mode & 0o077:
+        raise StateError(f"{folder} may be entered by others: chmod 700 it")
+    address = SocketAddress(folder)
+    address.path.unlink(missing_ok=True)
+    server.add_insecure_port(address.text)
+    return address
 
 
 async def run(node: CoordinatorNode, note: Callable[..., None], gather_seconds: float) -> None:

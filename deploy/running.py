@@ -14,9 +14,12 @@ from coordinator.errors import StateError
 from coordinator.service.store import RoundRecord, RunRow, RunStore
 from deploy.errors import DeployError
 from deploy.node_file import CoordinatorNode, read_node
+from deploy.operator_socket import SocketAddress
 
 POLL_SECONDS = 0.2
 ANSWER_SECONDS = 60.0
+OPTIONS = [("grpc.use_local_subchannel_pool", 1)]
+"""No connection is shared: the address of a deep folder is one that another folder may have a moment later."""
 PRESENCE_SECONDS = 2.0
 
 
@@ -32,14 +35,13 @@ class Coordinator:
 
     def __init__(self, folder: Path) -> None:
         self.node = coordinator_node(folder)
-        self._socket = self.node.state / "operator.sock"
         path = self.node.state / "runs.sqlite"
         if not path.exists():
             raise StateError(f"{folder} has no runs yet: start it with `parley coordinator run {folder}`")
         self.store = RunStore(path, read_only=True)
 
     def _ask(self, method: str, request: Any, seconds: float = ANSWER_SECONDS) -> Any:
-        with grpc.insecure_channel(f"unix:{self._socket}") as channel:
+        with SocketAddress(self.node.state) as address, grpc.insecure_channel(address.text, OPTIONS) as channel:
             stub = operator_pb2_grpc.OperatorServiceStub(channel)
             try:
                 return getattr(stub, method)(request, timeout=seconds)

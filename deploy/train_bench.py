@@ -15,11 +15,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from parley.federation.admission import BY_HAND, AdmissionRecord
 from parley.federation.manifest import Manifest
+from parley.federation.meaning import answered, charged, keep
 from parley.federation.names import Role
 from parley.v1 import aggregator_pb2
 
@@ -32,6 +34,7 @@ from deploy.node_file import AggregatorNode, read_node
 from deploy.plain_federation import MARK
 from deploy.running import Coordinator
 from deploy.train_data import study, write_party
+from privacy.filters import Policy as Filters
 
 TICKS = os.sysconf("SC_CLK_TCK")
 FILL_SECONDS = 300.0
@@ -122,13 +125,21 @@ def measure(
     }
 
 
-def admit_beforehand(node: NodeProcess, manifest: Manifest) -> None:
-    """As a person's approval before the day of the run: what is timed is the run."""
-    state = node.folder / "state"
-    state.mkdir(mode=0o700, exist_ok=True)
-    record = AdmissionRecord(state / "admissions.sqlite")
+def admit_beforehand(process: NodeProcess, manifest: Manifest) -> None:
+    """As a person's approval before the day of the run, verification included: what is timed is the run."""
+    node = read_node(process.folder)
+    node.state.mkdir(mode=0o700, exist_ok=True)
+    record = AdmissionRecord(node.admissions)
     record.put(manifest, BY_HAND, "the benchmark")
     record.close()
+    if node.role is not Role.aggregator:  # an aggregator verifies nothing that was approved
+        asked = charged(process.name if node.role is Role.party else "", Filters())
+        keep(node.verified, manifest, asked, _answered(manifest.canonical, *asked))
+
+
+@lru_cache(maxsize=1024)
+def _answered(canonical: bytes, *arguments: str) -> dict[str, Any]:
+    return answered(Manifest.from_canonical(canonical), list(arguments))
 
 
 @contextmanager

@@ -7,14 +7,16 @@ starts a run and refuses there too. Here all of them are at hand, so a mistake s
 from collections.abc import Callable
 from typing import TypeVar
 
+import numpy as np
 from parley.federation.errors import ManifestError
 from parley.federation.manifest import Manifest
 
-from coordinator.algorithm import Plan
+from coordinator.algorithm import Algorithm, Plan
 from coordinator.errors import CoordinatorError
 from coordinator.regularisers import Regulariser
 from deploy.errors import DeployError
 from deploy.run_file import build_algorithm, build_model, setting_of
+from party.contributor import Query, answer_length
 from party.errors import PartyError
 from party.schema import schema_from_json
 from privacy.errors import PrivacyError
@@ -40,6 +42,19 @@ def check_vocabulary(manifest: Manifest) -> None:
     units = sum(mechanism.sampler(party, 0).units for party in manifest.parties)
     setting = setting_of(units, model, guarantee.epsilon, guarantee.delta, schema, manifest.model.kind)
     _agrees(manifest, _built("algorithm", lambda: algorithm.plan(setting)))
+    check_answers(manifest.algorithm.name, algorithm, model.dimension)
+
+
+def check_answers(name: str, algorithm: Algorithm, dimension: int) -> None:
+    """Once it has planned: servers have noise for as many numbers per round as the model has, and certify no more."""
+    for kind, points in algorithm.questions().items():
+        length = answer_length(Query(0, (np.zeros(0),) * points, kind), dimension)
+        if length > dimension:
+            raise ManifestError(
+                "algorithm.name",
+                f"{name} asks for {kind}, which {length} numbers answer, and the model has {dimension}: use another "
+                f"algorithm, such as ddp-srm, or a model of at least {length} parameters",
+            )
 
 
 def _agrees(manifest: Manifest, plan: Plan) -> None:

@@ -34,6 +34,9 @@ from mpc.tables import GO_ON, Cover, Precision, Tables, load, rise
 
 DITHER_BITS = 6
 """Each server adds two independent uniforms of width 2^-6 standard deviations to its share."""
+LARGEST_EXPONENT = 600.0
+ROUNDING = 1e-9
+"""Relative; far above what summing so many positive terms in floating point can lose."""
 STEPS = 16
 """Grid nodes per dither width."""
 ROUNDING = 1e-9
@@ -311,20 +314,18 @@ def certify(
         raise ConfigurationError(f"delta is {delta}: give a number between 0 and 1")
     bounds = law(cover, precision)
     growth = math.exp(epsilon)
+    cuts = np.flatnonzero(np.isfinite(bounds.eta))[STEPS :: STEPS // 2]
     best: tuple[float, float, float] | None = None
     for share in (0.001, 0.002, 0.004):  # of delta, for the two hops' delta' together
         slack = share * delta / (1 + growth)
-        for cut in np.flatnonzero(np.isfinite(bounds.eta))[STEPS :: STEPS // 2]:
+        for cut, xi in zip(cuts, _deviations(bounds, cuts, samples, slack), strict=True):
             outside = samples * float(bounds.tail[cut])
-            if outside > delta:
-                continue
-            xi = _deviation(bounds, int(cut), samples, slack)
-            if xi > 1:
+            if outside > delta or not xi <= 1:
                 continue
             hop = slack + outside
             added = math.expm1(xi) * delta + hop + growth * math.exp(xi) * hop
             if best is None or max(2 * xi / epsilon, added / delta) < max(2 * best[0] / epsilon, best[2] / delta):
-                best = (xi, hop, added)
+                best = (float(xi), hop, added)
     if best is None or delta + best[2] >= 1:
         raise NotCertifiableError(
             f"{precision} precision cannot certify {samples:,} samples at epsilon = {epsilon:g}, delta = {delta:g}: "
@@ -335,22 +336,27 @@ def certify(
     )  # fmt: skip
 
 
-def _deviation(bounds: Law, cut: int, samples: int, failure: float) -> float:
-    """xi with P(sum of `samples` etas > xi) <= failure, cells before `cut` only: min over s of Chernoff's bound (TAIL).
+def _deviations(bounds: Law, cuts: NDArray[np.int64], samples: int, failure: float) -> NDArray[np.float64]:
+    """For each cut, xi with P(sum of `samples` etas > xi) <= failure, cells before the cut only: min over s of
+    Chernoff's bound (TAIL).
 
     log E[exp(s eta)] <= (1 + s) tail + (1 + s)^2 V(s) / 2,  V(s) = sum of mass eta^2 exp((1 + s) eta)
     """
-    mass, eta, outside = bounds.mass[:cut], bounds.eta[:cut], float(bounds.tail[cut])
-    if not np.isfinite(eta).all():
-        return math.inf
-    best = math.inf
+    last = int(cuts.max())
+    mass, eta, outside = bounds.mass[:last], bounds.eta[:last], bounds.tail[cuts]
+    whole = np.logical_and.accumulate(np.isfinite(eta))[cuts - 1]
+    largest = np.maximum.accumulate(np.where(np.isfinite(eta), eta, 0.0))[cuts - 1]
+    weight = np.where(np.isfinite(eta), mass * eta**2, 0.0)
+    best = np.full(len(cuts), np.inf)
     for s in np.geomspace(1, 1e9, 181):
-        exponent = (1 + s) * eta
-        if exponent.max() > 600:
+        sound = whole & ((1 + s) * largest <= LARGEST_EXPONENT)
+        if not sound.any():
             break
-        v = float((mass * eta**2 * np.exp(exponent)).sum())
-        xi = (samples * ((1 + s) * outside + (1 + s) ** 2 * v / 2) - math.log(failure)) / s
-        best = min(best, float(xi))
+        reach = int(cuts[sound].max())
+        terms = weight[:reach] * np.exp(np.minimum((1 + s) * np.where(np.isfinite(eta[:reach]), eta[:reach], 0.0), 600))
+        v = (1 + ROUNDING) * np.cumsum(terms)[cuts[sound] - 1]
+        xi = (samples * ((1 + s) * outside[sound] + (1 + s) ** 2 * v / 2) - math.log(failure)) / s
+        best[sound] = np.minimum(best[sound], xi)
     return best
 
 

@@ -106,6 +106,10 @@ class Auto(Algorithm):
         batch = min(setting.records, max(SMALLEST_BATCH, round(share * setting.records)))
         return Plan(batch, len(self.asked) + STEPS, GradientClip(1.0), "poisson")
 
+    def questions(self) -> dict[str, int]:
+        kinds = ["gradient", *("norms" if "norms" in kind else MOMENTS[kind] for kind in self.asked)]
+        return {f"framed {kind}" if self.viewed and kind in ("gradient", "norms") else kind: 1 for kind in kinds}
+
     def begin(self, plan: Plan, theta: Floats, noise: float, randomness: Randomness) -> None:
         super().begin(plan, theta, noise, randomness)
         columns = self.columns if self.viewed else 1

@@ -52,6 +52,9 @@ class LineSearch(Algorithm):
     def plan(self, setting: Setting) -> Plan:
         return Plan(setting.records, 2 * self.rounds, GradientClip(self.clip_norm))
 
+    def questions(self) -> dict[str, int]:
+        return {"gradient": 1, "losses": 1 + self.candidates}
+
     def steps_at(self) -> Floats:
         largest = float(self.state.get("largest", np.array([self.largest_step]))[0])
         return np.asarray(largest * 0.5 ** np.arange(self.candidates))

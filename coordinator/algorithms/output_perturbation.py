@@ -60,6 +60,9 @@ class OutputPerturbation(Algorithm):
         self.work = LocalWork(self.method, self.iterations, step, self.strength, setting.feature_bound)
         return Plan(setting.records, 1, GradientClip(moved / 2 * (1 + MARGIN)))
 
+    def questions(self) -> dict[str, int]:
+        return {"solution": 1}
+
     def ask(self, round_index: int) -> Ask:
         return Ask((self.theta,), "solution", local=self.work)
 

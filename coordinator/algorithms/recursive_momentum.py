@@ -60,7 +60,7 @@ class RecursiveMomentum(Algorithm):
         return Plan(self.batch, steps, clip, self.sampling, self.initial_batch)
 
     def ask(self, round_index: int) -> Ask:
-        if round_index == 0:
+        if round_index == 0 or self.gamma == 1:  # a difference of weight 0 is none
             return Ask((self.theta,))
         return Ask((self.theta, self.state["previous"]))
 

@@ -128,6 +128,7 @@ class Driver:
 
     async def _verify(self) -> None:
         claim = await self.tools.books.admit(self.manifest)
+        crash.point("coordinator.charged")
         await self._work(self.tools.store.set_claim, self.manifest.digest, claim)
         await self._move(State.gathering)
 
@@ -288,7 +289,7 @@ class Driver:
         if not last:
             return self._ask(index + 1, record)
         self.tools.store.finish(self.manifest.digest, prepared.algorithm.result(), evaluation, record)
-        crash.point("coordinator.finished")
+        crash.point("coordinator.result")
         return None
 
     # ------------------------------------------------------------ the end
@@ -296,6 +297,7 @@ class Driver:
     async def _end(self) -> None:
         await self._collect_ends(patience_seconds=2 * self.manifest.deadline_seconds + 60)
         await self.tools.books.close(self.manifest, self.run.ends)
+        crash.point("coordinator.settled")
         await self._move(State.finished, f"{self.manifest.releases} rounds")
 
     async def _collect_ends(self, patience_seconds: float) -> None:

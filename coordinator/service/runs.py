@@ -12,6 +12,7 @@ from coordinator.errors import CoordinatorError, StateError
 from coordinator.service.driver import Driver, Tools, restored
 from coordinator.service.run import Run
 from coordinator.service.store import State
+from mpc import crash
 
 GATHER_SECONDS = 24 * 3600.0
 """For people to approve a run by hand."""
@@ -40,6 +41,7 @@ class Runs:
         """Durable before it returns."""
         manifest = Manifest.from_canonical(canonical)
         await self._work(self._tools.store.submit, manifest.digest, manifest.run, manifest.canonical)
+        crash.point("coordinator.submitted")
         if manifest.digest not in self.all:
             run = self.all[manifest.digest] = Run(manifest, State.verifying)
             self._tools.note("run.submitted", run=manifest.run, manifest=manifest.digest.hex())
@@ -60,6 +62,7 @@ class Runs:
             )
         run.decisions[party] += 1
         await self._work(self._tools.store.answer, run.manifest.digest, uri, word, reason)
+        crash.point("coordinator.joined")
         self._tools.note("run." + word, run=run.manifest.run, party=party)
         async with run.changed:
             if accepted:

@@ -52,8 +52,8 @@ def approve(
     overridden: list[str] = []
     if not against:
         progress("verifying what the manifest claims")
-        meaning = verify_apart(read)
         file.state.mkdir(mode=0o700, exist_ok=True)
+        meaning = verify_apart(read, file.verified)
         record = AdmissionRecord(file.admissions)
         policy = policy_for_hand(file.policy)
         outcome = approve_by_hand(record, meaning, name, policy, None, digest, by)

@@ -43,15 +43,17 @@ def approve(
     """Admit a run by hand that the policy does not admit. Some reasons are final: nobody can wave them through."""
     from parley.federation.admission import AdmissionRecord, Refusal, approve_by_hand
     from parley.federation.manifest import read_manifest
-    from parley.federation.meaning import verify
+    from parley.federation.meaning import verify_apart_with_charge
     from parley.federation.policy import read_policy
 
     from deploy.running import coordinator_node
+    from privacy.filters import Policy
 
     found = coordinator_node(node)
-    meaning = verify(read_manifest(manifest))
     policy = read_policy(found.policy) if found.policy.exists() else None
     found.state.mkdir(mode=0o700, exist_ok=True)
+    # As the process will ask for it when the run is submitted, so that it is computed once.
+    meaning, _ = verify_apart_with_charge(read_manifest(manifest), "", Policy(), found.verified)
     record = AdmissionRecord(found.admissions)
     decision = approve_by_hand(record, meaning, found.identity.load().name, policy, None, digest, by)
     if isinstance(decision, Refusal):

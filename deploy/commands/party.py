@@ -17,7 +17,7 @@ from parley.federation.manifest import Manifest, read_manifest
 from parley.federation.trail import Trail
 
 from deploy.console import EXIT_BAD_NEWS, emit_json, progress
-from deploy.nodes_party import read_settings, vocabulary
+from deploy.nodes_party import party_node, settings_of, vocabulary
 from deploy.nodes_party import run as serve
 from party.client.admission import epsilon_spent, open_ledger, policy_of
 from party.client.data import Shelf, understand
@@ -48,23 +48,23 @@ def approve(
     json_output: Json = False,
 ) -> None:
     """Admit a manifest by hand, against the policy or without one. Exit code 1 where nobody may."""
-    from parley.federation.meaning import verify
+    from parley.federation.meaning import verify_apart_with_charge
 
-    settings = read_settings(node)
+    settings = settings_of(party_node(node))
     manifest = _manifest(settings, which)
     if digest.strip().lower() != manifest.digest.hex():
         raise ApprovalError("the digest is not this manifest's: read the manifest, and give the digest it shows")
     progress("computing what the run costs, and the law of its noise")
-    meaning = verify(manifest)
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     ledger, record = open_ledger(settings), AdmissionRecord(settings.admissions)
+    name = settings.identity.load().name
+    meaning, _ = verify_apart_with_charge(manifest, name.name, ledger.policy, settings.verified)
     try:
         policy = policy_of(settings)
     except PolicyError as error:
         progress(f"the policy is not understood, so nothing is admitted by it: {error}")
         policy = None
     spent = epsilon_spent(ledger, settings.population)
-    name = settings.identity.load().name
     found = approve_by_hand(record, meaning, name, policy, spent, digest, by)
     admitted = not isinstance(found, Refusal)
     if admitted:
@@ -83,7 +83,7 @@ def approve(
 @app.command()
 def runs(node: Node, json_output: Json = False) -> None:
     """Every run that was proposed here, and what became of it."""
-    found = _runs(read_settings(node))
+    found = _runs(settings_of(party_node(node)))
     if json_output:
         emit_json({"runs": found})
         return
@@ -98,7 +98,7 @@ def runs(node: Node, json_output: Json = False) -> None:
 @app.command()
 def status(node: Node, json_output: Json = False) -> None:
     """The budget that is left, the runs, and what left the site: bytes and destinations."""
-    settings = read_settings(node)
+    settings = settings_of(party_node(node))
     name, budget, found = settings.identity.load().name.name, _budget(settings), _runs(settings)
     if json_output:
         emit_json({"name": name, "budget": budget, "runs": found})
@@ -116,7 +116,7 @@ def check(
     json_output: Json = False,
 ) -> None:
     """Read the records by a run's schema. What is printed tells of records: it is for this machine's operator alone."""
-    settings = read_settings(node)
+    settings = settings_of(party_node(node))
     manifest = _manifest(settings, which)
     name = settings.identity.load().name
     understood = understand(manifest, vocabulary)

@@ -306,6 +306,10 @@ class Run(RunState):
         try:
             if self._tools.dial is not None and self._lost is None:
                 await self._settle()
+                if self._ahead():
+                    await self._settle()
+                if self._ahead():
+                    raise PeerError("the other server has not committed yet")
             while self._unsettled() is not None and time.monotonic() < until and self._lost is None:
                 await self._wait_for_change(until - time.monotonic())
             if self._lost is not None:

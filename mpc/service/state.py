@@ -134,6 +134,13 @@ class RunState:
             for index in [*rounds, self.opened]:
                 await self._settle_over(lambda at=index: dial(self.terms.digest, at, True, FRAME_SECONDS), index)  # type: ignore[misc]
             self._settled = True
+        if self._ahead():
+            self._check_later()  # it has committed because the other one would: which may have died of that
+
+    def _ahead(self) -> bool:
+        """Whether this server has commits that the other one has not told of itself."""
+        counts = self._tools.store.counts(self.terms.name)
+        return counts.seen < counts.mine
 
     async def _settle_over(self, connect: Callable[[], Channel], index: int) -> None:
         def talk() -> None:

@@ -2,7 +2,7 @@
 
 Nothing is believed: what a run costs is computed in a short-lived process, and the ledger is charged for all of it
 before this party says that it takes part. Reasons that others are told are about the manifest, the policy and the
-budget, never about records. Imports `privacy`, `parley` and `party` only.
+budget, never about records. Imports `mpc.crash`, `privacy`, `parley` and `party` only.
 """
 
 import contextlib
@@ -18,6 +18,7 @@ from parley.federation.names import NodeName
 from parley.federation.policy import PartyPolicy, Policy, read_policy, reasons_against
 from parley.federation.trail import Trail
 
+from mpc import crash
 from party.client.data import Shelf, Understood, understand, unfit
 from party.client.errors import UnfitRecordsError, refused
 from party.client.outbox import VERIFYING, Outbox
@@ -144,7 +145,7 @@ class Gate:
     def _verified(self, manifest: Manifest) -> tuple[Meaning, Charge]:
         with _verifying:
             try:
-                return verify_apart_with_charge(manifest, self.node.name, self.ledger.policy)
+                return verify_apart_with_charge(manifest, self.node.name, self.ledger.policy, self.settings.verified)
             except ManifestError as error:
                 raise refused("policy", str(error)) from None
 
@@ -198,6 +199,7 @@ class Gate:
                 ) from None
             except LedgerRefused as error:
                 raise refused("policy", f"this party's ledger does not admit the run: {error}") from None
+            crash.point("party.charged")
         last = self.outbox.last(manifest.digest)
         contributor.last_round = last.round_index if last else -1
         return Ready(contributor)

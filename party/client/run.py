@@ -271,6 +271,7 @@ class Life:
     def _ended(self, response: coordinator_pb2.NextRoundResponse, last: Answer | None) -> None:
         """Settle the ledger by both aggregators' word; without it the whole charge stays."""
         self.gate.outbox.finish(self.manifest.digest, last)
+        crash.point("party.finished")
         log.info("the run has ended", run=self.manifest.run)
         backoff = Backoff(self.stop)
         for _ in range(MOST_PROOF_POLLS):
@@ -287,6 +288,7 @@ class Life:
             log.warning("the charge stays", run=self.manifest.run, error=error)
             self._note(SETTLED, str(error))
         else:
+            crash.point("party.settled")
             self._note(SETTLED, response.outcome[:MOST_REASON])
 
     def _note(self, state: str, reason: str = "") -> None:

@@ -50,3 +50,8 @@ class Settings:
     @property
     def admissions(self) -> Path:
         return self.state / "admissions.sqlite"
+
+    @property
+    def verified(self) -> Path:
+        """What was computed of manifests: after a crash it is not computed again."""
+        return self.state / "verified"

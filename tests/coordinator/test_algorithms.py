@@ -10,6 +10,7 @@ from coordinator.algorithms.auto import Auto
 from coordinator.errors import AlgorithmError
 from coordinator.regularisers import Regulariser
 from coordinator.schedules import Output, Schedule
+from party.encoding import Terms
 from privacy.clipping import MomentumClip
 from privacy.randomness import SystemRandomness
 
@@ -229,6 +230,15 @@ def test_a_gradient_that_leads_nowhere_is_measured_again_and_averaged() -> None:
     np.testing.assert_allclose(algorithm.theta, candidate)
     algorithm.tell(4, np.array([0.0, 0.0, 1.0]))
     np.testing.assert_allclose(algorithm.state["direction"], [0, 0, 1])
+
+
+@pytest.mark.parametrize("gamma", [0.4, 1.0])
+def test_recursive_momentum_asks_at_as_many_points_as_parties_evaluate(gamma: float) -> None:
+    """With γ = 1 the difference has weight zero: a party is asked at one point."""
+    algorithm, plan = started("ddp-srm", gamma=gamma, batch=10)
+    for index in range(3):
+        assert len(algorithm.ask(index).points) == Terms.of(plan.clip, index, 1.0).points
+        algorithm.tell(index, np.ones(3))
 
 
 def test_schedules_decay_as_named() -> None:

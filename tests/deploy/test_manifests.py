@@ -1,5 +1,6 @@
 """A drafted manifest is one that every role's own check accepts, at exactly the epsilon that was wanted."""
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -7,12 +8,13 @@ from parley.federation.errors import ManifestError
 from parley.federation.manifest import Manifest, Operator
 from parley.federation.meaning import verify
 
+from coordinator.algorithm import Setting, build
 from coordinator.regularisers import Regulariser
 from deploy.demo_recipe import AGGREGATORS, ALGORITHM, COORDINATOR, DELTA, EPSILON, MODEL, SIZES, manifest_body, schema
 from deploy.errors import DeployError
 from deploy.manifests import draft
 from deploy.run_file import build_model
-from deploy.vocabulary import check_vocabulary
+from deploy.vocabulary import check_answers, check_vocabulary
 from mpc.errors import MpcError
 from mpc.tables import FORMATS
 from party.contributor import Encoding
@@ -120,6 +122,23 @@ def test_precision_is_raised_where_the_cheap_preset_would_cost_too_much() -> Non
 def test_what_is_not_private_is_refused() -> None:
     with pytest.raises(DeployError, match="not private"):
         drafted(algorithm={"name": "storm"})
+
+
+def test_a_question_with_more_numbers_than_the_model_is_refused_before_anybody_is_asked() -> None:
+    """`norms` answers with 24, and servers have noise for as many as the model has parameters."""
+    with pytest.raises(ManifestError, match=r"algorithm.name: auto asks for .*norms, which 24 numbers .*ddp-srm"):
+        drafted(schema=schema(), sizes=SIZES, epsilon=2.0, algorithm={"name": "auto"})
+    with pytest.raises(ManifestError, match=r"losses, which 30 numbers"):
+        drafted(schema=schema(), sizes=SIZES, epsilon=2.0, algorithm={"name": "dp-agd", "candidates": 30})
+
+
+@pytest.mark.parametrize(("name", "dimension", "fits"), [("auto", 23, False), ("auto", 24, True), ("ddp-srm", 1, True)])
+def test_the_vocabulary_knows_what_an_algorithm_asks(name: str, dimension: int, fits: bool) -> None:
+    algorithm = build(name, {})
+    for model in ("logistic", "perceptron"):
+        algorithm.plan(Setting(1000, dimension, 1.0, 1e-5, model=model, columns=dimension, intercept=True))
+        with contextlib.nullcontext() if fits else pytest.raises(ManifestError, match="24 numbers"):
+            check_answers(name, algorithm, dimension)
 
 
 def test_what_cannot_be_drafted_is_refused() -> None:

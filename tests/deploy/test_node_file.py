@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from parley.federation.names import Role
 
-from deploy.errors import NodeFileError
+from deploy.errors import DeployError, NodeFileError
 from deploy.node_file import Address, AggregatorNode, CoordinatorNode, LogSettings, NoiseSettings, PartyNode, read_node
+from deploy.nodes_party import party_node, settings_of
 from tests.federation.documents import PARTY_POLICY
 
 PARTY = """
@@ -74,6 +75,19 @@ def test_a_party_is_read_with_paths_from_its_folder(tmp_path: Path) -> None:
     assert node.ledger == tmp_path / "state" / "ledger.sqlite"
     assert node.log == LogSettings()
     assert read_node(tmp_path / "node.toml") == node
+
+
+def test_a_partys_process_takes_what_the_one_parser_read(tmp_path: Path) -> None:
+    write(tmp_path, PARTY)
+    settings = settings_of(party_node(tmp_path))
+    assert (settings.coordinator, settings.coordinator_address) == ("lead", "lead.example:7400")
+    assert settings.aggregators == {"north": "north.example:7401", "south": "[2001:db8::1]:7401"}
+    assert settings.files == (tmp_path / "records.csv", tmp_path / "more/records.csv")
+    assert (settings.cap.epsilon, settings.cap.delta) == (4.0, 1e-4)
+    assert (settings.policy, settings.state) == (tmp_path / "policy.toml", tmp_path / "state")
+    write(tmp_path, COORDINATOR)
+    with pytest.raises(DeployError, match="is the folder of a coordinator: give a party's"):
+        party_node(tmp_path)
 
 
 def test_a_party_finds_its_only_coordinators_name_in_its_policy(tmp_path: Path) -> None:

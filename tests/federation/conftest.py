@@ -17,7 +17,8 @@ from tests.federation.stage import Stage
 def verified_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Accounting takes seconds in a process of its own; tests/federation/test_meaning.py has that."""
 
-    def quick(made: Manifest, name: str, rule: Policy) -> tuple[Meaning, Charge]:
+    def quick(made: Manifest, name: str, rule: Policy, kept: Path) -> tuple[Meaning, Charge]:
+        assert kept.parts[-2:] == ("state", "verified")
         return verified(made.canonical, name, rule)
 
     monkeypatch.setattr(party.client.admission, "verify_apart_with_charge", quick)

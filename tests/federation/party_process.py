@@ -7,7 +7,7 @@ from typing import Self
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning, verify_with_charge
 
-from deploy.nodes_party import read_settings, vocabulary
+from deploy.nodes_party import party_node, settings_of, vocabulary
 from party.client.client import PartyClient
 from party.client.data import Shelf, understand
 from party.contributor import Contributor
@@ -31,7 +31,7 @@ class Running:
     """The client, until the block is left."""
 
     def __init__(self, stage: Stage) -> None:
-        self.client = PartyClient(read_settings(stage.node), vocabulary)
+        self.client = PartyClient(settings_of(party_node(stage.node)), vocabulary)
         self.thread = threading.Thread(target=self.client.serve)
         self.thread.start()
 
@@ -45,7 +45,7 @@ class Running:
 
 
 def contributor(stage: Stage, made: Manifest) -> Contributor:
-    settings = read_settings(stage.node)
+    settings = settings_of(party_node(stage.node))
     return Shelf(settings).contributor(made, understand(made, vocabulary), PARTY)
 
 

@@ -1,13 +1,17 @@
 """What a manifest claims is computed, not believed."""
 
+import stat
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from parley.federation import meaning
 from parley.federation.errors import ManifestError
-from parley.federation.meaning import verify, verify_apart
+from parley.federation.meaning import answered, charged, keep, kept_file, verify, verify_apart, verify_apart_with_charge
 
 from mpc.law import certify
 from privacy.accountants import accountant, worst_party
+from privacy.filters import Policy
 from tests.federation.documents import manifest
 
 
@@ -54,3 +58,33 @@ def test_a_process_apart_finds_the_same_and_refuses_the_same() -> None:
     with pytest.raises(ManifestError) as caught:
         verify_apart(manifest(**{"privacy.epsilon": 1.0}))
     assert caught.value.field == "privacy.epsilon"
+
+
+def test_what_was_verified_is_not_computed_again_and_half_a_file_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, kept = manifest(), tmp_path / "verified"
+    asked = charged("hospital-a", Policy())
+    keep(kept, made, asked, answered(made, asked))
+    path = kept_file(kept, made, asked)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o700
+    assert list(kept.iterdir()) == [path]
+    calls: list[list[str]] = []
+
+    def computed(_: object, arguments: list[str]) -> dict[str, object]:
+        calls.append(arguments)
+        return answered(made, arguments)
+
+    monkeypatch.setattr(meaning, "_computed", computed)
+    found = verify_apart_with_charge(made, "hospital-a", Policy(), kept)
+    assert found[0] == verify(made)
+    assert not calls
+    path.write_bytes(path.read_bytes()[:100])
+    assert verify_apart_with_charge(made, "hospital-a", Policy(), kept) == found
+    assert calls == [asked]
+    for _ in range(2):
+        assert verify_apart(made, kept) == found[0]
+    assert calls == [asked, []]
+    other = manifest(run="heart-2")
+    assert not kept_file(kept, other, []).exists()

@@ -151,7 +151,7 @@ def test_a_computation_that_fails_contributes_zeros_in_time_and_logs_no_value(
     def fails(*_: Any) -> Any:
         raise ValueError(secret)
 
-    monkeypatch.setattr("party.contributor.Contributor._by_row", fails)
+    monkeypatch.setattr("party.contributor.Contributor._summed", fails)
     with Running(stage):
         stage.coordinator.ask(asked(made, 0))
         assert stage.opened(0).tolist() == [0, 0, 0]

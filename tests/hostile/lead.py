@@ -22,7 +22,8 @@ from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, coordinator_pb2, coor
 from coordinator.service.store import State
 from deploy.certificates import ThrowAwayAuthority
 from deploy.node_file import CoordinatorNode, read_node
-from deploy.nodes_coordinator import SOCKET, CoordinatorProcess
+from deploy.nodes_coordinator import CoordinatorProcess
+from deploy.operator_socket import SOCKET
 from privacy.filters import Charge, Policy
 from tests.federation import documents
 

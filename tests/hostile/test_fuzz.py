@@ -146,7 +146,9 @@ def tried(channel: Any, method: Method, data: bytes) -> None:
         refusal = refusal_in(error)
         if refusal is None:
             allowed = CODES | ({"CANCELLED"} if method.stream else set())
-            assert getattr(error.code(), "name", "") in allowed, (method, error.code(), details)
+            code = error.code()
+            assert code is not None
+            assert code.name in allowed, (method, code, details)
         else:
             assert refusal.refusal != common_pb2.REFUSAL_UNSPECIFIED
             assert refusal.message

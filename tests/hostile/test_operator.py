@@ -45,7 +45,7 @@ def test_a_folder_that_others_may_enter_takes_no_socket(tmp_path: Path) -> None:
     state.mkdir()
     state.chmod(0o755)
     with pytest.raises(StateError, match="may be entered by others"):
-        bind_socket(grpc.aio.server(), state / "operator.sock")
+        bind_socket(grpc.aio.server(), state)
 
 
 BODY = documents.manifest().canonical

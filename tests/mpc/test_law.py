@@ -198,7 +198,7 @@ def two_point_law(step: float, beyond: float) -> Law:
 def test_chernoffs_bound_covers_an_exact_binomial_tail_and_is_no_wild_overestimate(step: float, samples: int) -> None:
     """Sums of two-point log-ratios, counted exactly under both laws: the two hops of the proof."""
     failure = 1e-6
-    xi = module._deviation(two_point_law(step, 0.0), 2, samples, failure)
+    xi = float(module._deviations(two_point_law(step, 0.0), np.array([2]), samples, failure)[0])
     other = -math.log(2 - math.exp(step))
     counts = np.arange(samples + 1)
     total = counts * step - (samples - counts) * other
@@ -228,7 +228,7 @@ def test_both_hops_and_the_tail_are_charged(monkeypatch: pytest.MonkeyPatch) -> 
     widened = Law(fake.tables, 1.0, 8.0, fake.cells, mass, np.where(eta < 1, 1e-3, eta), fake.tail)
     monkeypatch.setattr(module, "law", lambda cover, precision: widened)
     one_hop = min(
-        module._deviation(widened, cut, samples, share * delta / (1 + math.exp(epsilon)))
+        float(module._deviations(widened, np.array([cut]), samples, share * delta / (1 + math.exp(epsilon)))[0])
         for cut in range(STEPS, cells, STEPS // 2)
         for share in (0.001, 0.002, 0.004)
     )

@@ -5,11 +5,15 @@ which has a short-lived one do it. Nothing is admitted on the strength of what a
 takes a `Meaning`, and only this module makes one. Imports `mpc` and `privacy`.
 """
 
+import contextlib
+import functools
 import hashlib
 import json
 import math
+import os
 import subprocess
 import sys
+import tempfile
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -104,7 +108,13 @@ def verify_with_charge(manifest: Manifest, party: str, filters: Policy) -> tuple
 
 
 def _verified(manifest: Manifest) -> tuple[Meaning, FinitePrecision]:
-    manifest = Manifest.from_canonical(manifest.canonical)  # however it was made, it passes every check of the parser
+    return _verified_form(manifest.canonical)
+
+
+@functools.lru_cache(maxsize=2)
+def _verified_form(canonical: bytes) -> tuple[Meaning, FinitePrecision]:
+    """Kept, for whoever asks what several parties have to charge."""
+    manifest = Manifest.from_canonical(canonical)  # however it was made, it passes every check of the parser
     from privacy.accountants import accountant
 
     claimed = manifest.guarantee
@@ -164,8 +174,13 @@ def verify_apart_with_charge(
     manifest: Manifest, party: str, filters: Policy, kept: Path | None = None
 ) -> tuple[Meaning, Charge]:
     """`verify_with_charge` in a process of its own."""
-    answer = _apart(manifest, [party, json.dumps(filters.as_json())], kept)
+    answer = _apart(manifest, charged(party, filters), kept)
     return Meaning(manifest, **answer["meaning"]), Charge.from_json(answer["charge"])
+
+
+def charged(party: str, filters: Policy) -> list[str]:
+    """The arguments that ask for a charge, too."""
+    return [party, json.dumps(filters.as_json())]
 
 
 def kept_file(folder: Path, manifest: Manifest, arguments: list[str]) -> Path:
@@ -178,16 +193,21 @@ def _apart(manifest: Manifest, arguments: list[str], kept: Path | None) -> dict[
     """Only what was verified is kept: a refusal may be of a passing cause."""
     if kept is None:
         return _computed(manifest, arguments)
-    path = kept_file(kept, manifest, arguments)
-    if path.exists():
-        found: dict[str, Any] = json.loads(path.read_text())
+    with contextlib.suppress(FileNotFoundError, ValueError):  # not there, or cut short by a power failure
+        found: dict[str, Any] = json.loads(kept_file(kept, manifest, arguments).read_text())
         return found
     answer = _computed(manifest, arguments)
-    kept.mkdir(mode=0o700, exist_ok=True)
-    fresh = path.with_suffix(".new")
-    fresh.write_text(json.dumps(answer))
-    fresh.replace(path)
+    keep(kept, manifest, arguments, answer)
     return answer
+
+
+def keep(folder: Path, manifest: Manifest, arguments: list[str], answer: dict[str, Any]) -> None:
+    """For `verify_apart` of the node whose folder this is; mode 600, and whole or not there."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    handle, fresh = tempfile.mkstemp(dir=folder, suffix=".new")
+    with open(handle, "w") as file:
+        file.write(json.dumps(answer))
+    os.replace(fresh, kept_file(folder, manifest, arguments))
 
 
 def _computed(manifest: Manifest, arguments: list[str]) -> dict[str, Any]:
@@ -228,16 +248,20 @@ def _sampling(manifest: Manifest) -> str:
     return f"{how[samplers[0].kind]}, at rate {spread}; {sum(s.mean_batch for s in samplers):,} expected per round"
 
 
+def answered(manifest: Manifest, arguments: list[str]) -> dict[str, Any]:
+    """What a process apart answers; with a party and a ledger's policy also what that ledger charges."""
+    if not arguments:
+        return {"meaning": verify(manifest).as_json()}
+    party, filters = arguments
+    meaning, charge = verify_with_charge(manifest, party, Policy(**json.loads(filters)))
+    return {"meaning": meaning.as_json(), "charge": charge.as_json()}
+
+
 def main() -> None:
-    """Canonical bytes in, one line of JSON out; with a party and a ledger's policy also what that ledger charges."""
+    """Canonical bytes in, one line of JSON out."""
     try:
         manifest = Manifest.from_canonical(sys.stdin.buffer.read())
-        answer: dict[str, Any]
-        if len(sys.argv) == 3:
-            meaning, charge = verify_with_charge(manifest, sys.argv[1], Policy(**json.loads(sys.argv[2])))
-            answer = {"meaning": meaning.as_json(), "charge": charge.as_json()}
-        else:
-            answer = {"meaning": verify(manifest).as_json()}
+        answer = answered(manifest, sys.argv[1:])
     except ManifestError as refusal:
         answer = {"field": refusal.field, "refused": str(refusal).removeprefix(f"{refusal.field}: ")}
     print(json.dumps(answer))
