@@ -23,7 +23,7 @@ from deploy.train_bench import admit_beforehand
 from deploy.train_data import RECORDS, study
 from party.client.outbox import SETTLED, Outbox
 from privacy.filters import Policy
-from tests.end_to_end.killed import Checked, check, write_alike
+from tests.end_to_end.killed import Checked, check, keep_shares, write_alike
 from tests.end_to_end.killing import ADMITTED, DISCARDED, FIRST, LAST, ROUNDS, Killing, RunLostError
 
 PARTIES, DIMENSION = 3, 40
@@ -84,6 +84,7 @@ def series(
                 for server in federation.aggregators:
                     admit_beforehand(server, named)
                 _bring_verified(federation, verified, manifest, named)
+            keep_shares(federation)
             killing = Killing(federation, named, random.Random(source.random()), made.kills)
             killing.plan(labels_per_node, cold=not number)
             row = killing.run(random_kills, RUN_SECONDS)

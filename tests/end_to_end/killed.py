@@ -5,7 +5,9 @@ follows from the question alone: the noise of every opened sum can be seen, whic
 """
 
 import hashlib
-from dataclasses import dataclass
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +80,32 @@ def check(federation: LocalFederation, manifest: Manifest, watched: Watched) -> 
     return Checked(manifest.releases, tail, largest, watched.fetched)
 
 
+KEEPING = """
+CREATE TABLE kept (run TEXT NOT NULL, round INTEGER NOT NULL, share BLOB NOT NULL, PRIMARY KEY (run, round)) STRICT;
+CREATE TRIGGER keep AFTER INSERT ON shares BEGIN
+    INSERT OR REPLACE INTO kept VALUES (new.run, new.round, new.share);
+END;
+"""
+
+
+def keep_shares(federation: LocalFederation) -> None:
+    """Before the servers start: they erase shares that are no longer asked for, and the check wants all of them."""
+    for node in federation.aggregators:
+        path = node.folder / "state" / "openings.sqlite"
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        OpeningStore(path).close()
+        with closing(sqlite3.connect(path)) as database:
+            database.executescript(KEEPING)
+
+
+def with_share(stored: Stored, path: Path, run: str, index: int) -> Stored:
+    """As it was before it was erased; if it is still there, the same."""
+    with closing(sqlite3.connect(path)) as database:
+        (share,) = database.execute("SELECT share FROM kept WHERE run = ? AND round = ?", (run, index)).fetchone()
+    assert stored.erased or stored.opened.share == share, index
+    return replace(stored, opened=replace(stored.opened, share=share))
+
+
 def opened_once(federation: LocalFederation, manifest: Manifest) -> list[tuple[Stored, Stored]]:
     """Every round committed exactly once on both servers, as one and the same opening."""
     stores = [OpeningStore(node.folder / "state" / "openings.sqlite") for node in federation.aggregators]
@@ -90,7 +118,10 @@ def opened_once(federation: LocalFederation, manifest: Manifest) -> list[tuple[S
         assert first.opened.opening == second.opened.opening, index
         assert first.opened.contributors == second.opened.contributors, index
         assert first.request_digest == second.request_digest, index
-        found.append((first, second))
+        paths = [node.folder / "state" / "openings.sqlite" for node in federation.aggregators]
+        found.append(
+            (with_share(first, paths[0], manifest.run, index), with_share(second, paths[1], manifest.run, index))
+        )
     assert len({pair[0].opened.opening for pair in found}) == manifest.releases, "noise was used for two rounds"
     for store in stores:
         assert store.ended(manifest.run) == manifest.releases
