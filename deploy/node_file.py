@@ -283,7 +283,7 @@ def _only_coordinator(fields: Fields, home: Path) -> str:
 
 def _aggregator(fields: Fields, home: Path, log: LogSettings) -> AnyNode:
     listen, peer = fields.table("listen"), fields.table("peer")
-    dialled = _dialled(peer, "address") if peer.has("address") else None
+    dialled = _parsed(peer, "address", peer.text("address"), 1) if peer.has("address") else None
     listener = _address(listen, "peer") if listen.has("peer") else None
     if dialled is None and listener is None:
         raise listen.refuse("peer", "is missing: aggregator B needs it to be dialled by A, and A needs peer.address")
@@ -377,10 +377,6 @@ def _address(fields: Fields, name: str) -> Address:
 
 def _addresses(fields: Fields, name: str) -> tuple[Address, ...]:
     return tuple(_parsed(fields, name, text, 0) for text in fields.text_or_list(name))
-
-
-def _dialled(fields: Fields, name: str) -> Address:
-    return _parsed(fields, name, fields.text(name), 1)
 
 
 def _parsed(fields: Fields, name: str, text: str, lowest: int) -> Address:

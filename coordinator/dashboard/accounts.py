@@ -34,6 +34,8 @@ class _Curve:
     points: dict[str, dict[int, float]] = field(default_factory=lambda: {"pld": {}, "rdp": {}})
     party: str = ""
     problem: str = ""
+    counts: set[int] = field(default_factory=set)
+    """Numbers of rounds that were read, whether or not an accountant had an answer."""
     asked: float = 0.0
     task: "asyncio.Task[None] | None" = None
 
@@ -65,15 +67,15 @@ class Accounts:
 
     # ------------------------------------------------------------ ε over rounds
 
-    def spent(self, manifest: Manifest, released: int) -> SpentView:
-        """What is known now; what is not is on its way."""
+    def spent(self, manifest: Manifest, released: int, resting: bool = False) -> SpentView:
+        """What is known now; what is not is on its way, at once for a run that rests."""
         curve = self._curves.get(manifest.digest)
         if curve is None:
             while len(self._curves) >= MOST_RUNS:
                 del self._curves[next(iter(self._curves))]
             curve = self._curves[manifest.digest] = _Curve()
         if not curve.problem:
-            self._ask_if_due(curve, manifest, released)
+            self._ask_if_due(curve, manifest, released, resting)
         pld, rdp = curve.upto("pld", released), curve.upto("rdp", released)
         last, guarantee = manifest.releases, manifest.guarantee
         known = bool(curve.points["pld"] or curve.points["rdp"])
@@ -84,6 +86,7 @@ class Accounts:
             pld_end=curve.points["pld"].get(last),
             rdp_end=curve.points["rdp"].get(last),
             upto=max((each[0] for each in (pld, rdp) if each), default=released),
+            exact=not resting or not known or released in curve.counts or released == 0,
             claimed=guarantee.epsilon,
             delta=guarantee.delta,
             accountant=guarantee.accountant,
@@ -91,12 +94,14 @@ class Accounts:
             chart=_spent_chart(curve, manifest, released) if known else None,
         )
 
-    def _ask_if_due(self, curve: _Curve, manifest: Manifest, released: int) -> None:
+    def _ask_if_due(self, curve: _Curve, manifest: Manifest, released: int, resting: bool) -> None:
         if curve.task is not None and not curve.task.done():
             return
         if not curve.points["pld"] and not curve.points["rdp"]:
             wanted = grid(manifest.releases, released)
-        elif released and released not in curve.points["pld"] and time.monotonic() - curve.asked > REFRESH_SECONDS:
+        elif (
+            released and released not in curve.counts and (resting or time.monotonic() - curve.asked > REFRESH_SECONDS)
+        ):
             wanted = [released]
         else:
             return
@@ -109,6 +114,7 @@ class Accounts:
             curve.problem = str(answer["refused"])[:500]
             return
         curve.party = answer["party"]
+        curve.counts.update(counts)
         for name in ("pld", "rdp"):
             if answer.get(name) is not None:
                 curve.points[name].update(zip(counts, answer[name], strict=True))

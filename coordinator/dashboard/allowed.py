@@ -50,7 +50,7 @@ ALLOWED: dict[str, dict[str, Why]] = {
     | _fields(SIZE, "available capacity produced used lost share_bytes")
     | _fields(OPERATOR, "answers error version"),
     "SpentView": _fields(CONFIGURATION, "pld rdp pld_end rdp_end upto claimed delta accountant party chart")
-    | _fields(OPERATOR, "state"),
+    | _fields(OPERATOR, "state exact"),
     "LogLine": _fields(LOG, "time level event fields"),
     "LogView": _fields(LOG, "lines") | _fields(OPERATOR, "source seen"),
     "RunHead": _fields(CONFIGURATION, "name digest rounds epsilon delta claimed model algorithm parties")

@@ -174,7 +174,7 @@ class Pages:
         ends = await self._read(self._w.store.ends, row.digest)
         servers, exposed = self._w.servers, figures.exposed(row, manifest, history, ends)
         return figures.run_view(
-            row, manifest, history, answers, self._w.accounts.spent(manifest, exposed),
+            row, manifest, history, answers, self._w.accounts.spent(manifest, exposed, row.state.resting),
             servers.pools(manifest), servers.presence(row.run),
         )  # fmt: skip
 
@@ -184,7 +184,8 @@ class Pages:
         history = await self._read(self._histories.of, row.digest)
         answers = await self._read(self._w.store.answers, row.digest)
         ends = await self._read(self._w.store.ends, row.digest)
-        spent = self._w.accounts.spent(manifest, figures.exposed(row, manifest, history, ends))
+        exposed = figures.exposed(row, manifest, history, ends)
+        spent = self._w.accounts.spent(manifest, exposed, row.state.resting)
         books = self._w.accounts.books()
         view = figures.privacy_view(row, manifest, history, answers, spent, books, ends)
         return HTMLResponse(render("privacy.html", self._page(f"Privacy of {row.run}", session), view))

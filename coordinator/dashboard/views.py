@@ -101,6 +101,8 @@ class SpentView:
     rdp_end: float | None
     upto: int
     """The spent figures cover this many rounds, at least those that were released."""
+    exact: bool
+    """Whether no closer reading is on its way, of a run that rests."""
     claimed: float
     delta: float
     accountant: str

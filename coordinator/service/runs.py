@@ -28,6 +28,7 @@ class Runs:
         self.all: dict[bytes, Run] = {}
         self.changed = asyncio.Condition()
         self._tasks: dict[bytes, asyncio.Task[None]] = {}
+        self._stopping: set[asyncio.Task[State]] = set()
 
     def take_up(self) -> None:
         """Go on with whatever was under way when this process last ended."""
@@ -78,7 +79,13 @@ class Runs:
         return event
 
     async def stop(self, name: str, final: bool) -> State:
-        """Let a run rest, or end it."""
+        """Let a run rest, or end it. Once begun it is carried through, whether or not the operator still waits."""
+        stopping = asyncio.ensure_future(self._stop(name, final))
+        self._stopping.add(stopping)
+        stopping.add_done_callback(self._stopping.discard)
+        return await asyncio.shield(stopping)
+
+    async def _stop(self, name: str, final: bool) -> State:
         run = self.named(name)
         if run.state.final:
             raise StateError(f"run {name} is {run.state} already")

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import grpc
 import numpy as np
 from numpy.typing import NDArray
-from parley.federation import logs, mentions
+from parley.federation import logs
 from parley.federation.endings import verify_ends
 from parley.federation.errors import FederationError, TrailError
 from parley.federation.manifest import Manifest
@@ -253,11 +253,7 @@ class Life:
         while True:
             try:
                 with self.wire.stopping(self.stop):
-                    mention = mentions.of(self.uploader.mention) if self.uploader.mention else None
-                    join = self.wire.stubs[self.coordinator].Join
-                    _, call = join.with_call(request, timeout=self.timeout, metadata=mention)
-                if (event := mentions.by(self.coordinator, call.trailing_metadata())) is not None:
-                    self.uploader.heard[self.coordinator] = event
+                    self.uploader.ask(self.coordinator, "Join", request, self.timeout)
                 return
             except grpc.RpcError as error:
                 self._say(error)

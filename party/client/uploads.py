@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
-from parley.federation import logs, mentions
+from parley.federation import logs
 from parley.federation.names import NodeName
 from parley.federation.rounds import PIECE_BYTES
 from parley.v1 import aggregator_pb2
@@ -85,10 +85,13 @@ class Uploader:
             _settle(half, self._wire, call.result)
 
     def _upload(self, half: _Half, piece: aggregator_pb2.UploadRequest, seconds: float) -> Any:
-        metadata = mentions.of(self.mention) if self.mention else None
-        response, call = self._wire.stubs[half.peer].Upload.with_call(piece, timeout=seconds, metadata=metadata)
-        if (event := mentions.by(half.peer, call.trailing_metadata())) is not None:
-            self.heard[half.peer] = event
+        return self.ask(half.peer, "Upload", piece, seconds)
+
+    def ask(self, peer: NodeName, method: str, request: Any, seconds: float) -> Any:
+        """A call that mentions this party's newest event; what the answer mentions is kept."""
+        response, event = self._wire.mentioning(peer, method, request, seconds, self.mention)
+        if event is not None:
+            self.heard[peer] = event
         return response
 
 

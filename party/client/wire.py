@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import grpc
-from parley.federation import logs, refusals, transport
+from parley.federation import logs, mentions, refusals, transport
 from parley.federation.credentials import Identity, NodeFolder
 from parley.federation.errors import FederationError
 from parley.federation.manifest import Manifest
@@ -95,6 +95,14 @@ class Wire:
         log.info("dialling with the newly installed certificate")
         self.identity = identity
         self._dial(identity)
+
+    def mentioning(
+        self, peer: NodeName, method: str, request: Any, seconds: float, event: str
+    ) -> tuple[Any, str | None]:
+        """A call that mentions an event of this node's trail, if there is one; and the peer's that its answer does."""
+        metadata = mentions.of(event) if event else None
+        response, call = getattr(self.stubs[peer], method).with_call(request, timeout=seconds, metadata=metadata)
+        return response, mentions.by(peer, call.trailing_metadata())
 
     def described(self, error: grpc.RpcError, peer: NodeName) -> FederationError:
         """A failed call, as what it says about the peer or about trust."""

@@ -1,6 +1,7 @@
 """What the coordinator makes of an aggregator that fails without a typed reason: it waits, then lets the run rest."""
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,33 @@ from coordinator.service.controls import Control, StalledError
 PEER = NodeName("cardio", Role.aggregator, "north")
 
 
+class Call:
+    """One call: an answer, or a status."""
+
+    def __init__(self, status: grpc.StatusCode | None) -> None:
+        self.status = status
+
+    def __await__(self) -> Iterator[Any]:
+        return self.answer().__await__()
+
+    async def answer(self) -> aggregator_pb2.StatusResponse:
+        if self.status is not None:
+            raise grpc.aio.AioRpcError(self.status, grpc.aio.Metadata(), grpc.aio.Metadata(), "disk is full")
+        return aggregator_pb2.StatusResponse(version="1")
+
+    async def trailing_metadata(self) -> tuple[()]:
+        return ()
+
+
 class Stub:
     """Fails with a status so many times, then answers."""
 
     def __init__(self, status: grpc.StatusCode, times: int) -> None:
         self.status, self.left = status, times
 
-    async def Status(self, request: Any, timeout: float) -> aggregator_pb2.StatusResponse:
-        if self.left:
-            self.left -= 1
-            raise grpc.aio.AioRpcError(self.status, grpc.aio.Metadata(), grpc.aio.Metadata(), "disk is full")
-        return aggregator_pb2.StatusResponse(version="1")
+    def Status(self, request: Any, timeout: float, metadata: Any) -> Call:
+        self.left -= 1
+        return Call(self.status if self.left >= 0 else None)
 
 
 def ask(stub: Stub, monkeypatch: pytest.MonkeyPatch, patience_seconds: float) -> Any:

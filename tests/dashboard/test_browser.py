@@ -186,6 +186,7 @@ def test_a_live_run_is_followed_stopped_and_its_privacy_page_is_right(window: Br
         page.click("a:has-text('Privacy page')")
         page.wait_for_selector("dt:has-text('Ledger head') + dd code", timeout=60_000)
         page.wait_for_selector("text=by PLD", timeout=60_000)
+        page.wait_for_selector("h1:not([data-again])", timeout=60_000)
         row = coordinator.store.get(digest)
         assert row is not None
         said = page.inner_text("main").replace("\u200b", "")

@@ -158,6 +158,10 @@ class Party(Mortal):
             stubs[name] = _ToServer(self, server)
         return SimpleNamespace(
             stubs=stubs,
+            mentioning=lambda peer, method, request, seconds, event: (
+                getattr(stubs[peer], method)(request, timeout=seconds),
+                None,
+            ),
             refresh=lambda: None,
             stopping=stopping,
             described=lambda error, peer: error,

@@ -1,5 +1,6 @@
 """The operator's socket: for its owner alone; and what peers say is text on the operator's terminal, nothing else."""
 
+import asyncio
 import os
 import stat
 import subprocess
@@ -44,8 +45,12 @@ def test_a_folder_that_others_may_enter_takes_no_socket(tmp_path: Path) -> None:
     state = tmp_path / "state"
     state.mkdir()
     state.chmod(0o755)
-    with pytest.raises(StateError, match="may be entered by others"):
+
+    async def bound() -> None:
         bind_socket(grpc.aio.server(), state)
+
+    with pytest.raises(StateError, match="may be entered by others"):
+        asyncio.run(bound())
 
 
 BODY = documents.manifest().canonical
