@@ -26,6 +26,7 @@ from parley.v1 import aggregator_pb2_grpc, common_pb2, noise_pb2_grpc
 
 from deploy import metering
 from deploy.aggregator_admission import Admissions
+from deploy.collecting import collect_seldom
 from deploy.errors import DeployError, NodeFileError
 from deploy.node_file import Address, AggregatorNode, read_node
 from deploy.noting import notes
@@ -226,6 +227,7 @@ class AggregatorProcess:
         await control.start()
         self.pool.start()
         self.service.start([terms.digest for terms in self.admissions.admitted])
+        collect_seldom()
         ready = {"ready": True, "role": "aggregator", "name": self.name.name, "ports": ports}
         metering.pool(metering.start(self.node, self.name), self.service.status)
         self.note("process.ready", ports=list(ports.values()))

@@ -37,6 +37,7 @@ from coordinator.service.parties import PartyServicer
 from coordinator.service.runs import GATHER_SECONDS, Runs
 from coordinator.service.store import RunStore
 from deploy import metering
+from deploy.collecting import collect_seldom
 from deploy.dashboard import start as start_dashboard
 from deploy.errors import DeployError
 from deploy.finishing import write_result
@@ -251,6 +252,7 @@ async def run(node: CoordinatorNode, note: Callable[..., str], gather_seconds: f
         loop.add_signal_handler(each, done.set)
     process = CoordinatorProcess(node, note, gather_seconds)
     ports = await process.serve()
+    collect_seldom()
     ready = {"ready": True, "role": "coordinator", "name": process.identity.name.name, "ports": ports}
     print(json.dumps(ready), flush=True)
     metering.start(node, process.identity.name)

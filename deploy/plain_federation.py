@@ -83,18 +83,18 @@ class PlainControl(aggregator_pb2_grpc.ControlServiceServicer):
 
     async def Open(self, request: aggregator_pb2.OpenRequest, context: Any) -> aggregator_pb2.OpenResponse:
         rounds, until = self._rounds, time.monotonic() + request.wait_seconds
-        while request.round not in rounds.sums:
-            found = rounds.vectors.get(request.round, {})
-            if len(found) >= len(request.expected):
-                total = np.sum(list(found.values()), axis=0, dtype=np.int64)
-                rounds.sums = {request.round: total.astype("<i8").tobytes()}
-                rounds.vectors = {index: each for index, each in rounds.vectors.items() if index > request.round}
-                break
-            try:
-                async with rounds.changed:
+        async with rounds.changed:
+            while request.round not in rounds.sums:
+                found = rounds.vectors.get(request.round, {})
+                if len(found) >= len(request.expected):
+                    total = np.sum(list(found.values()), axis=0, dtype=np.int64)
+                    rounds.sums = {request.round: total.astype("<i8").tobytes()}
+                    rounds.vectors = {index: each for index, each in rounds.vectors.items() if index > request.round}
+                    break
+                try:
                     await asyncio.wait_for(rounds.changed.wait(), max(0.0, until - time.monotonic()))
-            except TimeoutError:
-                return aggregator_pb2.OpenResponse(state=aggregator_pb2.OpenResponse.STATE_WAITING)
+                except TimeoutError:
+                    return aggregator_pb2.OpenResponse(state=aggregator_pb2.OpenResponse.STATE_WAITING)
         share = rounds.sums[request.round]
         return aggregator_pb2.OpenResponse(
             state=aggregator_pb2.OpenResponse.STATE_OPENED,

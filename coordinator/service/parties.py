@@ -3,9 +3,9 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from parley.federation import mentions
 from parley.federation.authorization import peer_of
@@ -18,6 +18,7 @@ from coordinator.service.run import Run
 from coordinator.service.runs import Runs
 from coordinator.service.store import State
 
+Found = TypeVar("Found")
 MOST_PENDING = 40
 """Calls of one party at once, over all runs, of which it takes part in 32: more is a fault or a flood."""
 MOST_MANIFEST_BYTES = 3 << 20
@@ -50,17 +51,16 @@ class PartyServicer(coordinator_pb2_grpc.CoordinatorServiceServicer):
             raise
 
     async def _list(self, party: NodeName, known: set[bytes], wait: float) -> coordinator_pb2.ListRunsResponse:
-        until = time.monotonic() + wait
-        while True:
-            found = [
+        def new() -> list[bytes]:
+            return [
                 run.manifest.canonical
                 for digest, run in self._runs.all.items()
                 if digest not in known
                 and run.state in (State.gathering, State.running)
                 and party in run.manifest.identities(Role.party)
             ]
-            if found or not await _changed(self._runs.changed, until):
-                break
+
+        found = await _until(self._runs.changed, time.monotonic() + wait, new)
         size, fitting = 0, []
         for manifest in found:
             size += len(manifest)
@@ -114,26 +114,24 @@ class PartyServicer(coordinator_pb2_grpc.CoordinatorServiceServicer):
     async def _next(
         self, run: Run, party: str, request: coordinator_pb2.NextRoundRequest
     ) -> coordinator_pb2.NextRoundResponse:
-        until = time.monotonic() + _wait(request.wait_seconds)
+        def work() -> bool:
+            return run.state.final or run.has_work_for(party, request.after_round)
+
         run.note_asked(party, request.after_round)
-        while True:
-            if run.state.final:
-                return coordinator_pb2.NextRoundResponse(
-                    state=coordinator_pb2.NextRoundResponse.STATE_ENDED, ends=run.ends, outcome=run.outcome
-                )
-            if run.has_work_for(party, request.after_round):
-                run.lost.discard(party)
-                assert run.question is not None
-                question = run.question.for_party(frozenset(request.held_points))
-                answer = coordinator_pb2.NextRoundResponse(
-                    state=coordinator_pb2.NextRoundResponse.STATE_ROUND, round=question
-                )
-                run.bytes_down += answer.ByteSize()
-                return answer
-            if not await _changed(run.changed, until):
-                return coordinator_pb2.NextRoundResponse(
-                    state=coordinator_pb2.NextRoundResponse.STATE_WAIT, outcome=run.outcome
-                )
+        if not await _until(run.changed, time.monotonic() + _wait(request.wait_seconds), work):
+            return coordinator_pb2.NextRoundResponse(
+                state=coordinator_pb2.NextRoundResponse.STATE_WAIT, outcome=run.outcome
+            )
+        if run.state.final:
+            return coordinator_pb2.NextRoundResponse(
+                state=coordinator_pb2.NextRoundResponse.STATE_ENDED, ends=run.ends, outcome=run.outcome
+            )
+        run.lost.discard(party)
+        assert run.question is not None
+        question = run.question.for_party(frozenset(request.held_points))
+        answer = coordinator_pb2.NextRoundResponse(state=coordinator_pb2.NextRoundResponse.STATE_ROUND, round=question)
+        run.bytes_down += answer.ByteSize()
+        return answer
 
     async def FetchPoint(
         self, request: coordinator_pb2.FetchPointRequest, context: Any
@@ -198,14 +196,16 @@ def _wait(asked: float) -> float:
     return min(asked, MOST_WAIT_SECONDS) if asked > 0 else 0.0
 
 
-async def _changed(condition: asyncio.Condition, until: float) -> bool:
-    """Whether anything changed before `until`."""
-    left = until - time.monotonic()
-    if left <= 0:
-        return False
-    try:
-        async with condition:
-            await asyncio.wait_for(condition.wait(), left)
-    except TimeoutError:
-        return False
-    return True
+async def _until(condition: asyncio.Condition, until: float, look: Callable[[], Found]) -> Found:
+    """What `look` finds, as soon as it is something or time is up.
+
+    It looks while it holds the condition, as those do who change what it looks at: a change between a look and the wait
+    for the next would be slept through.
+    """
+    async with condition:
+        while not (found := look()) and (left := until - time.monotonic()) > 0:
+            try:
+                await asyncio.wait_for(condition.wait(), left)
+            except TimeoutError:
+                return look()
+        return found
