@@ -3,7 +3,7 @@
 An algorithm knows public facts and released values, never data: `plan` fixes batch, rounds, sampling and clip from a
 `Setting`, from which the run's mechanism (privacy/mechanism.py) is built and its noise calibrated; `ask` names the
 points of a round's query; `tell` takes the noised mean. Adding one is one file in `coordinator.algorithms`: a dataclass
-derived from `Algorithm` under `@register`. Imports numpy, `privacy` and the rest of this folder only.
+derived from `Algorithm` under `@register`. Imports numpy, `privacy`, the wire and this folder only.
 """
 
 import importlib
@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from parley.federation.rounds import LocalWork
 
 import coordinator.algorithms
 from coordinator.errors import AlgorithmError
@@ -67,17 +68,6 @@ class Plan:
         if isinstance(self.clip, MomentumClip):
             return ((self.initial_batch or self.batch) + 2 * self.batch * (made - 1)) / records
         return self.batch * made / records
-
-
-@dataclass(frozen=True)
-class LocalWork:
-    """What output perturbation asks of a party: see party/local.py, which checks its sensitivity again."""
-
-    method: str
-    steps: int
-    step: float
-    strength: float
-    reach: float
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,15 @@ wanted (ε, δ). A simulation samples the servers' law from the preset that was 
 it makes.
 """
 
+from parley.federation.manifest import longest_answer
+from parley.federation.meaning import finite_precision
+
 from coordinator.algorithm import Plan
 from deploy.errors import RunFileError
-from deploy.manifests import Claiming, finite_precision, quietest
+from deploy.manifests import Claiming, quietest
 from deploy.simulation import Calibrated, calibrate, mechanism_of
 from mpc.errors import MpcError
 from mpc.tables import Precision
-from party.contributor import BUCKETS, MOST_CANDIDATES
 from privacy.accountants import accountant
 from privacy.claim import Claim, FinitePrecision
 from privacy.errors import InvalidParameter
@@ -26,8 +28,7 @@ def calibrate_certified(
     """As `calibrate`, for (ε, δ) with the sampler's terms inside; a run that is not private has no claim."""
     if not plan.private:
         return calibrate(plan, sizes, epsilon, delta, name, unit)
-    # Every answer of a run has at most so many numbers.
-    samples = max(dimension, BUCKETS, MOST_CANDIDATES) * mechanism_of(plan, sizes, delta, 1.0, unit).releases
+    samples = longest_answer(dimension) * mechanism_of(plan, sizes, delta, 1.0, unit).releases
     preset, terms = cheapest(samples, epsilon, delta)
     mechanism = quietest(plan, sizes, unit, epsilon, delta, Claiming(accountant(name), terms))
     claim = Claim.of(mechanism, dimension, delta, accountant(name), terms)

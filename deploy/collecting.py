@@ -1,6 +1,5 @@
 """The garbage collector of a process that serves for weeks: what was there at the start stays, the rest is looked at
-seldom. A round makes thousands of small objects that reference counting frees; looking for cycles among them at every
-turn is a twentieth of a node's time.
+seldom. A round makes thousands of small objects that reference counting frees: there are few cycles to look for.
 """
 
 import gc

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from parley.federation.manifest import PROTOCOL, Manifest, Operator, longest_answer
+from parley.federation.meaning import finite_precision
 from parley.federation.mechanism import mechanism_table, party_tables
 
 from coordinator.algorithm import Plan
@@ -131,19 +132,6 @@ def draft(
             "coordinator": {"name": coordinator.name, "legal_entity": coordinator.legal_entity},
         }
     )
-
-
-def finite_precision(samples: int, epsilon: float, delta: float, cover: Cover, precision: Precision) -> FinitePrecision:
-    """What the noise's certificate costs, counted as `meaning.verify` counts it; refused above its share."""
-    from mpc.law import certify  # seconds and megabytes
-
-    certificate = certify(samples, epsilon, delta, cover, precision)
-    if not certificate.within():
-        raise InvalidParameter(
-            f"{precision} noise takes over 1 % of epsilon {epsilon:g} or delta {delta:g} over {samples:,} samples: "
-            "use high, fewer rounds or fewer parameters"
-        )
-    return FinitePrecision(certificate.samples, certificate.xi, certificate.hop_delta, certificate.hop_delta)
 
 
 def quietest(

@@ -49,6 +49,7 @@ class Rounds:
         self.pieces: dict[tuple[int, str], bytearray] = {}
         self.sums: dict[int, bytes] = {}
         self.changed = asyncio.Condition()
+        self.bytes = 0
 
 
 class PlainShares(aggregator_pb2_grpc.ShareServiceServicer):
@@ -58,6 +59,7 @@ class PlainShares(aggregator_pb2_grpc.ShareServiceServicer):
         self._rounds = rounds
 
     async def Upload(self, request: aggregator_pb2.UploadRequest, context: Any) -> aggregator_pb2.UploadResponse:
+        self._rounds.bytes += request.ByteSize()
         key = (request.round, peer_of(context).name)
         whole = self._rounds.pieces.setdefault(key, bytearray())
         if len(whole) == request.offset:
@@ -108,6 +110,9 @@ class PlainControl(aggregator_pb2_grpc.ControlServiceServicer):
     ) -> aggregator_pb2.FetchShareResponse:
         share = self._rounds.sums[request.round]
         return aggregator_pb2.FetchShareResponse(data=share[request.offset : request.offset + PIECE_BYTES])
+
+    async def Status(self, request: aggregator_pb2.StatusRequest, context: Any) -> aggregator_pb2.StatusResponse:
+        return aggregator_pb2.StatusResponse(share_bytes=self._rounds.bytes)
 
     async def End(self, request: aggregator_pb2.EndRequest, context: Any) -> aggregator_pb2.EndResponse:
         return aggregator_pb2.EndResponse(end=common_pb2.SignedEnd(aggregator="plain"))

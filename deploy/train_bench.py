@@ -38,6 +38,7 @@ from privacy.filters import Policy as Filters
 
 TICKS = os.sysconf("SC_CLK_TCK")
 FILL_SECONDS = 300.0
+STATUS_SECONDS = 10.0
 SETTLED_SECONDS = 1.5
 """A pool that makes nothing for so long is full."""
 WARM_ROUNDS = 3
@@ -121,8 +122,10 @@ def measure(
                 raise DeployError(f"the run ended as {row and row.state}: {row and row.outcome}")
             after = usage(federation)
             records = coordinator.store.history(digest)
+            received = sum(each.share_bytes for each in statuses(federation))
     return {
         **figures(records, before, after, federation),
+        "bytes_up_per_party": received / len(records) / len(federation.parties),
         "start_to_first_round_seconds": (ready - began) + (first - submitted),
     }
 
@@ -169,25 +172,33 @@ def started(federation: LocalFederation, secure: bool) -> Iterator[None]:
 
 def wait_filled(federation: LocalFederation, samples: int) -> None:
     """Until both pools hold the whole run's noise and make no more: what is made meanwhile would be timed too."""
+    until, produced = time.monotonic() + FILL_SECONDS, [-1, -1]
+    while True:
+        found = statuses(federation)
+        if all(each.pool_available >= samples for each in found) and produced == [each.pool_produced for each in found]:
+            return
+        produced = [each.pool_produced for each in found]
+        if time.monotonic() > until:
+            held = min(each.pool_available for each in found)
+            raise DeployError(f"a pool holds {held:,} of {samples:,} samples after {FILL_SECONDS:g} s")
+        time.sleep(SETTLED_SECONDS)
 
-    async def fill() -> None:
+
+def statuses(federation: LocalFederation) -> list[aggregator_pb2.StatusResponse]:
+    """Of the aggregators that run: both, or the baseline's one."""
+
+    async def ask() -> list[aggregator_pb2.StatusResponse]:
         lead = read_node(federation.coordinator.folder)
-        for place, peer in enumerate(federation.manifest.identities(Role.aggregator)):
-            node = read_node(federation.aggregators[place].folder)
-            assert isinstance(node, AggregatorNode)
-            control = Control(lead.identity, peer, str(node.control))
-            until, produced = time.monotonic() + FILL_SECONDS, -1
-            while True:
-                status = await control.call("Status", aggregator_pb2.StatusRequest(), 10.0)
-                if status.pool_available >= samples and status.pool_produced == produced:
-                    break
-                produced = status.pool_produced
-                if time.monotonic() > until:
-                    raise DeployError(f"the pool holds {status.pool_available:,} of {samples:,} after {FILL_SECONDS} s")
-                await asyncio.sleep(SETTLED_SECONDS)
-            await control.close()
+        found = []
+        for process, peer in zip(federation.aggregators, federation.manifest.identities(Role.aggregator), strict=True):
+            node = read_node(process.folder)
+            if process.alive and isinstance(node, AggregatorNode):
+                control = Control(lead.identity, peer, str(node.control))
+                found.append(await control.call("Status", aggregator_pb2.StatusRequest(), STATUS_SECONDS))
+                await control.close()
+        return found
 
-    asyncio.run(fill())
+    return asyncio.run(ask())
 
 
 def usage(federation: LocalFederation) -> dict[str, Usage]:
@@ -213,7 +224,6 @@ def figures(
         "aggregator": [node.name for node in federation.aggregators if node.name in after],
         "party": [node.name for node in federation.parties],
     }
-    parties = len(federation.parties)
     return {
         "median_seconds": statistics.median(gaps) if gaps else median("seconds"),
         "mean_seconds": statistics.fmean(gaps) if gaps else median("seconds"),
@@ -223,8 +233,7 @@ def figures(
             role: sum(after[name].cpu_seconds - before[name].cpu_seconds for name in names if name in before)
             for role, names in roles.items()
         },
-        "bytes_up_per_party": median("bytes_up") / parties,
-        "bytes_down_per_party": median("bytes_down") / parties,
+        "bytes_down_per_party": median("bytes_down") / len(federation.parties),
         "peak_memory_mb": {
             role: max((after[name].peak_memory_mb for name in names if name in after), default=0.0)
             for role, names in roles.items()

@@ -11,8 +11,9 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from parley.federation.rounds import LocalWork
 
-from coordinator.algorithm import Algorithm, Ask, LocalWork, Plan, Setting, register
+from coordinator.algorithm import Algorithm, Ask, Plan, Setting, register
 from coordinator.errors import AlgorithmError
 from privacy.clipping import GradientClip
 

@@ -32,13 +32,12 @@ COPY_ATTEMPTS = 3
 
 def spent(manifest: Manifest, counts: Sequence[int]) -> dict[str, Any]:
     """ε of the least protected party after each number of rounds, by both accountants; None where one has no answer."""
-    from mpc.law import certify
-    from privacy.accountants import accountant
-    from privacy.claim import FinitePrecision, gaussian_reading
+    from parley.federation.meaning import precision_of
 
-    claimed, noise = manifest.guarantee, manifest.noise
-    certificate = certify(manifest.samples, claimed.epsilon, claimed.delta, noise.cover, noise.precision)
-    precision = FinitePrecision(certificate.samples, certificate.xi, certificate.hop_delta, certificate.hop_delta)
+    from privacy.accountants import accountant
+    from privacy.claim import gaussian_reading
+
+    claimed, precision = manifest.guarantee, precision_of(manifest)
     events = manifest.mechanism.events()
     least = _least_protected(events)
     answer: dict[str, Any] = {"party": next(iter(least)), "counts": list(counts)}

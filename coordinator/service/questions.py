@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from parley.federation.rounds import PIECE_BYTES, LocalWork, point_digest, query_digest
+from parley.federation.rounds import PIECE_BYTES, point_digest, query_digest
 from parley.v1 import coordinator_pb2
 
 from coordinator.algorithm import Algorithm, Ask, Plan
@@ -39,8 +39,7 @@ class Question:
     def of(cls, manifest_digest: bytes, index: int, ask: Ask, length: int) -> "Question":
         data = [np.ascontiguousarray(point, "<f8").tobytes() for point in ask.points]
         digests = [point_digest(each) for each in data]
-        work = ask.local
-        local = LocalWork(work.method, work.steps, work.step, work.strength, work.reach) if work else None
+        local = ask.local
         message = coordinator_pb2.Round(
             index=index,
             kind=ask.kind,

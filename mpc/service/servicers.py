@@ -126,7 +126,7 @@ class ShareServicer(aggregator_pb2_grpc.ShareServiceServicer):
 
     async def Upload(self, request: wire.UploadRequest, context: Any) -> wire.UploadResponse | None:
         async def handle() -> wire.UploadResponse:
-            self._service.share_bytes += len(request.data)
+            self._service.share_bytes += request.ByteSize()
             run = self._service.run(request.manifest_digest)
             answer = await run.upload(self._service.party(run, context), request)
             if answer.complete:

@@ -21,7 +21,7 @@ class Memory:
         self._most, self.held = most_bytes, 0
 
     def take(self, size: int) -> None:
-        """Reserve, or refuse for now."""
+        """Reserve, or have the party come again when rounds were opened."""
         if self.held + size > self._most:
             raise CallWaitsError(
                 f"uploads take {self.held:,} of {self._most:,} bytes on this server", "wait for rounds to be opened"

@@ -142,7 +142,7 @@ def test_a_question_with_more_numbers_than_there_is_noise_for_is_refused(
 
 
 def test_what_cannot_be_drafted_is_refused() -> None:
-    with pytest.raises(InvalidParameter, match="takes over 1 %"):
+    with pytest.raises(InvalidParameter, match="takes over 1%"):
         drafted(epsilon=1e-9)
     with pytest.raises(ManifestError, match="legal entities"):
         drafted(aggregators=(Operator("a", "One"), Operator("b", "one")))

@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from mpc.errors import MpcError
+from mpc.tables import Cover, Precision
 from parley.federation.errors import FederationError, ManifestError
 from parley.federation.manifest import Manifest
 from privacy.claim import Claim, FinitePrecision
-from privacy.errors import PrivacyError
+from privacy.errors import InvalidParameter, PrivacyError
 from privacy.filters import Charge, Policy, charge_of
 
 LARGEST_SHARE = 0.01
@@ -118,7 +119,7 @@ def _verified_form(canonical: bytes) -> tuple[Meaning, FinitePrecision]:
     from privacy.accountants import accountant
 
     claimed = manifest.guarantee
-    precision = _precision(manifest)
+    precision = precision_of(manifest)
     try:
         claim = Claim.of(
             manifest.mechanism, manifest.model.dimension, claimed.delta, accountant(claimed.accountant), precision
@@ -144,22 +145,30 @@ def _verified_form(canonical: bytes) -> tuple[Meaning, FinitePrecision]:
     return meaning, precision
 
 
-def _precision(manifest: Manifest) -> FinitePrecision:
-    """The certificate of the noise's finite law for all samples of the run; refused where it takes too much."""
-    from mpc.law import certify  # seconds and megabytes, here and not in every process that reads a manifest
+def finite_precision(samples: int, epsilon: float, delta: float, cover: Cover, precision: Precision) -> FinitePrecision:
+    """What the noise's certificate costs a claim of (ε, δ): whoever calibrates, verifies or shows one counts by it.
 
-    claimed, noise = manifest.guarantee, manifest.noise
-    try:
-        certificate = certify(manifest.samples, claimed.epsilon, claimed.delta, noise.cover, noise.precision)
-    except MpcError as error:
-        raise ManifestError("noise.precision", str(error)) from None
+    An MpcError where nothing can be certified, a PrivacyError where it takes more than its share.
+    """
+    from mpc.law import certify  # megabytes, here and not in every process that reads a manifest
+
+    certificate = certify(samples, epsilon, delta, cover, precision)
     if not certificate.within(LARGEST_SHARE):
-        raise ManifestError(
-            "noise.precision",
-            f"{noise.precision} adds {certificate.epsilon_added:.3g} to epsilon and {certificate.delta_added:.3g} to "
-            f"delta, more than {LARGEST_SHARE:.0%} of either: use high, fewer rounds or fewer parameters",
+        raise InvalidParameter(
+            f"{precision} noise takes over {LARGEST_SHARE:.0%} of epsilon {epsilon:g} or delta {delta:g} over "
+            f"{samples:,} samples ({certificate.epsilon_added:.3g}, {certificate.delta_added:.3g}): use high, fewer "
+            "rounds or fewer parameters"
         )
     return FinitePrecision(certificate.samples, certificate.xi, certificate.hop_delta, certificate.hop_delta)
+
+
+def precision_of(manifest: Manifest) -> FinitePrecision:
+    """For all samples of the run; refused where it takes too much."""
+    claimed, noise = manifest.guarantee, manifest.noise
+    try:
+        return finite_precision(manifest.samples, claimed.epsilon, claimed.delta, noise.cover, noise.precision)
+    except (MpcError, PrivacyError) as error:
+        raise ManifestError("noise.precision", str(error)) from None
 
 
 def verify_apart(manifest: Manifest, kept: Path | None = None) -> Meaning:

@@ -25,7 +25,7 @@ def point_digest(data: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class LocalWork:
-    """The fit of a local solution, as `parley.v1.LocalFit` carries it."""
+    """What output perturbation asks of a party (`parley.v1.LocalFit`); party/local.py checks its sensitivity again."""
 
     method: str
     steps: int

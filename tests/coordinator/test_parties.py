@@ -1,0 +1,36 @@
+"""Long polls: a change is never slept through, however it falls beside the look for it."""
+
+import asyncio
+import time
+
+import pytest
+
+from coordinator.service.parties import _until
+
+LONG_SECONDS = 30.0
+
+
+def test_a_change_while_the_condition_is_held_is_seen_at_once() -> None:
+    """Whoever waits has to look again once it holds the condition: the news may have come and gone before."""
+
+    async def both() -> float:
+        condition = asyncio.Condition()
+        there: list[int] = []
+        began = time.monotonic()
+        async with condition:
+            waiting = asyncio.ensure_future(_until(condition, began + LONG_SECONDS, lambda: bool(there)))
+            await asyncio.sleep(0.05)  # it has begun, and waits for the condition
+            there.append(1)
+            condition.notify_all()  # nobody hears that
+        assert await asyncio.wait_for(waiting, LONG_SECONDS / 2)
+        return time.monotonic() - began
+
+    assert asyncio.run(both()) < LONG_SECONDS / 2
+
+
+@pytest.mark.parametrize("wait_seconds", [0.0, 0.1])
+def test_time_up_gives_what_is_there_then(wait_seconds: float) -> None:
+    async def alone() -> bool:
+        return await _until(asyncio.Condition(), time.monotonic() + wait_seconds, lambda: False)
+
+    assert asyncio.run(alone()) is False
