@@ -65,14 +65,16 @@ def terms_of(manifest: Manifest, role: int) -> RunTerms:
             query,
         )
 
+    uris = {name.name: name.uri for name in manifest.identities(Role.party)}
+
     def digest(index: int, party: str, query: bytes, to_a: bytes, to_b: bytes) -> bytes:
-        return upload_digest(manifest.digest, index, party, query, to_a, to_b)
+        return upload_digest(manifest.digest, index, uris[party], query, to_a, to_b)
 
     return RunTerms(
         manifest.digest,
         manifest.run,
         role,
-        {name.uri: name.name for name in manifest.identities(Role.party)},
+        {uri: name for name, uri in uris.items()},
         manifest.identities(Role.coordinator)[0].uri,
         manifest.longest_answer,
         manifest.releases,

@@ -57,8 +57,13 @@ class GrpcLink:
         while (piece := self._outbox.get()) is not None:
             yield piece
 
+    @property
+    def over(self) -> bool:
+        """Nothing can be said over it any more."""
+        return self._closed or self._ended is not None
+
     def send(self, frame: bytes | bytearray | memoryview) -> None:
-        if self._closed or self._ended is not None:
+        if self.over:
             raise PeerClosedError("the connection to the other server is closed")
         view = memoryview(frame)
         for start in range(0, len(view), PIECE_BYTES):

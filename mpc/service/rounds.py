@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 
-from parley.v1 import common_pb2
+from parley.v1 import aggregator_pb2, common_pb2
 
 from mpc.aggregate import Contributions, RolledBackError, RoundLostError
 from mpc.errors import MpcError
@@ -26,6 +26,8 @@ class Round:
         self.started = self.deadline = 0.0
         """On time.monotonic(); the deadline counts from the first time that the round is asked for."""
         self.ready = False
+        self.relayed = False
+        """On server B: what A had for it has come."""
 
     def ask(self, query: bytes, length: int, expected: Sequence[str]) -> None:
         """The question, which the first to ask fixes; whom to wait for may change."""
@@ -49,11 +51,20 @@ class Round:
 
     def complete(self) -> list[Upload]:
         """What counts."""
-        return [upload for upload in self.uploads.values() if upload.complete]
+        return [upload for upload in list(self.uploads.values()) if upload.complete]  # workers ask too
+
+    def has(self, party: str) -> bool:
+        """Whether what counts of this party is here."""
+        found = self.uploads.get(party)
+        return found is not None and found.complete
 
     def missing(self) -> list[str]:
         """Of those expected."""
-        return [party for party in self.expected if (found := self.uploads.get(party)) is None or not found.complete]
+        return [party for party in self.expected if not self.has(party)]
+
+    def sealed(self) -> list[aggregator_pb2.RelayedHalf]:
+        """On server A: halves for B that came with those for A."""
+        return [upload.sealed for upload in self.complete() if upload.sealed is not None]
 
     def decide(self) -> bool:
         """Whether to go on: everybody is here, or the deadline has passed with enough."""

@@ -4,17 +4,27 @@ Uploads, what the coordinator asks for, and what server A asks of B; conversatio
 """
 
 import asyncio
+import contextlib
 import time
 
 from parley.v1 import aggregator_pb2 as wire
 from parley.v1 import common_pb2
 
 from mpc.aggregate import RolledBackError, RoundLostError
-from mpc.channel import Channel
 from mpc.errors import MpcError, PeerError, SessionClosedError
 from mpc.openings import Phase, RefusedError
 from mpc.request import Request
-from mpc.service.peer import FRAME_SECONDS, LOST, SHORT, UNREADY, AnsweringLink, PeerLostError, PeerShortError
+from mpc.service.peer import (
+    FRAME_SECONDS,
+    LOST,
+    SHORT,
+    UNREADY,
+    AnsweringLink,
+    Conversation,
+    Halves,
+    PeerLostError,
+    PeerShortError,
+)
 from mpc.service.rounds import Result, Round, ShortError, refusal_for
 from mpc.service.state import RunState
 from mpc.service.terms import CallRefusedError, CallWaitsError, bounded_wait, malformed
@@ -31,7 +41,7 @@ class Run(RunState):
 
     async def upload(self, party: str, request: wire.UploadRequest) -> wire.UploadResponse:
         """A piece of a party's half."""
-        check_form(request)
+        check_form(request, self.terms.role)
         index = request.round
         if self.openings is not None or self._ending or index < self.opened or index >= self.terms.releases:
             return wire.UploadResponse(rejection=Rejection.REJECTION_TOO_LATE)
@@ -47,9 +57,40 @@ class Run(RunState):
         if upload is None:
             upload = current.uploads[party] = Upload(self.terms, party, request, self._tools.memory)
         answer = await upload.add(request)
-        if answer.complete and current.decide():
-            self._changed()
+        if answer.complete:
+            if request.relay_key:
+                self.keys.hold(party, request.relay_key)
+            if current.decide():
+                self._changed()
         return answer
+
+    async def _take(self, index: int, halves: Halves) -> None:
+        """On server B: what A passes on. What does not open, or is refused, is missing."""
+        current = self._round(index)
+        for half in halves[: len(self.terms.parties)]:
+            if current.has(half.party) or not self.keys.holds(half.party):
+                continue
+            words = (half.query_digest, half.commitment_a, half.commitment_b)
+            payload = self.keys.open(half.party, self.terms.upload_digest(index, half.party, *words), half.sealed)
+            if payload is None:
+                continue
+            request = wire.UploadRequest(
+                manifest_digest=self.terms.digest,
+                round=index,
+                query_digest=half.query_digest,
+                commitment_a=half.commitment_a,
+                commitment_b=half.commitment_b,
+                size=len(payload),
+                data=payload,
+            )
+            with contextlib.suppress(CallRefusedError):
+                await self.upload(half.party, request)
+        current.relayed = True
+        self._changed()
+
+    def _blamed(self, current: Round) -> list[str]:
+        """Whom to call missing: not those whose halves A may still pass on."""
+        return [party for party in current.missing() if current.relayed or not self.keys.holds(party)]
 
     def _round(self, index: int) -> Round:
         return self._rounds.setdefault(index, Round(self.terms, index))
@@ -82,7 +123,7 @@ class Run(RunState):
         attempt = self._attempt
         await asyncio.wait([attempt], timeout=bounded_wait(request.wait_seconds))
         if not attempt.done():
-            return wire.OpenResponse(state=wire.OpenResponse.STATE_WAITING, missing=current.missing())
+            return wire.OpenResponse(state=wire.OpenResponse.STATE_WAITING, missing=self._blamed(current))
         if self._attempt is attempt:
             self._attempt = None
         try:
@@ -190,9 +231,11 @@ class Run(RunState):
     async def _until_ready(self, current: Round) -> None:
         while not current.decide():
             self._require_open()
-            left = current.deadline - time.monotonic()
+            blamed = self._blamed(current)
+            patience = 0.0 if blamed == current.missing() else self._grace  # A's deadline is not B's to the millisecond
+            left = current.deadline + patience - time.monotonic()
             if left <= 0:
-                raise ShortError(current.missing())
+                raise ShortError(blamed)
             await self._wait_for_change(left)
         if self._tools.dial is None:
             self._changed()
@@ -205,8 +248,8 @@ class Run(RunState):
             self._require_open()
             patience = max(current.deadline - ready, 0) + self._grace
 
-            def connect() -> Channel:
-                return dial(self.terms.digest, current.index, False, patience)
+            def connect() -> Conversation:
+                return dial(self.terms.digest, current.index, False, patience, current.sealed())
 
             return await self._converse(current, fixed, connect, ready)
 
@@ -226,13 +269,15 @@ class Run(RunState):
             await self._wait_for_change(left)
         return self._kept(current.index)
 
-    async def serve(self, link: AnsweringLink, index: int, settling: bool, gone: asyncio.Event) -> None:
-        """One stream of server A."""
+    async def serve(self, link: AnsweringLink, index: int, settling: bool, halves: Halves, gone: asyncio.Event) -> None:
+        """One conversation with server A."""
         self._stream += 1
         mine = self._stream
         self._changed()
         until = time.monotonic() + self.terms.deadline_seconds + self._grace
         if not settling:
+            if index == self.opened and self.openings is None and not self._ending:
+                await self._take(index, halves)
             while not self._may_answer(index):
                 attempt = self._attempt
                 if self._stream != mine or gone.is_set():
@@ -266,7 +311,7 @@ class Run(RunState):
         )
 
     async def _answer(self, link: AnsweringLink, index: int, settling: bool) -> None:
-        channel = Channel(link, FRAME_SECONDS)
+        channel = link.channel()
         if settling:
             await self._settle_over(lambda: channel, index)
             return
@@ -299,9 +344,7 @@ class Run(RunState):
         finally:
             self._ending = False
             self._changed()
-        for current in self._rounds.values():
-            current.erase()
-        self._rounds.clear()
+        self._forget()
         return self.openings
 
     async def _settle_for_end(self) -> None:
@@ -335,9 +378,13 @@ class Run(RunState):
             self._check_timer.cancel()
         for task in [*self._checks, *([self._attempt] if self._attempt else [])]:
             task.cancel()
+        self._forget()
+
+    def _forget(self) -> None:
         for current in self._rounds.values():
             current.erase()
         self._rounds.clear()
+        self.keys.clear()
 
 
 def _ended_short(attempt: asyncio.Task[Result]) -> bool:

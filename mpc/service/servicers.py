@@ -8,7 +8,7 @@ from parley.v1 import aggregator_pb2_grpc, common_pb2
 
 from mpc.errors import MpcError
 from mpc.pool import NoisePool
-from mpc.service.peer import UNREADY, AnsweringLink
+from mpc.service.peer import UNREADY, AnsweringLink, Halves
 from mpc.service.rounds import refusal_for
 from mpc.service.run import Run
 from mpc.service.state import Tools
@@ -93,15 +93,15 @@ class Service:
         )
 
     async def serve_peer(
-        self, link: AnsweringLink, manifest_digest: bytes, index: int, settling: bool, gone: Any
+        self, link: AnsweringLink, manifest_digest: bytes, index: int, settling: bool, halves: Halves, gone: Any
     ) -> None:
-        """A stream from server A."""
+        """A conversation that server A has begun."""
         try:
             run = self.run(manifest_digest, ending=settling)
         except MpcError as error:
             link.decline(UNREADY, str(error))
             return
-        await run.serve(link, index, settling, gone)
+        await run.serve(link, index, settling, halves, gone)
 
     def close(self) -> None:
         for run in self._runs.values():

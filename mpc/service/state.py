@@ -9,22 +9,30 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from typing import Protocol
 
 from parley.v1 import common_pb2
 
 from mpc.aggregate import Aggregator, RolledBackError, RoundLostError, TooFewError
-from mpc.channel import Channel
 from mpc.errors import MpcError
 from mpc.openings import OpeningStore, Phase, Stored
 from mpc.request import Request
-from mpc.service.peer import FRAME_SECONDS, PeerLostError
+from mpc.service.peer import FRAME_SECONDS, Conversation, Halves, PeerLostError
+from mpc.service.relay import Keys
 from mpc.service.rounds import Result, Round, ShortError
 from mpc.service.terms import MOST_WAIT_SECONDS, CallRefusedError, RunTerms
 from mpc.service.uploads import Memory
 
 SETTLE_SECONDS = 2.0
 """After the last opening: time for the next one to say that it has gone well on the other server."""
-Dial = Callable[[bytes, int, bool, float], Channel]
+
+
+class Dial(Protocol):
+    """How server A reaches B."""
+
+    def __call__(
+        self, manifest_digest: bytes, round_index: int, settling: bool, patience_seconds: float, halves: Halves = ()
+    ) -> Conversation: ...
 
 
 @dataclass(frozen=True)
@@ -53,12 +61,14 @@ class RunState:
         """The newest of this run in this server's trail, which answers mention."""
         self.heard: dict[str, str] = {}
         """Of each caller the newest event that it has mentioned; by URI."""
+        self.keys = Keys()
+        """On server B: under which halves may come through A."""
         self._rounds: dict[int, Round] = {}
         self._turn = asyncio.Lock()
         self._change = asyncio.Event()
         self._attempt: asyncio.Task[Result] | None = None
         self._attempted = -1
-        self._waiting: Channel | None = None
+        self._waiting: Conversation | None = None
         """A conversation that has not begun in earnest: an end need not wait for it."""
         self._latest: tuple[int, Result] | None = None
         self._failure: Exception | None = None
@@ -83,7 +93,9 @@ class RunState:
         if self.openings is not None or self._ending:
             raise CallRefusedError(common_pb2.REFUSAL_TOO_LATE, f"run {self.terms.name} has ended", "start another")
 
-    async def _converse(self, current: Round, fixed: Request, connect: Callable[[], Channel], ready: float) -> Result:
+    async def _converse(
+        self, current: Round, fixed: Request, connect: Callable[[], Conversation], ready: float
+    ) -> Result:
         """Both servers' part, `turn` being held."""
         times = [ready, ready]
 
@@ -96,6 +108,7 @@ class RunState:
             self._waiting = channel = connect()
             try:
                 opened = self._tools.aggregator.open(channel, fixed, contributions, agreed)
+                channel.finish()
             finally:
                 self._waiting = None
                 channel.close()
@@ -152,11 +165,12 @@ class RunState:
         counts = self._tools.store.counts(self.terms.name)
         return counts.seen < counts.mine
 
-    async def _settle_over(self, connect: Callable[[], Channel], index: int) -> None:
+    async def _settle_over(self, connect: Callable[[], Conversation], index: int) -> None:
         def talk() -> None:
             channel = connect()
             try:
                 self._tools.aggregator.settle(channel, self.terms.name, index)
+                channel.finish()
             finally:
                 channel.close()
 

@@ -6,6 +6,7 @@ import numpy as np
 from parley.v1 import aggregator_pb2 as wire
 
 from mpc.aggregate import Contributions
+from mpc.service.relay import KEY_BYTES, SEALED_BYTES
 from mpc.service.terms import BLIND_BYTES, DIGEST_BYTES, PIECE_BYTES, CallWaitsError, RunTerms, malformed
 
 ON_THE_LOOP_BYTES = 1 << 18
@@ -32,8 +33,12 @@ class Memory:
         self.held -= size
 
 
-def check_form(request: wire.UploadRequest) -> None:
-    """What holds for every piece of every run."""
+def check_form(request: wire.UploadRequest, role: int) -> None:
+    """What holds for every piece of every run. A key for server B never rests on A, nor a sealed half on B."""
+    fields = {"relay_key": (1, KEY_BYTES), "relayed": (0, SEALED_BYTES)}
+    for name, (whose, size) in fields.items():
+        if (found := len(getattr(request, name))) and (role, found) != (whose, size):
+            raise malformed(f"{name} of {found} bytes on server {'AB'[role]}", f"send {size} to {'AB'[whose]} or none")
     for name in ("query_digest", "commitment_a", "commitment_b"):
         if len(getattr(request, name)) != DIGEST_BYTES:
             raise malformed(f"{name} has {len(getattr(request, name))} bytes", f"send {DIGEST_BYTES}")
@@ -52,6 +57,8 @@ class Upload:
         self._words = (request.query_digest, request.commitment_a, request.commitment_b)
         self.digest = terms.upload_digest(request.round, party, *self._words)
         """What identifies a contribution, on both servers alike."""
+        self.sealed = _sealed(party, request)
+        """Server B's half, to be passed on."""
         self._commitment = request.commitment_a if terms.role == 0 else request.commitment_b
         self._terms, self._memory = terms, memory
         memory.take(self.size)
@@ -109,3 +116,15 @@ class Upload:
 
     def _clear(self) -> None:
         np.frombuffer(self._payload, np.uint8)[:] = 0
+
+
+def _sealed(party: str, request: wire.UploadRequest) -> wire.RelayedHalf | None:
+    if not request.relayed:
+        return None
+    return wire.RelayedHalf(
+        party=party,
+        query_digest=request.query_digest,
+        commitment_a=request.commitment_a,
+        commitment_b=request.commitment_b,
+        sealed=request.relayed,
+    )

@@ -176,7 +176,7 @@ class Life:
                 contributor.last_round = last.round_index if last else -1
                 repeats.pause()
                 continue
-            if self.uploader.send(last, self.stop):
+            if self.uploader.send(last, self.stop, again=not fresh):
                 crash.point("party.acknowledged")
                 acknowledged = last.round_index
 

@@ -1,14 +1,16 @@
 """One contribution to both aggregators: pieces of 1 MiB, both at once, resumed where the server says.
 
-Idempotent: whatever is lost is sent again, byte for byte. A server's rejection never fails a round, so it is noted and
-the party goes on. Imports grpc, `parley` and `party.client` only.
+Server B's half goes there over this party's own call once, with a key; the following ones are sealed under it and
+travel with A's half (mpc/service/relay.py). What is asked for again goes to each server itself: something was lost.
+Idempotent: halves are sent again byte for byte. A server's rejection never fails a round, so it is noted and the party
+goes on. Imports grpc, `parley`, `mpc` and `party.client`.
 """
 
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
@@ -17,6 +19,8 @@ from parley.federation.names import NodeName
 from parley.federation.rounds import PIECE_BYTES
 from parley.v1 import aggregator_pb2
 
+from mpc.randomness import Csprng
+from mpc.service.relay import KEY_BYTES, KEY_SECONDS, NONCE_BYTES, seal
 from party.client.outbox import Answer
 from party.client.wire import Backoff, Wire, code_of, passing
 
@@ -37,6 +41,10 @@ class _Half:
     """Nothing more is due there."""
     stuck: bool = False
     """The last piece did not get through: pause before the next."""
+    there: bool = False
+    """It is whole, and right."""
+    beside: dict[str, Any] = field(default_factory=dict)
+    """What else the request says to this server only."""
 
 
 class Uploader:
@@ -50,11 +58,13 @@ class Uploader:
         """This party's newest event of the run, which calls mention."""
         self.heard: dict[NodeName, str] = {}
         """And the newest that each server has mentioned."""
+        self._key, self._relays_until = b"", 0.0
+        """What server B has of this party, and until when it is used: half of what B allows."""
 
     def close(self) -> None:
         self._helper.shutdown(wait=False)
 
-    def send(self, answer: Answer, stop: threading.Event) -> bool:
+    def send(self, answer: Answer, stop: threading.Event, again: bool = False) -> bool:
         """True once neither server waits for more; False where time ran out, so that the coordinator is asked again."""
         common = {
             "manifest_digest": self._digest,
@@ -63,7 +73,7 @@ class Uploader:
             "commitment_a": answer.commitments[0],
             "commitment_b": answer.commitments[1],
         }
-        halves = [_Half(self._peers[0], answer.payload_a), _Half(self._peers[1], answer.payload_b)]
+        halves = self._relayed(answer) if not again and time.monotonic() < self._relays_until else self._both(answer)
         ends, backoff = time.monotonic() + self._seconds, Backoff(stop)
         while (waiting := [half for half in halves if not half.over]) and time.monotonic() < ends:
             with self._wire.stopping(stop):
@@ -72,9 +82,33 @@ class Uploader:
                 backoff.pause()
             else:
                 backoff.reset()
-        answer.sent_a, answer.sent_b = answer.sent_a + halves[0].sent, answer.sent_b + halves[1].sent
+        self._account(answer, halves)
         answer.acknowledged = not waiting
         return answer.acknowledged
+
+    def _relayed(self, answer: Answer) -> list[_Half]:
+        """To server A alone, with B's half sealed."""
+        sealed = seal(self._key, answer.upload, answer.payload_b, Csprng.from_system().bytes(NONCE_BYTES))
+        return [_Half(self._peers[0], answer.payload_a, beside={"relayed": sealed})]
+
+    def _both(self, answer: Answer) -> list[_Half]:
+        """To each server its own, and to B a new key."""
+        self._relays_until = 0.0
+        key = Csprng.from_system().bytes(KEY_BYTES)
+        return [
+            _Half(self._peers[0], answer.payload_a),
+            _Half(self._peers[1], answer.payload_b, beside={"relay_key": key}),
+        ]
+
+    def _account(self, answer: Answer, halves: list[_Half]) -> None:
+        """What has left, and whether B knows the key now."""
+        answer.sent_a += halves[0].sent
+        if len(halves) == 1:
+            answer.sent_b += len(answer.payload_b)
+            return
+        answer.sent_b += halves[1].sent
+        if halves[1].there:
+            self._key, self._relays_until = halves[1].beside["relay_key"], time.monotonic() + KEY_SECONDS / 2
 
     def _pieces(self, halves: list[_Half], common: dict[str, Any], seconds: float) -> None:
         """The next piece to each server, at the same time: one in the helper, the other in this thread."""
@@ -101,7 +135,7 @@ def _piece(half: _Half, common: dict[str, Any]) -> aggregator_pb2.UploadRequest:
         data = data[half.received : half.received + PIECE_BYTES]
     half.sent += len(data)
     offset = half.received if len(half.payload) > PIECE_BYTES else 0
-    return aggregator_pb2.UploadRequest(**common, size=len(half.payload), offset=offset, data=data)
+    return aggregator_pb2.UploadRequest(**common, **half.beside, size=len(half.payload), offset=offset, data=data)
 
 
 def _settle(half: _Half, wire: Wire, result: Callable[[], aggregator_pb2.UploadResponse]) -> None:
@@ -117,7 +151,7 @@ def _settle(half: _Half, wire: Wire, result: Callable[[], aggregator_pb2.UploadR
         return
     rejection = response.rejection
     if rejection in NOT_YET:
-        half.over = response.complete
+        half.over = half.there = response.complete
         half.stuck = not response.complete and response.received <= half.received
         half.received = min(response.received, len(half.payload))
         return

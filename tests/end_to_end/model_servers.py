@@ -19,11 +19,10 @@ from parley.v1 import aggregator_pb2, common_pb2
 
 from deploy.aggregator_admission import terms_of
 from mpc.aggregate import Aggregator
-from mpc.channel import Channel
 from mpc.errors import PeerClosedError
 from mpc.openings import OpeningStore
 from mpc.pool import Reservation
-from mpc.service.peer import FRAME_SECONDS, NAMING, AnsweringLink, DiallingLink
+from mpc.service.peer import AnsweringLink, Conversation, DiallingLink, Halves, naming
 from mpc.service.run import Run
 from mpc.service.state import Tools
 from mpc.service.uploads import Memory
@@ -197,7 +196,9 @@ class Server(Mortal):
             store.close()
         return mine
 
-    def _dial(self, digest: bytes, index: int, settling: bool, patience: float) -> Channel:
+    def _dial(
+        self, manifest_digest: bytes, round_index: int, settling: bool, patience_seconds: float, halves: Halves = ()
+    ) -> Conversation:
         """In a worker's thread."""
         other = self.other
         if self.dead:
@@ -207,14 +208,16 @@ class Server(Mortal):
         mine, theirs = FrameLink.pair(self.world)
         self.links.add(mine)
         other.links.add(theirs)
-        channel = Channel(DiallingLink(mine, NAMING.pack(digest, index, settling), patience), FRAME_SECONDS)
+        first = naming(manifest_digest, round_index, settling, halves)
+        channel = Conversation(DiallingLink(mine, first, patience_seconds), mine.close)
         theirs.receive(self.world.now)
         context = contextvars.copy_context()
         context.run(NODE.set, other)
         self.world.loop.call_soon_threadsafe(
             lambda: (
                 self.world.loop.create_task(
-                    other.run.serve(AnsweringLink(theirs), index, settling, asyncio.Event()), context=context
+                    other.run.serve(AnsweringLink(theirs), round_index, settling, halves, asyncio.Event()),
+                    context=context,
                 )
                 if not other.dead
                 else theirs.close()

@@ -16,12 +16,20 @@ from parley.federation.credentials import Identity, NodeFolder
 from parley.federation.endings import sign_end
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
-from parley.federation.rounds import BLIND_BYTES, PIECE_BYTES, commitment_a, commitment_b, point_digest
+from parley.federation.rounds import (
+    BLIND_BYTES,
+    PIECE_BYTES,
+    commitment_a,
+    commitment_b,
+    point_digest,
+    upload_digest,
+)
 from parley.federation.transport import server_credentials
 from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc
 
 from deploy.certificates import ThrowAwayAuthority
 from mpc.ring import expand
+from mpc.service.relay import Keys
 from party.client.questions import digest_of
 from tests.federation.documents import PARTY_POLICY
 
@@ -140,6 +148,11 @@ class Aggregator(aggregator_pb2_grpc.ShareServiceServicer):
     """Every complete payload in order, repeated ones too."""
     trouble: Callable[[Any, Any], Any] | None = None
     parts: dict[int, bytes] = field(default_factory=dict)
+    keys: Keys = field(default_factory=Keys)
+    other: "Aggregator | None" = None
+    """Of A: B, whom it hands sealed halves at once."""
+    refused: int = 0
+    """Of B: sealed halves that did not open."""
 
     def Upload(self, request: Any, context: Any) -> Any:
         assert peer_of(context) == PARTY
@@ -158,10 +171,28 @@ class Aggregator(aggregator_pb2_grpc.ShareServiceServicer):
         commit, said = (commitment_a, request.commitment_a) if self.role == 0 else (commitment_b, request.commitment_b)
         if commit(have) != said:
             return Response(rejection=Response.REJECTION_DIGEST)
-        self.whole.append((request.round, have))
-        if self.payloads.setdefault(request.round, have) != have:
+        if self.take(request.round, have):
             return Response(rejection=Response.REJECTION_CONTRADICTION)
+        if request.relay_key:
+            self.keys.hold(PARTY.name, request.relay_key)
+        if request.relayed and self.other is not None:
+            self.other.receive(request)
         return Response(received=len(have), complete=True)
+
+    def take(self, index: int, payload: bytes) -> bool:
+        """Whether it contradicts what is here."""
+        self.whole.append((index, payload))
+        return self.payloads.setdefault(index, payload) != payload
+
+    def receive(self, request: Any) -> None:
+        """On B, from A."""
+        words = (request.query_digest, request.commitment_a, request.commitment_b)
+        digest = upload_digest(request.manifest_digest, request.round, PARTY.uri, *words)
+        half = self.keys.open(PARTY.name, digest, request.relayed)
+        if half is None or commitment_b(half) != request.commitment_b:
+            self.refused += 1
+        else:
+            self.take(request.round, half)
 
 
 class Stage:
@@ -170,7 +201,8 @@ class Stage:
     def __init__(self, path: Path, units: int = 300) -> None:
         self.path = path
         self.authority = ThrowAwayAuthority("cardio")
-        self.coordinator, self.a, self.b = Coordinator(), Aggregator(0), Aggregator(1)
+        self.coordinator, self.b = Coordinator(), Aggregator(1)
+        self.a = Aggregator(0, other=self.b)
         self.servers: dict[NodeName, grpc.Server] = {}
         self.identities = {name: self.authority.issue_as(name) for name in (LEAD, NORTH, SOUTH, PARTY)}
         self.ports = {

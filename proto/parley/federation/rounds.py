@@ -63,7 +63,7 @@ def commitment_b(payload: bytes | bytearray) -> bytes:
 def upload_digest(
     manifest_digest: bytes, index: int, party: str, query: bytes, commitment_to_a: bytes, commitment_to_b: bytes
 ) -> bytes:
-    """Of one party's contribution to one round."""
+    """Of one party's contribution to one round; `party` is its URI."""
     parts = [manifest_digest, struct.pack("<q", index), party.encode(), query, commitment_to_a, commitment_to_b]
     return _hash(b"parley upload 1", parts)
 

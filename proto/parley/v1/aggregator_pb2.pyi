@@ -9,7 +9,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class UploadRequest(_message.Message):
-    __slots__ = ("manifest_digest", "round", "query_digest", "commitment_a", "commitment_b", "size", "offset", "data")
+    __slots__ = ("manifest_digest", "round", "query_digest", "commitment_a", "commitment_b", "size", "offset", "data", "relay_key", "relayed")
     MANIFEST_DIGEST_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
     QUERY_DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -18,6 +18,8 @@ class UploadRequest(_message.Message):
     SIZE_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
+    RELAY_KEY_FIELD_NUMBER: _ClassVar[int]
+    RELAYED_FIELD_NUMBER: _ClassVar[int]
     manifest_digest: bytes
     round: int
     query_digest: bytes
@@ -26,7 +28,9 @@ class UploadRequest(_message.Message):
     size: int
     offset: int
     data: bytes
-    def __init__(self, manifest_digest: _Optional[bytes] = ..., round: _Optional[int] = ..., query_digest: _Optional[bytes] = ..., commitment_a: _Optional[bytes] = ..., commitment_b: _Optional[bytes] = ..., size: _Optional[int] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
+    relay_key: bytes
+    relayed: bytes
+    def __init__(self, manifest_digest: _Optional[bytes] = ..., round: _Optional[int] = ..., query_digest: _Optional[bytes] = ..., commitment_a: _Optional[bytes] = ..., commitment_b: _Optional[bytes] = ..., size: _Optional[int] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ..., relay_key: _Optional[bytes] = ..., relayed: _Optional[bytes] = ...) -> None: ...
 
 class UploadResponse(_message.Message):
     __slots__ = ("received", "complete", "rejection")
@@ -167,6 +171,26 @@ class StatusResponse(_message.Message):
     version: str
     share_bytes: int
     def __init__(self, pool_available: _Optional[int] = ..., pool_capacity: _Optional[int] = ..., pool_produced: _Optional[int] = ..., pool_used: _Optional[int] = ..., pool_lost: _Optional[int] = ..., pool_error: _Optional[str] = ..., version: _Optional[str] = ..., share_bytes: _Optional[int] = ...) -> None: ...
+
+class RelayedHalves(_message.Message):
+    __slots__ = ("halves",)
+    HALVES_FIELD_NUMBER: _ClassVar[int]
+    halves: _containers.RepeatedCompositeFieldContainer[RelayedHalf]
+    def __init__(self, halves: _Optional[_Iterable[_Union[RelayedHalf, _Mapping]]] = ...) -> None: ...
+
+class RelayedHalf(_message.Message):
+    __slots__ = ("party", "query_digest", "commitment_a", "commitment_b", "sealed")
+    PARTY_FIELD_NUMBER: _ClassVar[int]
+    QUERY_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    COMMITMENT_A_FIELD_NUMBER: _ClassVar[int]
+    COMMITMENT_B_FIELD_NUMBER: _ClassVar[int]
+    SEALED_FIELD_NUMBER: _ClassVar[int]
+    party: str
+    query_digest: bytes
+    commitment_a: bytes
+    commitment_b: bytes
+    sealed: bytes
+    def __init__(self, party: _Optional[str] = ..., query_digest: _Optional[bytes] = ..., commitment_a: _Optional[bytes] = ..., commitment_b: _Optional[bytes] = ..., sealed: _Optional[bytes] = ...) -> None: ...
 
 class OpeningServiceConverseRequest(_message.Message):
     __slots__ = ("data", "last")

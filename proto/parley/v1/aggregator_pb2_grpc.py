@@ -354,7 +354,7 @@ class ControlService(object):
 
 
 class OpeningServiceStub(object):
-    """Served by aggregator B on its peer port, dialled by aggregator A. One stream opens one sum.
+    """Served by aggregator B on its peer port, dialled by aggregator A. A stream carries openings, one after another.
     """
 
     def __init__(self, channel):
@@ -371,12 +371,12 @@ class OpeningServiceStub(object):
 
 
 class OpeningServiceServicer(object):
-    """Served by aggregator B on its peer port, dialled by aggregator A. One stream opens one sum.
+    """Served by aggregator B on its peer port, dialled by aggregator A. A stream carries openings, one after another.
     """
 
     def Converse(self, request_iterator, context):
-        """Frames of the opening protocol (mpc/aggregate.py), both ways; the first names manifest, round and purpose, and the
-        first answer begins with a verdict (docs/federation.md).
+        """Frames of the opening protocol (mpc/aggregate.py), both ways; the first of each opening names manifest, round and
+        purpose, and its first answer begins with a verdict (docs/federation.md).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -399,7 +399,7 @@ def add_OpeningServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class OpeningService(object):
-    """Served by aggregator B on its peer port, dialled by aggregator A. One stream opens one sum.
+    """Served by aggregator B on its peer port, dialled by aggregator A. A stream carries openings, one after another.
     """
 
     @staticmethod
