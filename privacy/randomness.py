@@ -5,6 +5,7 @@ a generator by itself; there is deliberately no seedable source in the product.
 """
 
 import os
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -35,11 +36,21 @@ def uniform_words(source: Randomness, count: int) -> npt.NDArray[np.uint64]:
 
 
 def uniform_below(source: Randomness, bound: int) -> int:
-    """An integer exactly uniform on 0 … bound − 1, by rejection: a remainder alone would favour small numbers."""
-    if not 0 < bound <= 1 << 64:
-        raise InvalidParameter(f"cannot draw below {bound}: the bound must lie in 1 … 2^64")
-    limit = (1 << 64) // bound * bound
-    while True:
-        word = int.from_bytes(source.read(8), "little")
-        if word < limit:
-            return word % bound
+    """An integer exactly uniform on 0 … bound − 1."""
+    return uniform_below_each(source, [bound])[0]
+
+
+def uniform_below_each(source: Randomness, bounds: Sequence[int]) -> list[int]:
+    """For each bound an integer exactly uniform below it, by rejection: a remainder alone would favour small numbers.
+
+    The first words of all come in one read, for each read of `SystemRandomness` is a call of the kernel.
+    """
+    found = []
+    for bound, word in zip(bounds, uniform_words(source, len(bounds)).tolist(), strict=True):
+        if not 0 < bound <= 1 << 64:
+            raise InvalidParameter(f"cannot draw below {bound}: the bound must lie in 1 … 2^64")
+        limit = (1 << 64) // bound * bound
+        while word >= limit:
+            word = int.from_bytes(source.read(8), "little")
+        found.append(word % bound)
+    return found

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privacy.errors import InvalidParameter
-from privacy.randomness import Randomness, uniform_below, uniform_words
+from privacy.randomness import Randomness, uniform_below_each, uniform_words
 
 LARGEST_POPULATION = 1 << 40
 
@@ -88,8 +88,8 @@ class FixedSize:
         """Floyd's algorithm, on the smaller of the batch and its complement."""
         fewer = min(self.batch, self.units - self.batch)
         chosen: set[int] = set()
-        for top in range(self.units - fewer, self.units):
-            candidate = uniform_below(source, top + 1)
+        tops = range(self.units - fewer, self.units)
+        for top, candidate in zip(tops, uniform_below_each(source, [top + 1 for top in tops]), strict=True):
             chosen.add(top if candidate in chosen else candidate)
         if fewer == self.batch:
             indices = np.array(sorted(chosen), dtype=np.int64)

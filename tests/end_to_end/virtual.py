@@ -143,11 +143,12 @@ class Waiter:
 
 
 class Threads(Executor):
-    """Workers in which conversations run; they work for the node whose task asked."""
+    """Workers in which conversations run; they work for the node whose task asked, and in later worlds again."""
+
+    _idle: "queue.SimpleQueue[_Worker]" = queue.SimpleQueue()
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
 
     def submit(self, function: Any, /, *arguments: Any, **named: Any) -> Future[Any]:
         future: Future[Any] = Future()

@@ -8,7 +8,6 @@ import asyncio
 import inspect
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
-from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
@@ -138,8 +137,8 @@ class AioAuthorization(grpc.aio.ServerInterceptor):
             self._guarded[details.method] = known
         return known[1]
 
-    @asynccontextmanager
-    async def _admitted(self, method: str, context: Any) -> AsyncIterator[None]:
+    async def _enter(self, method: str, context: Any) -> NodeName:
+        """Who calls; `_leave` has to follow."""
         try:
             peer = self._authorizer.require(method, context)
         except PeerRefusedError as error:
@@ -153,12 +152,12 @@ class AioAuthorization(grpc.aio.ServerInterceptor):
                 ),
             )
         self._calls[peer] += 1
-        try:
-            yield
-        finally:
-            self._calls[peer] -= 1
-            if not self._calls[peer]:
-                del self._calls[peer]
+        return peer
+
+    def _leave(self, peer: NodeName) -> None:
+        self._calls[peer] -= 1
+        if not self._calls[peer]:
+            del self._calls[peer]
 
     async def _request(self, handler: Any, messages: Any, context: Any) -> Any:
         """What the behaviour is called with: the messages, or the only one, which has to come soon."""
@@ -178,8 +177,11 @@ class AioAuthorization(grpc.aio.ServerInterceptor):
         inner = _behaviour(handler)
 
         async def behaviour(messages: Any, context: Any) -> Any:
-            async with self._admitted(method, context):
+            peer = await self._enter(method, context)
+            try:
                 return await inner(await self._request(handler, messages, context), context)
+            finally:
+                self._leave(peer)
 
         return behaviour
 
@@ -187,13 +189,16 @@ class AioAuthorization(grpc.aio.ServerInterceptor):
         inner = _behaviour(handler)
 
         async def behaviour(messages: Any, context: Any) -> AsyncIterator[Any]:
-            async with self._admitted(method, context):
+            peer = await self._enter(method, context)
+            try:
                 answers = inner(await self._request(handler, messages, context), context)
                 if inspect.isawaitable(answers):  # a handler that writes through the context
                     await answers
                     return
                 async for answer in answers:
                     yield answer
+            finally:
+                self._leave(peer)
 
         return behaviour
 
