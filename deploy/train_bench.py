@@ -78,7 +78,7 @@ def bench_train(parties: int, dimension: int, rounds: int, plain: bool) -> dict[
             "batch": manifest.mechanism.expected_batch(rounds - 1),
         }
         progress("secure, noise ready beforehand")
-        body["secure"] = measure(home / "filled", manifest, data, capacity=int(1.05 * dimension * rounds) + (1 << 18))
+        body["secure"] = measure(home / "filled", manifest, data, capacity=2 * manifest.samples + (1 << 18))
         progress("secure, from an empty pool")
         sustained = measure(home / "empty", manifest, data, capacity=1, fill=False)
         body["secure"]["sustained_seconds"] = sustained["mean_seconds"]

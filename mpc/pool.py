@@ -4,7 +4,8 @@ Both servers run the same batches over one session, so sample number i of a sess
 on both. Positions are reserved for a sum by agreement (mpc/aggregate.py), only ever forwards; what lies before a
 reservation and was not reserved is lost. When a session ends, for whatever reason, all its unused samples are lost
 with it and a new one is opened. Nothing is ever written to disk. Memory is bounded by `capacity`: when it is full,
-the servers pause, and say so to each other, so that a slower consumer on one side is no time-out on the other.
+the servers pause until half is used, so that rounds in between have the processors for themselves; they say so to each
+other, so that a slower consumer on one side is no time-out on the other.
 """
 
 import threading
@@ -64,6 +65,8 @@ class NoisePool:
         self._live: set[Reservation] = set()
         self._epoch = b""
         self._produced = self._next = 0
+        self._filling = True
+        """Until it is full; then again once half is used."""
         self._level = Level(0, self._capacity, 0, 0, 0, 0, None)
         self._channel: Channel | None = None
         self._stopping = False
@@ -224,16 +227,16 @@ class NoisePool:
 
     def _wants_more(self) -> bool:
         with self._changed:
-            return self._has_room()
-
-    def _has_room(self) -> bool:
-        return sum(len(chunk) for _, chunk in self._chunks) + self._lanes <= self._capacity
+            room = sum(len(chunk) for _, chunk in self._chunks) + self._lanes <= self._capacity
+            low = self._produced - self._next <= self._capacity // 2  # what is asked for and not made counts
+            self._filling = room and (self._filling or low)
+            return self._filling
 
     def _wait_for_room(self) -> None:
         """Here; if it is the other server that is full, its next word is what is waited for."""
         pause = min(PAUSE_SECONDS, self._deadline_seconds / 4)
         with self._changed:
-            self._changed.wait_for(lambda: self._stopping or self._has_room(), pause)
+            self._changed.wait_for(lambda: self._stopping or self._wants_more(), pause)
 
     def _end_session(self, reason: str) -> None:
         with self._changed:
