@@ -20,7 +20,7 @@ from parley.federation.credentials import Identity
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.refusals import refusal_in
-from parley.federation.rounds import commitment_a, commitment_b
+from parley.federation.rounds import commitment_a, commitment_b, upload_digest
 from parley.federation.transport import open_channel
 from parley.v1 import aggregator_pb2 as wire
 from parley.v1 import aggregator_pb2_grpc
@@ -28,6 +28,7 @@ from parley.v1 import aggregator_pb2_grpc
 from deploy.certificates import ThrowAwayAuthority
 from mpc.crash import VARIABLE
 from mpc.ring import share
+from mpc.service.relay import seal
 from tests.federation import documents
 
 NAMES = ("north", "south")
@@ -239,6 +240,12 @@ class Contribution:
         encoded = manifest.lattice(index).encode(np.asarray(values, np.float64))
         words = share(encoded, seed).astype("<u8").tobytes()
         return cls(manifest, index, party, (hashlib.sha256(seed).digest() + words, seed))
+
+    def sealed(self, key: bytes) -> bytes:
+        """Server B's half, to be sent to A."""
+        words = (query_of(self.index), commitment_a(self.payloads[0]), commitment_b(self.payloads[1]))
+        uri = NodeName("cardio", Role.party, self.party).uri
+        return seal(key, upload_digest(self.manifest.digest, self.index, uri, *words), self.payloads[1], os.urandom(12))
 
     def request(self, role: int, **changes: Any) -> wire.UploadRequest:
         fields: dict[str, Any] = {
