@@ -24,6 +24,7 @@ NAMES = "proto/parley/federation/credentials.py"
 COORDINATOR, FLOODS, OPERATOR, CERTIFICATES, PARTY = (
     f"tests/hostile/test_{name}.py::test_" for name in ("coordinator", "floods", "operator", "certificates", "party")
 )
+RELAY, PEER = "tests/federation/test_relay.py::test_", "tests/mpc/test_peer.py::test_"
 AGGREGATOR, QUESTIONS = (f"tests/federation/test_{name}_hostile.py::test_" for name in ("aggregator", "party"))
 
 
@@ -133,6 +134,19 @@ MUTATIONS = [
          QUESTIONS + "a_question_beyond_the_manifest_ends_this_partys_part_and_records_nothing"),
     none("same round, other question", "party/client/run.py", "question.query_digest != last.query",
          QUESTIONS + "a_question_beyond_the_manifest_ends_this_partys_part_and_records_nothing"),
+    none("relay's places", "mpc/service/uploads.py",
+         "(found := len(getattr(request, name))) and (role, found) != (whose, size)",
+         RELAY + "a_key_for_a_and_a_sealed_half_for_b_are_refused"),
+    Mutation("relay key that fails", "mpc/service/relay.py", "            del self._held[party]\n", "",
+             RELAY + "a_key_opens_what_was_sealed_to_this_upload_and_is_dropped_otherwise"),
+    Mutation("relay key's end", "mpc/service/relay.py", " and time.monotonic() < held[1]", "",
+             RELAY + "a_key_ends_by_itself_and_with_its_run"),
+    Mutation("relay at the deadline", "mpc/service/run.py", "0.0 if blamed == current.missing() else self._grace", "0.0",
+             RELAY + "at_the_deadline_the_sum_is_over_those_who_came_through_a"),
+    Mutation("relay asked again", "party/client/uploads.py", "if not again and", "if",
+             RELAY + "a_party_gives_b_a_key_once_and_brings_what_is_asked_again_itself"),
+    Mutation("old opening stream", "mpc/service/peer.py", " and time.monotonic() < born + STREAM_SECONDS - 60", "",
+             PEER + "a_stream_that_is_old_or_of_another_connection_is_not_used_again"),
 ]  # fmt: skip
 # ruff: noqa: E501  a guard is quoted as it stands
 

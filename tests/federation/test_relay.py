@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Iterator
+from concurrent import futures
 from typing import Any
 
 import grpc
@@ -101,7 +102,10 @@ def test_at_the_deadline_the_sum_is_over_those_who_came_through_a(servers: Feder
     first, second, third = contributions(manifest, 1)
     for each in (first, second):
         assert servers.upload(0, each, relayed=each.sealed(keys[each.party])).complete
-    answers = servers.open(manifest, 1)
+    with futures.ThreadPoolExecutor(1) as earlier:  # B's deadline comes first, by less than its patience
+        asked = earlier.submit(servers.open, manifest, 1, roles=[1])
+        time.sleep(0.5)
+        answers = [*servers.open(manifest, 1, roles=[0]), *asked.result()]
     assert [list(answer.contributors) for answer in answers] == [[first.party, second.party]] * 2
     assert [list(answer.missing) for answer in answers] == [[third.party]] * 2
     assert is_noised(manifest, 1, answers, 3.0)
