@@ -2,6 +2,7 @@
 
 parley aggregator run NODE
 parley aggregator approve NODE RUN.toml --digest 9c2e… --by "N. N."
+parley aggregator withdraw NODE heart-1 --by "N. N."     # opens nothing more of it
 parley aggregator status NODE --json
 """
 
@@ -12,6 +13,7 @@ from typing import Annotated
 import typer
 from parley.federation.admission import AdmissionRecord, Refusal, approve_by_hand
 from parley.federation.manifest import read_manifest
+from parley.federation.trail import Trail
 
 from deploy.console import EXIT_BAD_NEWS, emit_json, fail, progress
 from mpc.openings import OpeningStore
@@ -62,6 +64,8 @@ def approve(
             against = [str(reason) for reason in outcome.reasons]
         else:
             overridden = list(outcome.overridden)
+            with Trail.open(file.trail, name) as trail:
+                trail.append("run.approved", durable=True, run=read.run, manifest=read.digest.hex(), approved_by=by)
     if json_output:
         body = {"run": read.run, "digest": read.digest.hex(), "admitted": not against, "reasons": against}
         emit_json({**body, "overridden": overridden})
@@ -71,6 +75,24 @@ def approve(
         print(f"admitted  {read.run}  {read.digest.hex()}" + "".join(f"\n  over {each}" for each in overridden))
     if against:
         raise SystemExit(EXIT_BAD_NEWS)
+
+
+@app.command()
+def withdraw(
+    node: Node,
+    run: Annotated[str, typer.Argument(help="The run's name.", metavar="RUN")],
+    by: Annotated[str, typer.Option(help="Who answers for it.")],
+    json_output: Json = False,
+) -> None:
+    """Open nothing more of a run, from the next call on; its coordinator can still end it. For good."""
+    from deploy.nodes_aggregator import aggregator_node
+    from deploy.withdrawing import withdraw as take_back
+
+    manifest = take_back(aggregator_node(node), run, by)
+    if json_output:
+        emit_json({"run": run, "digest": manifest.digest.hex(), "withdrawn": True})
+    else:
+        print(f"withdrawn  {run}\n  opens nothing more; what was opened stays opened, and the run can be ended")
 
 
 @app.command()

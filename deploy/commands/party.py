@@ -3,6 +3,7 @@
 parley party run NODE
 parley party runs NODE                                  # what was proposed, and what became of it
 parley party approve NODE heart-1 --digest 9f86… --by "Dr. Ada Osei"
+parley party withdraw NODE heart-1 --by "Dr. Ada Osei"  # no further round is answered
 parley party status NODE --json                         # budget left, what left the site
 parley party check NODE --run heart-1                   # the records against a run's schema, for local eyes
 """
@@ -78,6 +79,23 @@ def approve(
         print(f"{'admitted' if admitted else 'refused'}{': ' + '; '.join(reasons) if reasons else ''}")
     if not admitted:
         raise SystemExit(EXIT_BAD_NEWS)
+
+
+@app.command()
+def withdraw(
+    node: Node,
+    which: Annotated[str, typer.Argument(help="The run's name.", metavar="RUN")],
+    by: Annotated[str, typer.Option(help="Who answers for it.")],
+    json_output: Json = False,
+) -> None:
+    """Leave a run: no further round of it is answered. For good; what it was charged stays charged."""
+    from deploy.withdrawing import withdraw as take_back
+
+    manifest = take_back(party_node(node), which, by)
+    if json_output:
+        emit_json({"run": which, "digest": manifest.digest.hex(), "withdrawn": True})
+    else:
+        print(f"withdrawn  {which}\n  no further round is answered; what it was charged stays charged")
 
 
 @app.command()

@@ -137,6 +137,11 @@ class Gate:
             return None
         return self._charged(manifest, understand(manifest, self.vocabulary), None)
 
+    def require_admitted(self, manifest: Manifest) -> None:
+        """A refusal if that has changed since."""
+        if not self._admitted(manifest):
+            raise refused("not_admitted", f"run {manifest.run} is not admitted here any more", "propose a new one")
+
     def _admitted(self, manifest: Manifest) -> bool:
         for admission, withdrawn in self.record.all():
             if admission.manifest.run != manifest.run:

@@ -106,6 +106,8 @@ class Life:
         self.points = Points()
         self.uploader = Uploader(wire, manifest.digest, manifest.identities(Role.aggregator), self.timeout)
         self.admitted = False
+        self._version: tuple[int, int] | None = None
+        """Of the record of admissions, when it was last read."""
         self._said = ""
 
     def live(self) -> None:
@@ -152,6 +154,7 @@ class Life:
                     raise StoppedError("this process is ending")
                 continue
             question = response.round
+            self._require_admitted()
             try:
                 if fresh := last is None or question.index > last.round_index:
                     last = self._answer(contributor, question, last)
@@ -179,6 +182,12 @@ class Life:
             if self.uploader.send(last, self.stop, again=not fresh):
                 crash.point("party.acknowledged")
                 acknowledged = last.round_index
+
+    def _require_admitted(self) -> None:
+        """Its operator may have withdrawn it, in another process."""
+        if (version := self.gate.record.version()) != self._version:
+            self.gate.require_admitted(self.manifest)
+            self._version = version
 
     def _next(self, acknowledged: int) -> coordinator_pb2.NextRoundResponse:
         request = coordinator_pb2.NextRoundRequest(

@@ -136,7 +136,8 @@ class Party(Mortal):
             outbox=self.outbox,
             ledger=SimpleNamespace(record=record),
             trail=SimpleNamespace(append=lambda *args, **fields: None),
-            record=SimpleNamespace(withdraw=lambda digest: None),
+            record=SimpleNamespace(withdraw=lambda digest: None, version=lambda: (0, 0)),
+            require_admitted=lambda manifest: None,
             note=lambda manifest, state, reason: None,
         )
 

@@ -66,6 +66,15 @@ def test_a_person_approves_what_the_policy_does_not_and_status_shows_it(federati
     try:
         assert federation.propose(0, manifest).admitted
         status = answer(parley("status", str(node), "--json"))
+        unknown = parley("withdraw", str(node), "heart-2", "--by", "N. N.")
+        assert unknown.returncode == 2
+        assert "heart-1" in unknown.stderr
+        assert answer(parley("withdraw", str(node), "heart-1", "--by", "N. N.", "--json"))["withdrawn"]
+        (refused,) = federation.open(manifest, 0, roles=[0])
+        assert refused.name == "not_admitted"
+        assert answer(parley("status", str(node), "--json"))["runs"][0]["state"] == "withdrawn"
+        events = [json.loads(line)["event"] for line in (node / "state" / "trail.jsonl").read_text().splitlines()]
+        assert {"run.approved", "run.withdrawn"} <= set(events)
     finally:
         federation.close()
     assert [(run["run"], run["state"], run["opened"], run["how"]) for run in status["runs"]] == [

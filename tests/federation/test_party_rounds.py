@@ -1,8 +1,12 @@
 """Honest rounds, one party against scripted servers: what is uploaded is exactly the encoded contribution."""
 
+import json
+
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from deploy.commands.party import app
 from party.contributor import Query
 from tests.federation.documents import manifest
 from tests.federation.party_process import (
@@ -37,3 +41,24 @@ def test_shares_add_up_to_the_encoded_contribution_and_the_ledger_knows_of_each(
         assert sorted(book.runs["heart-1"].recorded) == [0, 1, 2]
         stage.finish(stage.ends(made, 3))
         wait_for(lambda: ledger(stage).runs["heart-1"].ended)
+
+
+def test_a_run_that_its_operator_withdraws_is_answered_no_more(stage: Stage) -> None:
+    made = manifest(**EVERYONE)
+    stage.offer(made)
+    with Running(stage):
+        stage.coordinator.ask(question(made, 0, (np.zeros(3),)))
+        stage.opened(0)
+        wait_for(lambda: stage.coordinator.requests[-1].after_round == 0)
+        command = ["withdraw", str(stage.node), "heart-1", "--by", "Dr. Ada Osei", "--json"]
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code == 0, done.output
+        assert json.loads(done.output.splitlines()[-1])["withdrawn"]
+        stage.coordinator.ask(question(made, 1, (np.array([0.1, -0.2, 0.3]), np.zeros(3))))
+        wait_for(lambda: any(not join.accepted for join in stage.coordinator.joins))
+        assert "has left run heart-1" in stage.coordinator.joins[-1].reason
+    assert sorted(stage.a.payloads) == [0]
+    assert sorted(ledger(stage).runs["heart-1"].recorded) == [0]
+    trail = (stage.node / "state" / "trail.jsonl").read_text()
+    assert '"event":"run.withdrawn"' in trail
+    assert "Dr. Ada Osei" in trail
