@@ -63,10 +63,11 @@ class Plan:
         return self.steps + self.clip.extra_releases
 
     def passes(self, records: int, releases: int | None = None) -> float:
-        """Gradient evaluations over n, of the first `releases`; the two-point query evaluates two per record."""
+        """Gradient evaluations over n, of the first `releases`."""
         made = self.releases if releases is None else releases
         if isinstance(self.clip, MomentumClip):
-            return ((self.initial_batch or self.batch) + 2 * self.batch * (made - 1)) / records
+            later = self.clip.evaluations * self.batch * (made - 1)
+            return ((self.initial_batch or self.batch) + later) / records
         return self.batch * made / records
 
 

@@ -83,6 +83,11 @@ class MomentumClip:
         if self.gamma > 1:
             raise InvalidParameter(f"gamma is {self.gamma}: give a number above 0 and at most 1")
 
+    @property
+    def evaluations(self) -> int:
+        """Gradients of one unit in a release after the first: a difference of weight 0 needs no second point."""
+        return 1 if self.gamma == 1 else 2
+
     def contribution_bound(self, round_index: int) -> float:
         """The largest norm of one unit's term: C1 in the first release, (1−γ)·C2 + γ·C1 after it."""
         if round_index == 0:

@@ -56,7 +56,7 @@ class RecursiveMomentum(Algorithm):
     def plan(self, setting: Setting) -> Plan:
         initial = self.initial_batch or self.batch
         clip = MomentumClip(self.gradient_norm, self.difference_norm, self.gamma)
-        steps = steps_for(self.passes, setting.records, self.batch, 2, initial)
+        steps = steps_for(self.passes, setting.records, self.batch, clip.evaluations, initial)
         return Plan(self.batch, steps, clip, self.sampling, self.initial_batch)
 
     def ask(self, round_index: int) -> Ask:

@@ -71,6 +71,14 @@ def test_theorem_5_2_sets_every_parameter() -> None:
     assert algorithm.releases == plan.steps + 1
 
 
+@pytest.mark.parametrize(("gamma", "releases"), [(0.5, 21), (1.0, 41)])
+def test_passes_count_the_gradients_that_are_evaluated(gamma: float, releases: int) -> None:
+    """With γ = 1 there is no second point: as many passes make twice the rounds."""
+    _, plan = started("ddp-srm", batch=100, gamma=gamma, passes=4.1)
+    assert plan.releases == releases
+    assert plan.passes(1000) == pytest.approx(4.1)
+
+
 def test_adam_and_rmsprop_cap_the_second_moment() -> None:
     for name, first in (("dp-rmsprop", 1.0), ("dp-adam", 0.1)):
         algorithm, _ = started(name, cap=0.04, floor=0.0, step=1.0, second_decay=0.0)
