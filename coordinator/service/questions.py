@@ -11,6 +11,8 @@ from parley.v1 import coordinator_pb2
 from coordinator.algorithm import Algorithm, Ask, Plan
 
 Floats = NDArray[np.float64]
+MOST_INLINE_BYTES = 2 * PIECE_BYTES
+"""Of points in one message, of which gRPC takes 4 MiB."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +61,12 @@ class Question:
         return cls(message, dict(zip(digests, data, strict=True)))
 
     def for_party(self, held: frozenset[bytes]) -> coordinator_pb2.Round:
-        """With the data of the points that the party does not hold, as far as one message goes."""
+        """With the data of the points that the party does not hold, as far as one message goes; it fetches the rest."""
         message = coordinator_pb2.Round()
         message.CopyFrom(self.round)
+        room = MOST_INLINE_BYTES
         for point in message.points:
             if point.digest not in held:
-                point.data = self.points[point.digest][:PIECE_BYTES]
+                point.data = self.points[point.digest][: min(PIECE_BYTES, room)]
+                room -= len(point.data)
         return message
