@@ -34,6 +34,8 @@ class Presence:
     absent: frozenset[str]
     """Who missed a round and has not been heard of since."""
     open_seconds: float
+    troubles: tuple[tuple[str, str, float], ...] = ()
+    """Nodes, what is wrong with each (`parley.federation.vigil`), and for how many seconds."""
 
 
 class Operator(Protocol):

@@ -168,10 +168,21 @@ class Totals:
 
 
 @dataclass(frozen=True)
+class TroubleView:
+    """What is wrong with a node."""
+
+    node: str
+    words: str
+    seconds: float
+    """How long it has lasted."""
+
+
+@dataclass(frozen=True)
 class RunView:
     """A run's page."""
 
     head: RunHead
+    troubles: tuple[TroubleView, ...]
     totals: Totals
     spent: SpentView
     norms: Chart | None

@@ -119,6 +119,22 @@ class Runs:
         self._drive(run)
         return run.state
 
+    def aggregators(self) -> set[NodeName]:
+        """Of runs that are under way; from any thread, as `parties`."""
+        return {name for run in self._active() for name in run.manifest.identities(Role.aggregator)}
+
+    def parties(self) -> dict[NodeName, float]:
+        """Those that take part in a run that is under way, and when each last asked for work."""
+        found: dict[NodeName, float] = {}
+        for run in self._active():
+            for party in tuple(run.joined):
+                name = NodeName(run.manifest.federation, Role.party, party)
+                found[name] = max(found.get(name, 0.0), run.seen.get(party, 0.0))
+        return found
+
+    def _active(self) -> list[Run]:
+        return [run for run in tuple(self.all.values()) if not run.state.resting]
+
     async def close(self) -> None:
         """Leave everything as the disk has it."""
         for task in self._tasks.values():
