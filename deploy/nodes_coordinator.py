@@ -26,7 +26,7 @@ from parley.federation.meaning import verify_apart_with_charge
 from parley.federation.names import NodeName, Role
 from parley.federation.policy import read_policy
 from parley.federation.transport import server_credentials
-from parley.federation.vigil import AioHealth, Vigil, quiet_seconds
+from parley.federation.vigil import AioHealth, Vigil, disk_is_full, quiet_seconds
 from parley.v1 import common_pb2, coordinator_pb2_grpc, operator_pb2_grpc
 
 from coordinator.errors import RunFailedError, StateError
@@ -151,6 +151,7 @@ class CoordinatorProcess:
             controls=lambda manifest: Controls(node.identity, manifest, addresses),
             opener=lambda controls: controls,
             note=note,
+            full=lambda: disk_is_full(node.state),
         )
         self.runs = Runs(adapt(tools), gather_seconds)
         self.vigil = Vigil(

@@ -93,6 +93,17 @@ class Runs:
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+        try:
+            await self._rest(run, final)
+        except CoordinatorError:
+            raise
+        except Exception:
+            self._drive(run)  # neither stopped nor ended, such as for a failing disk: never without a driver
+            raise
+        await self._tell()
+        return run.state
+
+    async def _rest(self, run: Run, final: bool) -> None:
         if final:
             try:
                 await Driver(run, self._tools, self._gather_seconds).end_early("stopped for good by the operator")
@@ -101,9 +112,8 @@ class Runs:
                 await self._set(run, State.stopped, f"not ended: {error}")
                 raise
         else:
-            await self._set(run, State.stopped, f"stopped by the operator; parley resume {name} goes on from there")
-        await self._tell()
-        return run.state
+            again = f"parley resume {run.manifest.run} goes on from there"
+            await self._set(run, State.stopped, f"stopped by the operator; {again}")
 
     async def resume(self, name: str) -> State:
         """Go on with a run that rests."""
@@ -137,9 +147,10 @@ class Runs:
 
     async def close(self) -> None:
         """Leave everything as the disk has it."""
-        for task in self._tasks.values():
+        tasks = [*self._tasks.values(), *self._stopping]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _drive(self, run: Run) -> None:
         driver = Driver(run, self._tools, self._gather_seconds)

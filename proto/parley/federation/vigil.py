@@ -201,11 +201,7 @@ class Vigil:
                 self._judge(dialled, failed)
 
     def _look_at_disk(self) -> None:
-        try:
-            disk = os.statvfs(self._state)
-        except OSError:
-            return
-        full, now = disk.f_bavail * disk.f_frsize < LEAST_FREE_BYTES, time.monotonic()
+        full, now = disk_is_full(self._state), time.monotonic()
         if full and self._full_since is None:
             self._full_since = now
             log.error("this node has no space on its disk", kind=DISK_FULL)
@@ -287,6 +283,15 @@ class Vigil:
             self.incidents.note(peer, trouble, now)
         else:
             self.incidents.over(peer)
+
+
+def disk_is_full(folder: Path) -> bool:
+    """Whether a node can write no more; a folder that cannot even be looked at is another matter."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < LEAST_FREE_BYTES
 
 
 def quiet_seconds(parties: int) -> float:
