@@ -10,6 +10,7 @@ opening        the network between the aggregators is cut, so that neither commi
 ending         the coordinator is cut off from one aggregator while it asks for the signed end
 """
 
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from parley.federation.manifest import Manifest
 from deploy import demo_recipe
 from deploy.toml_text import toml_text
 from tests.docker.engine import AGGREGATORS, COORDINATOR, NODES, PARTIES, RUN_SECONDS, Federation, wait
+from tests.docker.page import RunPage
 from tests.docker.table import Cell, write_table
 
 pytestmark = pytest.mark.faults  # not yet through for every node and phase: docs/faults.md, "Open"
@@ -30,13 +32,21 @@ FAULTS = ("pause", "kill -9", "restart", "disconnect", "full disk")
 PHASES = ("gathering", "contributing", "opening", "ending")
 LATE = "va"
 """The hospital that is kept away to hold a phase still; never the one that is broken."""
-BROKEN_SECONDS = 2.0
+KINDS = ("silent", "unreachable", "disk_full", "restarted")
+BACK = ("a node is well again", "a node was restarted")
+BACK_SECONDS = 30.0
+OWN = ("this node has no space on its disk", "this process stood still")
+"""What a broken node says of itself."""
+BROKEN_SECONDS = 3.5
+"""Longer than it takes the others to notice (parley.federation.vigil)."""
+HELD_SECONDS = 300.0
+"""A round's deadline: no phase is held as long."""
 HOLDING = {"gathering": "gathering", "contributing": "running", "opening": "running", "ending": "running ending"}
 
 
 @pytest.fixture(scope="module")
 def template() -> Manifest:
-    return demo_recipe.manifest(run="template", deadline_seconds=60.0)
+    return demo_recipe.manifest(run="template", deadline_seconds=HELD_SECONDS)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -164,20 +174,41 @@ class Stage:
         until = time.monotonic() + RUN_SECONDS
         while books.check() <= before:
             assert time.monotonic() < until, f"{self.run} does not go on: {self.federation.state(self.run)}"
-            time.sleep(10.0)
+            time.sleep(2.0)
             if books.check() <= before:
                 self.federation.container(LATE).unpause()  # it may have to send again what a server has lost
-                time.sleep(0.1)
+                time.sleep(0.2)
                 self.federation.pause(LATE)
 
 
-def cause_named(federation: Federation, target: str, since: float) -> str:
-    """The first line of any node's log since then that speaks of the broken node."""
-    for name in NODES:
-        for line in federation.logs(name, since).splitlines():
-            if '"level":"info"' not in line and (target in line if name != target else '"level":"error"' in line):
-                return f"{name}: {line}"
-    return ""
+class Voices:
+    """What the nodes' logs say of the broken one since it was broken."""
+
+    def __init__(self, federation: Federation, target: str) -> None:
+        self.federation, self.target, self.since = federation, target, time.time()
+
+    def lines(self, name: str) -> list[dict[str, str]]:
+        """Of one node's log, those that speak of it: others' name it as their peer, its own speak of itself."""
+        text = self.federation.logs(name, self.since).splitlines()
+        said = [json.loads(line) for line in text if line.startswith("{")]
+        if name == self.target:
+            return [line for line in said if line.get("event") in OWN]
+        return [line for line in said if line.get("kind") in KINDS and line["peer"].endswith(f"/{self.target}")]
+
+    def cause(self) -> str:
+        """Who named it first or, where nobody else did, what it said itself."""
+        found = [
+            (name == self.target, line["time"], f"{name}: {line['event']} ({line.get('kind', 'itself')})")
+            for name in NODES
+            for line in self.lines(name)
+            if line["level"] != "info"
+        ]
+        return min(found)[2] if found else ""
+
+    def content(self) -> bool:
+        """Whether everybody who had missed it has said that it is back; who is held still says nothing."""
+        last = [lines[-1] for name in NODES if name not in (LATE, self.target) and (lines := self.lines(name))]
+        return all(line["event"] in BACK for line in last)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -191,16 +222,20 @@ def test_a_run_survives_every_fault_of_one_node_in_every_phase(
     for phase in PHASES:
         getattr(stage, phase)()
         for fault in FAULTS:
-            began = time.time()
-            with broken(federation, target, fault):
-                time.sleep(BROKEN_SECONDS)
-            federation.wait_ready(target)
+            voices = Voices(federation, target)
+            with RunPage(federation, run, target) as page:
+                with broken(federation, target, fault):
+                    time.sleep(BROKEN_SECONDS)
+                federation.wait_ready(target)
             state, _, outcome = federation.state(run)
             before, opened = opened, books.check()
-            cause = cause_named(federation, target, began)
-            table.append(Cell(target, phase, fault, state, opened, time.time() - began, cause))
+            cause, took = voices.cause(), time.time() - voices.since
+            table.append(Cell(target, phase, fault, state, opened, took, cause, page.said))
             assert state in HOLDING[phase].split(), f"{fault} of {target} while {phase}: {state}, {outcome}"
             assert before <= opened <= before + 1
+            assert cause, f"no log names {target}: {fault} while {phase}"
+            assert page.said or target == COORDINATOR, f"no page names {target}: {fault} while {phase}"
+            wait(voices.content, BACK_SECONDS, f"{target} is back, and some still miss it: {fault} while {phase}")
         if phase == "opening":
             stage.goes_on(books, opened)
             opened = books.check()
