@@ -1,4 +1,4 @@
-"""The run's page of a coordinator in a container, as an operator's browser gets it: what it says of nodes in trouble."""
+"""The run's page of a coordinator in a container, as a browser gets it: what it says of nodes in trouble."""
 
 import html
 import http.cookiejar
