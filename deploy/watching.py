@@ -100,7 +100,8 @@ def _facts(
     if epsilon is not None:
         found.append(("privacy", f"ε {epsilon:.4g} at δ {manifest.guarantee.delta:.3g} for all rounds, charged whole"))
     for each in troubles(row, presence):
-        found.append(("trouble", Text(f"{each.node} {each.words}, for {seconds(each.seconds)}", style="red")))
+        when = f"for {seconds(each.seconds)}" if each.lasting else f"{seconds(each.seconds)} ago"
+        found.append(("trouble", Text(f"{each.node} {each.words}, {when}", style="red")))
     if not history.records:
         return found
     last = history.records[-1]

@@ -58,7 +58,7 @@ ALLOWED: dict[str, dict[str, Why]] = {
     | _fields(TIME, "round submitted started ended seconds_left")
     | _fields(PRESENCE, "present"),
     "Totals": _fields(TIME, "seconds seconds_per_round") | _fields(SIZE, "bytes_down bytes_up bytes_per_round"),
-    "TroubleView": _fields(PRESENCE, "node words") | _fields(TIME, "seconds"),
+    "TroubleView": _fields(PRESENCE, "node words lasting") | _fields(TIME, "seconds"),
     "RunView": _fields(OPERATOR, "head totals")
     | _fields(CONFIGURATION, "spent")
     | _fields(RELEASED, "norms evaluations")

@@ -8,7 +8,7 @@ from statistics import median
 
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
-from parley.federation.vigil import DISK_FULL, SILENT, UNREACHABLE
+from parley.federation.vigil import DISK_FULL, RESTARTED, SILENT, UNREACHABLE
 from parley.v1 import common_pb2
 
 from coordinator.dashboard import charts
@@ -56,6 +56,7 @@ TROUBLES = {
     SILENT: "does not answer",
     UNREACHABLE: "cannot be reached",
     DISK_FULL: "has no space on its disk",
+    RESTARTED: "was restarted",
 }
 COALITION = (
     "Both aggregators would have to collude. Any coalition of the coordinator, one aggregator and all other parties "
@@ -154,7 +155,9 @@ def troubles(row: RunRow, presence: Presence | None) -> tuple[TroubleView, ...]:
     if presence is None or row.state.final:
         return ()
     return tuple(
-        TroubleView(node, TROUBLES[kind], seconds) for node, kind, seconds in presence.troubles if kind in TROUBLES
+        TroubleView(node, TROUBLES[kind], kind != RESTARTED, seconds)
+        for node, kind, seconds in presence.troubles
+        if kind in TROUBLES
     )
 
 

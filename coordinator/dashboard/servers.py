@@ -51,7 +51,7 @@ class Operator(Protocol):
 
 
 class Asked(Generic[T]):
-    """A value that is asked for again when it is old, in the background; nobody is told one that is long out of date."""
+    """A value that is asked for again when it is old, in the background; what is long out of date is told nobody."""
 
     def __init__(self, every_seconds: float, first: T) -> None:
         self._every, self._first, self.value = every_seconds, first, first

@@ -173,8 +173,9 @@ class TroubleView:
 
     node: str
     words: str
+    lasting: bool
     seconds: float
-    """How long it has lasted."""
+    """How long it has lasted; if it is over, how long ago it was."""
 
 
 @dataclass(frozen=True)

@@ -311,9 +311,15 @@ def test_a_page_hears_of_new_rounds_and_lines(browser: Make) -> None:
 
 def test_a_node_in_trouble_stands_under_the_runs_name_and_the_page_is_told_at_once(browser: Make) -> None:
     made = browser(10).login()
-    made.operator.troubles = (("south", "disk_full", 2.5), ("hospital-b", "silent", 61.0), ("north", "<i>odd", 1.0))
+    made.operator.troubles = (
+        ("south", "disk_full", 2.5),
+        ("hospital-b", "silent", 61.0),
+        ("north", "<i>odd", 1.0),
+        ("hospital-a", "restarted", 12.0),
+    )
     page = wait_for(made, "/runs/heart-1?part=live", "south</strong> has no space on its disk, for 2.5 s")
     assert "hospital-b</strong> does not answer, for 1 min 1 s" in page
+    assert "hospital-a</strong> was restarted, 12.0 s ago" in page
     assert "odd" not in page, "words of this program, not of whoever sent them"
     made.operator.troubles = ()
     log = made.state / "log.jsonl"

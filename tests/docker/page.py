@@ -1,13 +1,15 @@
 """The run's page of a coordinator in a container, as a browser gets it: what it says of nodes in trouble."""
 
-import html
 import http.cookiejar
+import math
 import re
 import ssl
 import threading
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Container
 from types import TracebackType
 from typing import Self
 
@@ -16,14 +18,16 @@ from tests.docker.engine import COORDINATOR, Federation
 PORT = "7480/tcp"
 LOOK_SECONDS = 0.5
 ANSWER_SECONDS = 3.0
-TROUBLE = re.compile(r'<p class="outcome bad"><strong>([a-z-]+)</strong> ([a-z ]+), for')
+TROUBLE = re.compile(r'<p class="outcome (?:bad|warn)"><strong>([a-z-]+)</strong> ([a-z ]+), (?:for )?([^<]+)</p>')
+AGO = re.compile(r"([0-9.]+) (ms|s) ago")
 
 
 class RunPage:
-    """Looked at again and again by a thread while the block lasts; `said` is what it first said of one node."""
+    """Looked at again and again by a thread while the block lasts, until it says of a node one of the right `words`."""
 
-    def __init__(self, federation: Federation, run: str, node: str) -> None:
-        self._federation, self._run, self._node = federation, run, node
+    def __init__(self, federation: Federation, run: str, node: str, words: Container[str]) -> None:
+        self._federation, self._run, self._node, self._words = federation, run, node, words
+        self._began = time.monotonic()
         self.said = ""
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
@@ -52,12 +56,25 @@ class RunPage:
             self.said = found.get(self._node, "")
 
     def _troubles(self) -> dict[str, str]:
+        """Nodes, and what is said of each; not what is over since before the block began."""
         page = self._get(f"/runs/{self._run}?part=live")
         if "part-head" not in page:
             token = self._federation.run("holder", "cat", f"/state/{COORDINATOR}/dashboard.token").strip()
             self._get("/login", urllib.parse.urlencode({"token": token}).encode())
             page = self._get(f"/runs/{self._run}?part=live")
-        return {node: html.unescape(words) for node, words in TROUBLE.findall(page)}
+        return {
+            node: words
+            for node, words, when in TROUBLE.findall(page)
+            if words in self._words and self._seconds(when) < time.monotonic() - self._began
+        }
+
+    @staticmethod
+    def _seconds(when: str) -> float:
+        """Ago; what lasts is of now."""
+        ago = AGO.fullmatch(when)
+        if ago is None:
+            return 0.0 if "ago" not in when else math.inf
+        return float(ago[1]) / (1000 if ago[2] == "ms" else 1)
 
     def _get(self, path: str, form: bytes | None = None) -> str:
         bound = self._federation.container(COORDINATOR).ports.get(PORT)

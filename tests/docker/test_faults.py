@@ -43,10 +43,9 @@ class Said(NamedTuple):
     words: tuple[str, ...]
 
 
-SAID = {
-    "full disk": Said(("disk_full",), ("has no space on its disk",)),
-    "away": Said(("silent", "unreachable", "restarted", "itself"), ("does not answer", "cannot be reached")),
-}
+AWAY = Said(("silent", "unreachable", "itself"), ("does not answer", "cannot be reached"))
+RESTARTED = Said((*AWAY.kinds, "restarted"), (*AWAY.words, "was restarted"))
+SAID = {"full disk": Said(("disk_full",), ("has no space on its disk",)), "restart": RESTARTED, "kill -9": RESTARTED}
 BACK = ("a node is well again", "a node was restarted")
 BACK_SECONDS = 30.0
 OWN = ("this node has no space on its disk", "this process stood still")
@@ -243,7 +242,8 @@ def test_a_run_survives_every_fault_of_one_node_in_every_phase(
         getattr(stage, phase)()
         for fault in FAULTS:
             voices = Voices(federation, target)
-            with RunPage(federation, run, target) as page:
+            named = SAID.get(fault, AWAY)
+            with RunPage(federation, run, target, named.words) as page:
                 with broken(federation, target, fault):
                     time.sleep(BROKEN_SECONDS)
                 federation.wait_ready(target)
@@ -253,9 +253,8 @@ def test_a_run_survives_every_fault_of_one_node_in_every_phase(
             table.append(Cell(target, phase, fault, state, opened, took, cause, page.said))
             assert state in HOLDING[phase].split(), f"{fault} of {target} while {phase}: {state}, {outcome}"
             assert before <= opened <= before + 1
-            named = SAID["full disk" if fault == "full disk" else "away"]
             assert any(kind in cause for kind in named.kinds), f"{fault} of {target} while {phase}: {cause or 'no log'}"
-            assert page.said in named.words or target == COORDINATOR, f"{fault} of {target} while {phase}: {page.said}"
+            assert page.said or target == COORDINATOR, f"no page names {target}: {fault} while {phase}"
             wait(voices.content, BACK_SECONDS, f"{target} is back, and some still miss it: {fault} while {phase}")
         if phase == "opening":
             stage.goes_on(books, opened)

@@ -65,7 +65,7 @@ class Trouble:
     node: NodeName
     kind: str
     since: float
-    """By the monotonic clock: when it was last heard of, or when its disk was first seen full."""
+    """By the monotonic clock: when it was last heard of, when its disk was first seen full, when it was restarted."""
 
     @property
     def seconds(self) -> float:
@@ -78,9 +78,17 @@ class Incidents:
     def __init__(self) -> None:
         self._current: dict[NodeName, Trouble] = {}
         self._restarts: dict[NodeName, float] = {}
+        """When that was last said of each."""
 
     def now(self) -> tuple[Trouble, ...]:
-        return tuple(self._current.values())
+        """And who was restarted within the last minute: that is over before many could look."""
+        late = time.monotonic() - RESTART_SAID_SECONDS
+        restarted = [
+            Trouble(node, RESTARTED, at)
+            for node, at in tuple(self._restarts.items())
+            if at > late and node not in self._current
+        ]
+        return (*tuple(self._current.values()), *restarted)
 
     def concerns(self, node: NodeName) -> bool:
         return node in self._current
@@ -109,8 +117,10 @@ class Incidents:
 
     def keep(self, nodes: Iterable[NodeName]) -> None:
         """Forget the others: nobody waits for them any more."""
-        for node in self._current.keys() - set(nodes):
-            del self._current[node]
+        waited_for = set(nodes)
+        for held in (self._current, self._restarts):
+            for node in held.keys() - waited_for:
+                del held[node]
 
 
 class Vigil:
