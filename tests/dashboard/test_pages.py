@@ -193,9 +193,11 @@ def walk(value: Any, found: set[tuple[str, str]]) -> None:
 @pytest.mark.parametrize("rounds", [0, 10])
 def test_the_data_behind_every_element_is_on_the_list(browser: Make, rounds: int) -> None:
     made = browser(rounds).login()
+    made.operator.troubles = (("south", "silent", 2.5),)
     for path in PAGES:
         made.client.get(path)
     wait_for(made, "/runs/heart-1?part=live", "chart-spent")
+    wait_for(made, "/runs/heart-1?part=live", "south</strong> does not answer")
     wait_for(made, "/runs/heart-1/privacy", "Ledger head</dt><dd><code>")
     shown: set[tuple[str, str]] = set()
     for _, view in made.views:
