@@ -176,6 +176,20 @@ def test_a_caller_that_stops_asking_is_named_and_missed_only_while_it_is_waited_
     assert len(lines()) == 1
 
 
+def test_a_caller_that_was_heard_of_in_another_way_before_it_asked_was_not_restarted(
+    two: Two, lines: Callable[[], list[dict[str, Any]]]
+) -> None:
+    two.callers[NORTH] = time.monotonic()
+    time.sleep(3 * vigil.TURN_SECONDS)
+    north = two.asking()
+    try:
+        until(lambda: NORTH in two.south._lives)
+        time.sleep(3 * vigil.TURN_SECONDS)
+        assert lines() == []
+    finally:
+        north.stop()
+
+
 def test_a_caller_that_was_never_there_is_given_time_to_start(
     two: Two, lines: Callable[[], list[dict[str, Any]]]
 ) -> None:

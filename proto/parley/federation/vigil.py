@@ -286,9 +286,9 @@ class Vigil:
     def _well(self, peer: NodeName, now: float) -> None:
         """It is there; what it says of itself may be another thing."""
         life, trouble = self._said.get(peer, ("", ""))
-        if self._lives.get(peer, life) != life:
+        if life and self._lives.setdefault(peer, life) != life:
             self.incidents.restarted(peer)
-        self._lives[peer] = life
+            self._lives[peer] = life
         if trouble:
             self.incidents.note(peer, trouble, now)
         else:
