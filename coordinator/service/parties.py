@@ -205,9 +205,7 @@ async def _until(condition: asyncio.Condition, until: float, look: Callable[[], 
     async with condition:
         while not (found := look()) and (left := until - time.monotonic()) > 0:
             try:
-                async with asyncio.timeout(
-                    left
-                ):  # in this task: cancelled twice, it still holds the lock
+                async with asyncio.timeout(left):  # in this task: cancelled twice, it still holds the lock
                     await condition.wait()
             except TimeoutError:
                 return look()
