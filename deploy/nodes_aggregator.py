@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2_grpc
 from parley.federation import logs, mentions
 from parley.federation.admission import AdmissionRecord
 from parley.federation.authorization import AioAuthorization, Authorization, Authorizer, peer_of
-from parley.federation.credentials import Identity, NodeFolder
+from parley.federation.credentials import Identity
 from parley.federation.endings import sign_end
 from parley.federation.errors import FederationError
 from parley.federation.names import NodeName, Role
 from parley.federation.refusals import RefusedCallError, abort
-from parley.federation.transport import open_channel, server_credentials
+from parley.federation.transport import RenewedChannel, server_credentials
+from parley.federation.vigil import AioHealth, Health, Vigil
 from parley.v1 import aggregator_pb2_grpc, common_pb2, noise_pb2_grpc
 
 from deploy import metering
@@ -61,31 +62,14 @@ def aggregator_node(folder: Path) -> AggregatorNode:
     return node
 
 
-class PeerChannel:
-    """Server A's connection to B; another one once another certificate is installed."""
-
-    def __init__(self, address: str, folder: NodeFolder, peer: NodeName) -> None:
-        self._address, self._folder, self._peer = address, folder, peer
-        self._stamp, self._channels = "", list[grpc.Channel]()
+class PeerChannel(RenewedChannel):
+    """Server A's connection to B, for conversations."""
 
     def __call__(self) -> grpc.Channel:
         try:
-            if (stamp := self._folder.stamp()) != self._stamp:
-                fresh = open_channel(self._address, self._folder.load(), self._peer, KEEPALIVE)
-                self._stamp = stamp
-                self._channels.append(fresh)
-                for old in self._channels[:-2]:  # the one before may still carry a conversation
-                    old.close()
-                del self._channels[:-2]
+            return super().__call__()
         except FederationError as error:
-            if not self._channels:
-                raise PeerClosedError(f"the other server is not dialled: {error}") from None
-            log.error("the newly installed certificate is not used", error=error)
-        return self._channels[-1]
-
-    def close(self) -> None:
-        for channel in self._channels:
-            channel.close()
+            raise PeerClosedError(f"the other server is not dialled: {error}") from None
 
 
 class AggregatorProcess:
@@ -113,7 +97,14 @@ class AggregatorProcess:
         )
         self._accepted: queue.SimpleQueue[GrpcLink | None] = queue.SimpleQueue()
         dialled = self.node.peer_address
-        self._dialled = PeerChannel(str(dialled), self.folder, self.peer) if dialled else None
+        self._dialled = PeerChannel(str(dialled), self.folder, self.peer, KEEPALIVE) if dialled else None
+        self.vigil = Vigil(
+            self.folder,
+            self.name,
+            self.node.state,
+            (lambda: {self.peer: str(dialled)}) if dialled else dict,
+            dict if dialled else (lambda: {self.peer: 0.0}),
+        )
         self.pool = NoisePool(self._link, role, load(*preset), noise.capacity)
         executor = futures.ThreadPoolExecutor(32, "opening")
         tools = Tools(
@@ -188,8 +179,7 @@ class AggregatorProcess:
         server = grpc.aio.server(
             interceptors=[AioAuthorization(self._authorizer())], options=LISTENING, maximum_concurrent_rpcs=most_calls
         )
-        servicer = health.aio.HealthServicer()
-        health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+        health_pb2_grpc.add_HealthServicer_to_server(AioHealth(self.vigil), server)
         ports = [_bound(server, str(address), server_credentials(self.folder)) for address in addresses]
         return server, ports[0]
 
@@ -203,9 +193,7 @@ class AggregatorProcess:
         noise_pb2_grpc.add_NoiseServiceServicer_to_server(NoiseServicer(self._accepted.put, {self.peer.uri}), server)
         opening = OpeningServicer(asyncio.get_running_loop(), self.service.serve_peer)
         aggregator_pb2_grpc.add_OpeningServiceServicer_to_server(opening, server)
-        servicer = health.HealthServicer()
-        servicer.set("", health_pb2.HealthCheckResponse.SERVING)
-        health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+        health_pb2_grpc.add_HealthServicer_to_server(Health(self.vigil), server)
         return server, _bound(server, address, server_credentials(self.folder))
 
     async def run(self) -> None:
@@ -226,6 +214,7 @@ class AggregatorProcess:
         await share.start()
         await control.start()
         self.pool.start()
+        self.vigil.start()
         self.service.start([terms.digest for terms in self.admissions.admitted])
         collect_seldom()
         ready = {"ready": True, "role": "aggregator", "name": self.name.name, "ports": ports}
@@ -236,6 +225,7 @@ class AggregatorProcess:
         self.note("process.stopping")
         self.service.close()
         self._accepted.put(None)
+        await asyncio.to_thread(self.vigil.stop)
         await asyncio.gather(share.stop(STOP_SECONDS / 2), control.stop(STOP_SECONDS / 2))
         if peer is not None:
             peer.stop(0)

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_health.v1._async import HealthServicer
+from grpc_health.v1 import health_pb2_grpc
 from parley.federation.admission import AdmissionRecord, Refusal, admit
 from parley.federation.authorization import AioAuthorization, Authorizer
 from parley.federation.credentials import Identity
@@ -27,6 +26,7 @@ from parley.federation.meaning import verify_apart_with_charge
 from parley.federation.names import NodeName, Role
 from parley.federation.policy import read_policy
 from parley.federation.transport import server_credentials
+from parley.federation.vigil import AioHealth, Vigil, disk_is_full, quiet_seconds
 from parley.v1 import common_pb2, coordinator_pb2_grpc, operator_pb2_grpc
 
 from coordinator.errors import RunFailedError, StateError
@@ -151,8 +151,17 @@ class CoordinatorProcess:
             controls=lambda manifest: Controls(node.identity, manifest, addresses),
             opener=lambda controls: controls,
             note=note,
+            full=lambda: disk_is_full(node.state),
         )
         self.runs = Runs(adapt(tools), gather_seconds)
+        self.vigil = Vigil(
+            node.identity,
+            self.identity.name,
+            node.state,
+            lambda: {peer: addresses[peer.name] for peer in self.runs.aggregators() if peer.name in addresses},
+            self.runs.parties,
+            lambda: quiet_seconds(len(self.runs.parties())),
+        )
 
     def _write_result(self, manifest: Manifest) -> None:
         """The model and its card, in NODE/models; `parley export` writes them again from the store if need be."""
@@ -179,8 +188,7 @@ class CoordinatorProcess:
             interceptors=[AioAuthorization(self._authorizer())], options=options, maximum_concurrent_rpcs=MOST_CALLS
         )
         coordinator_pb2_grpc.add_CoordinatorServiceServicer_to_server(PartyServicer(self.runs), self._server)
-        health = HealthServicer()
-        health_pb2_grpc.add_HealthServicer_to_server(health, self._server)
+        health_pb2_grpc.add_HealthServicer_to_server(AioHealth(self.vigil), self._server)
         ports = [
             self._server.add_secure_port(str(address), server_credentials(self.node.identity))
             for address in self.node.listen
@@ -188,17 +196,20 @@ class CoordinatorProcess:
         if 0 in ports:
             raise StateError(f"{self.node.listen[ports.index(0)]} cannot be listened on: is another process there?")
         self._operator = grpc.aio.server()
-        operator_pb2_grpc.add_OperatorServiceServicer_to_server(OperatorServicer(self.runs), self._operator)
+        operator_pb2_grpc.add_OperatorServiceServicer_to_server(
+            OperatorServicer(self.runs, self.vigil.troubles), self._operator
+        )
         self._socket = bind_socket(self._operator, self.node.state)
         self.runs.take_up()
         await self._operator.start()
         self._socket.path.chmod(0o600)
         await self._server.start()
-        await health.set("", health_pb2.HealthCheckResponse.SERVING)
+        self.vigil.start()
         return {"parties": ports[0]}
 
     async def stop(self) -> None:
         """Answer what waits, leave the rest to the next start."""
+        await asyncio.to_thread(self.vigil.stop)
         await self.runs.close()
         await self._operator.stop(0)
         await self._server.stop(STOP_SECONDS)

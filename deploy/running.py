@@ -66,7 +66,8 @@ class Coordinator:
     def presence(self, run: str) -> Presence:
         """Whom the open round waits for."""
         said = self._ask("Presence", operator_pb2.PresenceRequest(run=run), PRESENCE_SECONDS)
-        return Presence(said.round, frozenset(said.uploaded), frozenset(said.absent), said.open_seconds)
+        troubles = tuple((each.node, each.kind, each.seconds) for each in said.troubles)
+        return Presence(said.round, frozenset(said.uploaded), frozenset(said.absent), said.open_seconds, troubles)
 
     def follow(self, digest: bytes, since: int = 0) -> Iterator[tuple[RunRow, list[RoundRecord]]]:
         """The run and its new rounds, whenever something changed, until it rests."""

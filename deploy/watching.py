@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from coordinator.dashboard.figures import troubles
 from coordinator.dashboard.history import PHASES, History
 from coordinator.dashboard.rendering import seconds, size
 from coordinator.dashboard.servers import Presence
@@ -98,6 +99,9 @@ def _facts(
     epsilon = row.claim.get("epsilon")
     if epsilon is not None:
         found.append(("privacy", f"ε {epsilon:.4g} at δ {manifest.guarantee.delta:.3g} for all rounds, charged whole"))
+    for each in troubles(row, presence):
+        when = f"for {seconds(each.seconds)}" if each.lasting else f"{seconds(each.seconds)} ago"
+        found.append(("trouble", Text(f"{each.node} {each.words}, {when}", style="red")))
     if not history.records:
         return found
     last = history.records[-1]

@@ -58,11 +58,12 @@ ALLOWED: dict[str, dict[str, Why]] = {
     | _fields(TIME, "round submitted started ended seconds_left")
     | _fields(PRESENCE, "present"),
     "Totals": _fields(TIME, "seconds seconds_per_round") | _fields(SIZE, "bytes_down bytes_up bytes_per_round"),
+    "TroubleView": _fields(PRESENCE, "node words lasting") | _fields(TIME, "seconds"),
     "RunView": _fields(OPERATOR, "head totals")
     | _fields(CONFIGURATION, "spent")
     | _fields(RELEASED, "norms evaluations")
     | _fields(TIME, "phases timeline")
-    | _fields(PRESENCE, "parties waiting")
+    | _fields(PRESENCE, "parties waiting troubles")
     | _fields(SIZE, "pools"),
     "BudgetRun": _fields(LEDGER, "run epsilon delta charged recorded ended"),
     "Budget": _fields(LEDGER, "population unit epsilon delta epsilon_cap delta_cap runs"),

@@ -235,7 +235,7 @@ class Pages:
         try:
             await self._read(self._w.log.refresh)
             seen = self._w.log.count if seen is None else seen
-            last, quiet = (row.state, row.round, row.outcome), 0.0
+            last, quiet = self._standing(row), 0.0
             yield "retry: 2000\n\n"
             while self._session(request) is not None:
                 await asyncio.sleep(POLL_SECONDS)
@@ -246,8 +246,8 @@ class Pages:
                 for place, line in enumerate(fresh, start=seen - len(fresh) + 1):
                     yield f"id: {place}\nevent: line\ndata: {json.dumps(render_line(line))}\n\n"
                     quiet = 0.0
-                if now is not None and (now.state, now.round, now.outcome) != last:
-                    last = (now.state, now.round, now.outcome)
+                if now is not None and self._standing(now) != last:
+                    last = self._standing(now)
                     yield f"event: changed\ndata: {now.round}\n\n"
                     quiet = 0.0
                 if quiet >= KEEPALIVE_SECONDS:
@@ -255,6 +255,11 @@ class Pages:
                     quiet = 0.0
         finally:
             self._streams -= 1
+
+    def _standing(self, row: RunRow) -> tuple[Any, ...]:
+        """What an open page is told of at once when it changes."""
+        presence = None if row.state.resting else self._w.servers.presence(row.run)
+        return row.state, row.round, row.outcome, presence and {(node, kind) for node, kind, _ in presence.troubles}
 
     async def metrics(self, request: Request) -> Response:
         bearer = request.headers.get("authorization", "").removeprefix("Bearer ")

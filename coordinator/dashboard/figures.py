@@ -8,6 +8,7 @@ from statistics import median
 
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
+from parley.federation.vigil import DISK_FULL, RESTARTED, SILENT, UNREACHABLE
 from parley.v1 import common_pb2
 
 from coordinator.dashboard import charts
@@ -28,6 +29,7 @@ from coordinator.dashboard.views import (
     RunView,
     SpentView,
     Totals,
+    TroubleView,
 )
 from coordinator.service.store import RunRow, RunStore, State
 
@@ -49,6 +51,12 @@ NAMES = {
     "error": ("Error", "share misclassified"),
     "accuracy": ("Accuracy", "share classified right"),
     "auc": ("AUC", "area under the curve"),
+}
+TROUBLES = {
+    SILENT: "does not answer",
+    UNREACHABLE: "cannot be reached",
+    DISK_FULL: "has no space on its disk",
+    RESTARTED: "was restarted",
 }
 COALITION = (
     "Both aggregators would have to collude. Any coalition of the coordinator, one aggregator and all other parties "
@@ -117,6 +125,7 @@ def run_view(
     seconds = sum(record.seconds for record in history.records)
     return RunView(
         head=head(row, manifest, history),
+        troubles=troubles(row, presence),
         totals=Totals(
             seconds=seconds,
             seconds_per_round=history.pace(),
@@ -138,6 +147,17 @@ def run_view(
         parties=parties,
         pools=pools,
         waiting=tuple(each.name for each in parties if each.state in ("late", "working")) if open_round else (),
+    )
+
+
+def troubles(row: RunRow, presence: Presence | None) -> tuple[TroubleView, ...]:
+    """Of a run that has ended nobody asks any more."""
+    if presence is None or row.state.final:
+        return ()
+    return tuple(
+        TroubleView(node, TROUBLES[kind], kind != RESTARTED, seconds)
+        for node, kind, seconds in presence.troubles
+        if kind in TROUBLES
     )
 
 

@@ -20,6 +20,8 @@ from coordinator.errors import CoordinatorError
 T = TypeVar("T")
 POOL_SECONDS = 3.0
 PRESENCE_SECONDS = 1.0
+STALE = 4
+"""Times the pause between two questions: what was said before is out of date when a page is opened again."""
 LONGEST_TEXT = 300
 
 
@@ -34,6 +36,8 @@ class Presence:
     absent: frozenset[str]
     """Who missed a round and has not been heard of since."""
     open_seconds: float
+    troubles: tuple[tuple[str, str, float], ...] = ()
+    """Nodes, what is wrong with each (`parley.federation.vigil`), and for how many seconds."""
 
 
 class Operator(Protocol):
@@ -47,21 +51,22 @@ class Operator(Protocol):
 
 
 class Asked(Generic[T]):
-    """A value that is asked for again when it is old, in the background."""
+    """A value that is asked for again when it is old, in the background; what is long out of date is told nobody."""
 
     def __init__(self, every_seconds: float, first: T) -> None:
-        self._every, self.value = every_seconds, first
-        self._at = 0.0
+        self._every, self._first, self.value = every_seconds, first, first
+        self._at = self._filled = 0.0
         self._task: asyncio.Task[None] | None = None
 
     def get(self, ask: Callable[[], Awaitable[T]]) -> T:
         if time.monotonic() - self._at > self._every and (self._task is None or self._task.done()):
             self._at = time.monotonic()
             self._task = asyncio.ensure_future(self._fill(ask))
-        return self.value
+        return self.value if time.monotonic() - self._filled < STALE * self._every else self._first
 
     async def _fill(self, ask: Callable[[], Awaitable[T]]) -> None:
         self.value = await ask()
+        self._filled = time.monotonic()
 
 
 Status = Callable[[NodeName], Awaitable[aggregator_pb2.StatusResponse]]

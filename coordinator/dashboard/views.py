@@ -168,10 +168,22 @@ class Totals:
 
 
 @dataclass(frozen=True)
+class TroubleView:
+    """What is wrong with a node."""
+
+    node: str
+    words: str
+    lasting: bool
+    seconds: float
+    """How long it has lasted; if it is over, how long ago it was."""
+
+
+@dataclass(frozen=True)
 class RunView:
     """A run's page."""
 
     head: RunHead
+    troubles: tuple[TroubleView, ...]
     totals: Totals
     spent: SpentView
     norms: Chart | None

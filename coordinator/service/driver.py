@@ -7,15 +7,17 @@ holds everything an algorithm knows, and the ledger takes the same release twice
 """
 
 import asyncio
+import contextlib
 import hashlib
+import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from parley.federation.errors import FederationError
+from parley.federation.errors import FederationError, TrailError
 from parley.federation.manifest import Manifest
 from parley.federation.names import Role
 from parley.v1 import aggregator_pb2, common_pb2, coordinator_pb2
@@ -32,6 +34,9 @@ ATTEMPTS = 3
 """Deadlines that a round may miss before the run stalls."""
 PROPOSE_SECONDS = 0.5
 """Between two proposals to a server that has not decided yet."""
+STORAGE_ERRORS = (sqlite3.Error, OSError, TrailError)
+ROOM_SECONDS = 0.5
+"""Between two looks at a disk that is full."""
 MOST_EVALUATIONS = 50
 """Of a run, on the public set, besides the last."""
 
@@ -65,6 +70,8 @@ class Tools:
     opener: Callable[[Controls], Opener]
     note: Callable[..., str]
     """The log and the audit trail: an event and public fields; its id comes back."""
+    full: Callable[[], bool] = lambda: False
+    """Whether this node's disk is."""
 
 
 class Driver:
@@ -87,34 +94,62 @@ class Driver:
                 State.ending: self._end,
             }
             while not self.run.state.resting:
-                await steps[self.run.state]()
+                await self._with_room(steps[self.run.state])
         except StalledError as error:
             await self._move(State.stalled, f"{error}; parley resume {self.manifest.run} goes on from there")
+        except TrailError as error:
+            await self._interrupted(error)
         except (CoordinatorError, FederationError, PrivacyError) as error:
             await self._fail(str(error))
         except Exception as error:
-            # The last resort of a task that nobody awaits, such as for a full disk: everything is durable, so a person
-            # can go on. Without it the run would be called running for ever, and nothing would drive it.
-            self.tools.note("run.interrupted", run=self.manifest.run, error=error)
-            what = f"interrupted by {type(error).__name__}, see the coordinator's log"
-            await self._move(State.stalled, f"{what}; parley resume {self.manifest.run} goes on from there")
+            await self._interrupted(error)
         finally:
             await self._controls.close()
+
+    async def _interrupted(self, error: Exception) -> None:
+        """The last resort of a task that nobody awaits, such as for a failing disk: all is durable, a person can go on.
+
+        Without it the run would be called running for ever, and nothing would drive it.
+        """
+        with contextlib.suppress(TrailError):  # it may be the trail that fails: the outcome says so
+            self.tools.note("run.interrupted", run=self.manifest.run, error=error)
+        what = f"interrupted by {type(error).__name__}, see the coordinator's log"
+        await self._move(State.stalled, f"{what}; parley resume {self.manifest.run} goes on from there")
 
     async def end_early(self, outcome: str) -> None:
         """By the operator's word, for good: both aggregators sign how many sums they opened."""
         self._controls = self.tools.controls(self.manifest)
         try:
-            await self._collect_ends(patience_seconds=self.manifest.deadline_seconds)
-            await self.tools.books.close(self.manifest, self.run.ends)
-            await self._move(State.failed, outcome)
+            await self._move(State.ending, outcome)  # a coordinator that dies now goes on with the end
+            await self._with_room(self._end)
         finally:
             await self._controls.close()
 
+    async def _with_room(self, step: Callable[[], Awaitable[None]]) -> None:
+        """A step, taken again once there is room where this node's disk was full: everything else is durable.
+
+        The disk may have been freed since it failed a write, so that such an error is given one more try.
+        """
+        tries = 1
+        while True:
+            try:
+                return await step()
+            except Exception as error:
+                if not self.tools.full():
+                    if not (tries and isinstance(error, STORAGE_ERRORS)):
+                        raise
+                    tries -= 1
+                await asyncio.sleep(ROOM_SECONDS)
+                while self.tools.full():
+                    await asyncio.sleep(ROOM_SECONDS)
+
     async def _move(self, state: State, outcome: str = "") -> None:
-        await self._work(self.tools.store.set_state, self.manifest.digest, state, outcome)
-        crash.point(f"coordinator.{state}")
-        self._note("run." + state)
+        async def move() -> None:
+            await self._work(self.tools.store.set_state, self.manifest.digest, state, outcome)
+            crash.point(f"coordinator.{state}")
+            self._note("run." + state)
+
+        await self._with_room(move)
         await self.run.move(state, outcome)
 
     def _note(self, event: str, **facts: Any) -> None:
@@ -303,10 +338,12 @@ class Driver:
     # ------------------------------------------------------------ the end
 
     async def _end(self) -> None:
+        """After the last round; or before, where the operator has said so: then there is an outcome already."""
+        early = self.run.outcome
         await self._collect_ends(patience_seconds=2 * self.manifest.deadline_seconds + 60)
         await self.tools.books.close(self.manifest, self.run.ends)
         crash.point("coordinator.settled")
-        await self._move(State.finished, f"{self.manifest.releases} rounds")
+        await self._move(State.failed if early else State.finished, early or f"{self.manifest.releases} rounds")
 
     async def _collect_ends(self, patience_seconds: float) -> None:
         request = aggregator_pb2.EndRequest(manifest_digest=self.manifest.digest)

@@ -1,9 +1,12 @@
 """What the operator asks of the coordinator, over the Unix socket of the node's folder."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import grpc
 from parley.federation.errors import FederationError
+from parley.federation.names import Role
+from parley.federation.vigil import Trouble
 from parley.v1 import operator_pb2, operator_pb2_grpc
 
 from coordinator.errors import CoordinatorError
@@ -14,8 +17,8 @@ from coordinator.service.store import State
 class OperatorServicer(operator_pb2_grpc.OperatorServiceServicer):
     """Submit, stop, resume; who is there."""
 
-    def __init__(self, runs: Runs) -> None:
-        self._runs = runs
+    def __init__(self, runs: Runs, troubles: Callable[[], Sequence[Trouble]]) -> None:
+        self._runs, self._troubles = runs, troubles
 
     async def Submit(self, request: operator_pb2.SubmitRequest, context: Any) -> operator_pb2.SubmitResponse:
         try:
@@ -44,10 +47,16 @@ class OperatorServicer(operator_pb2_grpc.OperatorServiceServicer):
         except CoordinatorError as error:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
             raise
+        members = {name for role in Role for name in run.manifest.identities(role)}
         index = run.index if run.state is State.running else -1
         return operator_pb2.PresenceResponse(
             round=index,
             uploaded=sorted(party for party, latest in run.uploaded.items() if latest == index >= 0),
             absent=sorted(run.absent),
             open_seconds=run.open_seconds if index >= 0 else 0.0,
+            troubles=[
+                operator_pb2.NodeTrouble(node=each.node.name, kind=each.kind, seconds=each.seconds)
+                for each in self._troubles()
+                if each.node in members
+            ],
         )

@@ -205,7 +205,8 @@ async def _until(condition: asyncio.Condition, until: float, look: Callable[[], 
     async with condition:
         while not (found := look()) and (left := until - time.monotonic()) > 0:
             try:
-                await asyncio.wait_for(condition.wait(), left)
+                async with asyncio.timeout(left):  # in this task: cancelled twice, it still holds the lock
+                    await condition.wait()
             except TimeoutError:
                 return look()
         return found

@@ -93,6 +93,17 @@ class Runs:
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+        try:
+            await self._rest(run, final)
+        except CoordinatorError:
+            raise
+        except Exception:
+            self._drive(run)  # neither stopped nor ended, such as for a failing disk: never without a driver
+            raise
+        await self._tell()
+        return run.state
+
+    async def _rest(self, run: Run, final: bool) -> None:
         if final:
             try:
                 await Driver(run, self._tools, self._gather_seconds).end_early("stopped for good by the operator")
@@ -101,9 +112,8 @@ class Runs:
                 await self._set(run, State.stopped, f"not ended: {error}")
                 raise
         else:
-            await self._set(run, State.stopped, f"stopped by the operator; parley resume {name} goes on from there")
-        await self._tell()
-        return run.state
+            again = f"parley resume {run.manifest.run} goes on from there"
+            await self._set(run, State.stopped, f"stopped by the operator; {again}")
 
     async def resume(self, name: str) -> State:
         """Go on with a run that rests."""
@@ -119,11 +129,28 @@ class Runs:
         self._drive(run)
         return run.state
 
+    def aggregators(self) -> set[NodeName]:
+        """Of runs that are under way; from any thread, as `parties`."""
+        return {name for run in self._active() for name in run.manifest.identities(Role.aggregator)}
+
+    def parties(self) -> dict[NodeName, float]:
+        """Those that take part in a run that is under way, and when each last asked for work."""
+        found: dict[NodeName, float] = {}
+        for run in self._active():
+            for party in tuple(run.joined):
+                name = NodeName(run.manifest.federation, Role.party, party)
+                found[name] = max(found.get(name, 0.0), run.seen.get(party, 0.0))
+        return found
+
+    def _active(self) -> list[Run]:
+        return [run for run in tuple(self.all.values()) if not run.state.resting]
+
     async def close(self) -> None:
         """Leave everything as the disk has it."""
-        for task in self._tasks.values():
+        tasks = [*self._tasks.values(), *self._stopping]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _drive(self, run: Run) -> None:
         driver = Driver(run, self._tools, self._gather_seconds)

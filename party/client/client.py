@@ -12,6 +12,7 @@ from parley.federation.errors import FederationError, ManifestError, WrongIdenti
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.rounds import MOST_WAIT_SECONDS
+from parley.federation.vigil import QUIET_SECONDS, Vigil, quiet_seconds
 from parley.v1 import coordinator_pb2
 
 from party.client.admission import Gate
@@ -50,6 +51,10 @@ class PartyClient:
         self._runs: dict[bytes, PartyRun] = {}
         self._known: dict[bytes, None] = {}
         """Oldest first."""
+        self._targets = {self._coordinator: settings.coordinator_address} | {
+            NodeName(self.node.federation, Role.aggregator, name): at for name, at in settings.aggregators.items()
+        }
+        self._vigil = Vigil(settings.identity, self.node, settings.state, self._waited_for, quiet_seconds=self._quiet)
         self._wire = self._new_wire()
         self._open_ledger()
         self._resume()
@@ -57,6 +62,7 @@ class PartyClient:
     def serve(self) -> None:
         """Until `stop`."""
         backoff, said = Backoff(self._stop), ""
+        self._vigil.start()
         try:
             while not self._stop.is_set():
                 os.utime(self._lock)  # what `parley health` looks at: this loop turns
@@ -156,13 +162,21 @@ class PartyClient:
         return Gate(self.settings, self.node, self._shelf, self._vocabulary)
 
     def _new_wire(self) -> Wire:
-        settings, federation = self.settings, self.node.federation
-        targets = {self._coordinator: settings.coordinator_address}
-        targets |= {NodeName(federation, Role.aggregator, name): at for name, at in settings.aggregators.items()}
-        return Wire(settings.identity, targets)
+        return Wire(self.settings.identity, self._targets, self._vigil.heard)
+
+    def _alive(self) -> list[PartyRun]:
+        return [run for run in tuple(self._runs.values()) if run.thread.is_alive()]
+
+    def _waited_for(self) -> dict[NodeName, str]:
+        """Whose answers a run needs; without a run nobody is looked after."""
+        return self._targets if self._alive() else {}
+
+    def _quiet(self) -> float:
+        return max((quiet_seconds(len(run.manifest.parties)) for run in self._alive()), default=QUIET_SECONDS)
 
     def _end(self) -> None:
         self._stop.set()
+        self._vigil.stop()
         for run in self._runs.values():
             run.end()
         for run in self._runs.values():

@@ -205,6 +205,7 @@ class Life:
                         request, timeout=self.timeout
                     )
                 self._said = ""
+                self.wire.heard(self.coordinator)
                 return found
             except grpc.RpcError as error:
                 self._say(error)

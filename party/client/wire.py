@@ -5,7 +5,7 @@ Everything is synchronous: a run is one thread that asks, computes and sends. Im
 
 import contextlib
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import grpc
@@ -69,8 +69,11 @@ class Backoff:
 class Wire:
     """One thread's connections; `close` may be called from another one, and ends calls that are under way."""
 
-    def __init__(self, folder: NodeFolder, targets: Mapping[NodeName, str]) -> None:
-        self._folder, self._targets = folder, dict(targets)
+    def __init__(
+        self, folder: NodeFolder, targets: Mapping[NodeName, str], heard: Callable[[NodeName], None] = lambda peer: None
+    ) -> None:
+        """`heard` is told of whom an answer has come."""
+        self._folder, self._targets, self.heard = folder, dict(targets), heard
         self._lock = threading.Lock()
         self._closed = False
         self._channels: dict[NodeName, grpc.Channel] = {}
@@ -102,6 +105,7 @@ class Wire:
         """A call that mentions an event of this node's trail, if there is one; and the peer's that its answer does."""
         metadata = mentions.of(event) if event else None
         response, call = getattr(self.stubs[peer], method).with_call(request, timeout=seconds, metadata=metadata)
+        self.heard(peer)
         return response, mentions.by(peer, call.trailing_metadata())
 
     def described(self, error: grpc.RpcError, peer: NodeName) -> FederationError:

@@ -28,6 +28,24 @@ def test_a_change_while_the_condition_is_held_is_seen_at_once() -> None:
     assert asyncio.run(both()) < LONG_SECONDS / 2
 
 
+def test_a_poll_that_is_cut_off_twice_lets_go_of_nothing_that_another_holds() -> None:
+    """As a server does that stops while its callers wait."""
+
+    async def cut() -> list[BaseException | bool]:
+        condition = asyncio.Condition()
+        waiting = [asyncio.ensure_future(_until(condition, time.monotonic() + 30, lambda: False)) for _ in range(3)]
+        await asyncio.sleep(0.05)
+        async with condition:
+            for _ in range(2):
+                for each in waiting:
+                    each.cancel()
+                await asyncio.sleep(0)
+            assert condition.locked()
+        return await asyncio.gather(*waiting, return_exceptions=True)
+
+    assert {type(each) for each in asyncio.run(cut())} == {asyncio.CancelledError}
+
+
 @pytest.mark.parametrize("wait_seconds", [0.0, 0.1])
 def test_time_up_gives_what_is_there_then(wait_seconds: float) -> None:
     async def alone() -> bool:

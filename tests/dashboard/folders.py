@@ -136,6 +136,7 @@ class FakeOperator:
     def __init__(self, problem: str = "") -> None:
         self.asked: list[tuple[str, ...]] = []
         self.problem = problem
+        self.troubles: tuple[tuple[str, str, float], ...] = ()
 
     def stop(self, run: str, final: bool) -> str:
         self.asked.append(("stop", run, "final" if final else "rest"))
@@ -148,7 +149,7 @@ class FakeOperator:
         return "running"
 
     def presence(self, run: str) -> Presence:
-        return Presence(10, frozenset({"hospital-a"}), frozenset(), 0.3)
+        return Presence(10, frozenset({"hospital-a"}), frozenset(), 0.3, self.troubles)
 
 
 async def status(name: NodeName) -> aggregator_pb2.StatusResponse:

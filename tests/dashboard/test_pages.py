@@ -193,9 +193,11 @@ def walk(value: Any, found: set[tuple[str, str]]) -> None:
 @pytest.mark.parametrize("rounds", [0, 10])
 def test_the_data_behind_every_element_is_on_the_list(browser: Make, rounds: int) -> None:
     made = browser(rounds).login()
+    made.operator.troubles = (("south", "silent", 2.5),)
     for path in PAGES:
         made.client.get(path)
     wait_for(made, "/runs/heart-1?part=live", "chart-spent")
+    wait_for(made, "/runs/heart-1?part=live", "south</strong> does not answer")
     wait_for(made, "/runs/heart-1/privacy", "Ledger head</dt><dd><code>")
     shown: set[tuple[str, str]] = set()
     for _, view in made.views:
@@ -307,6 +309,42 @@ def test_a_page_hears_of_new_rounds_and_lines(browser: Make) -> None:
     assert "run.stopped" in said
     assert "<script" not in said
     store.close()
+
+
+def test_a_node_in_trouble_stands_under_the_runs_name_and_the_page_is_told_at_once(browser: Make) -> None:
+    made = browser(10).login()
+    made.operator.troubles = (
+        ("south", "disk_full", 2.5),
+        ("hospital-b", "silent", 61.0),
+        ("north", "<i>odd", 1.0),
+        ("hospital-a", "restarted", 12.0),
+    )
+    page = wait_for(made, "/runs/heart-1?part=live", "south</strong> has no space on its disk, for 2.5 s")
+    assert "hospital-b</strong> does not answer, for 1 min 1 s" in page
+    assert "hospital-a</strong> was restarted, 12.0 s ago" in page
+    assert "odd" not in page, "words of this program, not of whoever sent them"
+    made.operator.troubles = ()
+    log = made.state / "log.jsonl"
+    line = {"time": "2026-11-18T10:00:00.000+00:00", "level": "info", "event": "run.stopped", "run": "heart-1"}
+
+    def during() -> None:
+        with log.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+    portal = made.client.portal
+    assert portal is not None
+    assert "event: changed" in portal.call(_stream, made, during)
+    assert "no space" not in made.client.get("/runs/heart-1?part=live").text
+
+
+def test_of_a_run_that_has_ended_no_node_is_in_trouble(browser: Make) -> None:
+    made = browser(10).login()
+    made.operator.troubles = (("south", "silent", 2.5),)
+    wait_for(made, "/runs/heart-1?part=live", "does not answer")
+    store = RunStore(made.state / "runs.sqlite")
+    store.set_state(made.document.digest, State.failed, "stopped for good by the operator")
+    store.close()
+    assert "does not answer" not in made.client.get("/runs/heart-1?part=live").text
 
 
 def test_thinning_keeps_the_ends_and_the_extremes() -> None:

@@ -29,12 +29,13 @@ def test_the_terminal_shows_the_same_facts(tmp_path: Path, rounds: int) -> None:
     store = RunStore(state / "runs.sqlite", read_only=True)
     console = Console(width=120, record=True, file=io.StringIO())
     row = store.runs()[0]
-    presence = Presence(rounds, frozenset({"hospital-a"}), frozenset(), 0.1)
+    presence = Presence(rounds, frozenset({"hospital-a"}), frozenset(), 0.1, (("south", "unreachable", 4.2),))
     console.print(view(row, document, Histories(store).of(document.digest), presence))
     said = console.export_text()
     assert "heart-1" in said
     assert f"{rounds:,} of {document.releases:,}" in said
     assert "ε 1.78" in said
+    assert "south cannot be reached, for 4.2 s" in said
     if rounds:
         for word in (
             "left",

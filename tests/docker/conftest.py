@@ -10,7 +10,7 @@ pytest.importorskip("docker", reason="the Docker SDK is not installed: pip insta
 
 import docker
 
-from tests.docker.engine import Federation, build_images
+from tests.docker.engine import PROJECT, SUBNETS, Federation, build_images
 
 
 @pytest.fixture(scope="session")
@@ -32,9 +32,7 @@ def images(client: "docker.DockerClient") -> None:
 def federation(client: "docker.DockerClient", images: None) -> Iterator[Federation]:
     with tempfile.TemporaryDirectory(prefix="parley-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
-        made = Federation(
-            client, Path(folder), "parleytest", "10.213.8", provision="--run first --deadline 60 --runs 100"
-        )
+        made = Federation(client, Path(folder), PROJECT, SUBNETS, provision="--run first --deadline 60 --runs 100")
         try:
             made.up()
             yield made

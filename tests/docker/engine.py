@@ -25,7 +25,9 @@ PARTIES = ("cleveland", "hungarian", "switzerland", "va")
 AGGREGATORS = ("north", "south")
 COORDINATOR = "lead"
 NODES = (COORDINATOR, *AGGREGATORS, *PARTIES)
-IMAGES = {"party": "parley/party", "server": "parley/server"}
+IMAGES = {each: os.environ.get(f"PARLEY_{each.upper()}_IMAGE", f"parley/{each}") for each in ("party", "server")}
+PROJECT, SUBNETS = os.environ.get("PARLEY_TEST_NETWORK", "parleytest 10.213.8").split()
+"""Others, where somebody else tests on the same engine."""
 LABEL = "parley.source-digest"
 RUN_SECONDS = 180.0
 FREEZE_ATTEMPTS = 20

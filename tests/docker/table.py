@@ -20,16 +20,18 @@ class Cell:
     seconds: float
     """From the fault until the node is healthy again."""
     cause: str
-    """What a log said, if one did."""
+    """Whose log named it first, and how."""
+    page: str
+    """What the run's page said of it."""
 
 
 def write_table(path: Path, cells: list[Cell]) -> None:
     """Between the two marks of the file."""
-    lines = ["| node | phase | fault | run afterwards | sums open, once each | back in s | first log that names it |"]
-    lines.append("| --- | --- | --- | --- | ---: | ---: | --- |")
+    titles = ("node", "phase", "fault", "run then", "sums", "back in s", "first log that names it", "the run's page")
+    lines = ["| " + " | ".join(titles) + " |", "| --- | --- | --- | --- | ---: | ---: | --- | --- |"]
     for each in cells:
-        cause = each.cause.replace("|", "/")[:160]
-        row = (each.node, each.phase, each.fault, each.state, str(each.opened), f"{each.seconds:.1f}", cause)
+        figures = (each.state, str(each.opened), f"{each.seconds:.1f}")
+        row = (each.node, each.phase, each.fault, *figures, each.cause, each.page)
         lines.append("| " + " | ".join(row) + " |")
     text = path.read_text()
     head, _, rest = text.partition(BEGIN)

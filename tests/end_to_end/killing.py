@@ -50,7 +50,7 @@ MOST_ROUNDS_TO_LABEL = 3
 LONGEST_DOWN_SECONDS = 1.0
 TICK_SECONDS = 0.03
 WATCH_SECONDS = 0.4
-ELSEWHERE = {"coordinator.stalled", "coordinator.failed", "coordinator.refused"}
+ELSEWHERE = {"coordinator.ending", "coordinator.stalled", "coordinator.failed", "coordinator.refused"}
 """Points of runs that do not finish: tests/coordinator."""
 
 

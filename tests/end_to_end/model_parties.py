@@ -164,6 +164,7 @@ class Party(Mortal):
                 None,
             ),
             refresh=lambda: None,
+            heard=lambda peer: None,
             stopping=stopping,
             described=lambda error, peer: error,
             identity=SimpleNamespace(authority=b""),

@@ -9,7 +9,7 @@ from tests.end_to_end.kill_series import LABELS, series
 from tests.end_to_end.killing import ELSEWHERE
 
 ROOT = Path(__file__).parents[2]
-STATES = ("gathering", "running", "finished", "stalled", "failed", "refused")
+STATES = ("gathering", "running", "ending", "finished", "stalled", "failed", "refused")
 """Of `coordinator.{state}`, which the driver moves to."""
 
 

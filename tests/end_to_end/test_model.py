@@ -331,7 +331,7 @@ def test_an_error_that_nobody_foresaw_stalls_a_run_which_can_be_resumed() -> Non
     try:
         system.begin(1)
         with mock.patch.object(system.lead.notes, "record", side_effect=OSError("no space left")):
-            system.world.advance(0.1)
+            system.world.advance(1.5)
         row = system.lead.store.get(MANIFEST.digest)
         assert row is not None
         assert (row.state, "OSError" in row.outcome) == (State.stalled, True)

@@ -51,7 +51,7 @@ class Scripted(aggregator_pb2_grpc.ControlServiceServicer):
     def __init__(self, identity: Identity, place: int, opening: threading.Event) -> None:
         self._identity, self._place, self._opening = identity, place, opening
         self.manifests: dict[bytes, Manifest] = {}
-        self.refuse_end = False
+        self.refuse_end = self.away = False
         self.change: Callable[[Any], Any] = lambda answer: answer
         """What a hostile server makes of an honest answer to Open."""
 
@@ -77,6 +77,8 @@ class Scripted(aggregator_pb2_grpc.ControlServiceServicer):
         )
 
     def End(self, request: Any, context: Any) -> Any:
+        if self.away:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "nobody is there")
         if self.refuse_end:
             context.abort(grpc.StatusCode.PERMISSION_DENIED, "this server signs nothing")
         openings = self.manifests[request.manifest_digest].releases
@@ -107,15 +109,23 @@ class Lead:
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever)
         self._thread.start()
-
-        async def start() -> tuple[CoordinatorProcess, int]:
-            process = CoordinatorProcess(node, self.note, gather_seconds)
-            return process, (await process.serve())["parties"]
-
-        self.process, self.port = self._await(start())
+        self._node, self._gather_seconds = node, gather_seconds
+        self._start()
         self._channels: dict[str, grpc.Channel] = {}
         self._local: Any = grpc.insecure_channel(f"unix:{self.socket}")
         self.operator: Any = operator_pb2_grpc.OperatorServiceStub(self._local)
+
+    def _start(self) -> None:
+        async def start() -> tuple[CoordinatorProcess, int]:
+            process = CoordinatorProcess(self._node, self.note, self._gather_seconds)
+            return process, (await process.serve())["parties"]
+
+        self.process, self.port = self._await(start())
+
+    def restart(self) -> None:
+        """Another process on the same folder."""
+        self._await(self.process.stop())
+        self._start()
 
     def _await(self, work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(SECONDS)

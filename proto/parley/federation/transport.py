@@ -87,6 +87,36 @@ def open_aio_channel(
     return grpc.aio.secure_channel(target, channel_credentials(identity), [*options, *channel_options(peer)])
 
 
+class RenewedChannel:
+    """A connection that lasts: called it gives the channel to use now, another one for another certificate."""
+
+    def __init__(
+        self, address: str, folder: NodeFolder, peer: NodeName, options: Sequence[tuple[str, Any]] = ()
+    ) -> None:
+        self._address, self._folder, self._peer, self._options = address, folder, peer, options
+        self._stamp, self._channels = "", list[grpc.Channel]()
+
+    def __call__(self) -> grpc.Channel:
+        """A FederationError where there is no certificate to dial with, and never was."""
+        try:
+            if (stamp := self._folder.stamp()) != self._stamp:
+                fresh = open_channel(self._address, self._folder.load(), self._peer, self._options)
+                self._stamp = stamp
+                self._channels.append(fresh)
+                for old in self._channels[:-2]:  # the one before may still carry a conversation
+                    old.close()
+                del self._channels[:-2]
+        except FederationError as error:
+            if not self._channels:
+                raise
+            log.error("the newly installed certificate is not used", error=error)
+        return self._channels[-1]
+
+    def close(self) -> None:
+        for channel in self._channels:
+            channel.close()
+
+
 def refusal_of(error: grpc.RpcError, identity: Identity, peer: NodeName) -> FederationError | None:
     """What a failed call says about trust, as a type; None where it says nothing, such as a server that is down.
 

@@ -1,8 +1,8 @@
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Iterable as _Iterable
-from typing import ClassVar as _ClassVar, Optional as _Optional
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -51,13 +51,25 @@ class PresenceRequest(_message.Message):
     def __init__(self, run: _Optional[str] = ...) -> None: ...
 
 class PresenceResponse(_message.Message):
-    __slots__ = ("round", "uploaded", "absent", "open_seconds")
+    __slots__ = ("round", "uploaded", "absent", "open_seconds", "troubles")
     ROUND_FIELD_NUMBER: _ClassVar[int]
     UPLOADED_FIELD_NUMBER: _ClassVar[int]
     ABSENT_FIELD_NUMBER: _ClassVar[int]
     OPEN_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    TROUBLES_FIELD_NUMBER: _ClassVar[int]
     round: int
     uploaded: _containers.RepeatedScalarFieldContainer[str]
     absent: _containers.RepeatedScalarFieldContainer[str]
     open_seconds: float
-    def __init__(self, round: _Optional[int] = ..., uploaded: _Optional[_Iterable[str]] = ..., absent: _Optional[_Iterable[str]] = ..., open_seconds: _Optional[float] = ...) -> None: ...
+    troubles: _containers.RepeatedCompositeFieldContainer[NodeTrouble]
+    def __init__(self, round: _Optional[int] = ..., uploaded: _Optional[_Iterable[str]] = ..., absent: _Optional[_Iterable[str]] = ..., open_seconds: _Optional[float] = ..., troubles: _Optional[_Iterable[_Union[NodeTrouble, _Mapping]]] = ...) -> None: ...
+
+class NodeTrouble(_message.Message):
+    __slots__ = ("node", "kind", "seconds")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    kind: str
+    seconds: float
+    def __init__(self, node: _Optional[str] = ..., kind: _Optional[str] = ..., seconds: _Optional[float] = ...) -> None: ...

@@ -83,7 +83,7 @@ class OperatorServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Presence(self, request, context):
-        """Whom the open round waits for: public facts that are in memory only.
+        """Whom the open round waits for, and which nodes are in trouble: public facts that are in memory only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

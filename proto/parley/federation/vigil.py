@@ -1,0 +1,344 @@
+"""Which peers answer, and what is wrong with this node itself: said once when it begins, and once when it is over.
+
+A process that is paused, or a cable that is pulled, gives no error for half a minute; whoever waits for such a node has
+to be told sooner. So each peer that this node dials is asked by `grpc.health.v1` when nothing was heard of it for a
+moment, and peers that dial this node are expected to ask. A party whose rounds come fast asks nothing. A question and
+its answer carry, as metadata, which life of its node it comes from and whether that has a trouble of its own. All of it
+is public: names, words, times. Nothing here decides anything about a run. Imports grpc and this folder only.
+"""
+
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from parley.federation import logs
+from parley.federation.authorization import peer_of
+from parley.federation.credentials import NodeFolder
+from parley.federation.errors import FederationError
+from parley.federation.names import NodeName
+from parley.federation.transport import RenewedChannel
+
+log = logs.logger()
+
+QUIET_SECONDS = 0.75
+"""Without a word from a peer, until it is asked."""
+PATIENCE_SECONDS = 1.0
+"""For an answer."""
+TURN_SECONDS = 0.25
+CALLER_SECONDS = 2.5
+"""Without a word from a peer that dials this node, until it counts as silent."""
+START_SECONDS = 10.0
+"""The same for one that was not heard of yet: federations do not start all at once."""
+STALL_SECONDS = 0.75
+"""A turn that took so much longer than it should: it is this process that stood still, and nobody is to blame."""
+STALL_SAID_SECONDS = 2.0
+MOST_CALLERS = 100
+"""That ask every QUIET_SECONDS; of more each asks so much less often."""
+LEAST_FREE_BYTES = 1 << 20
+"""Less is a full disk: a database cannot even grow its log."""
+SILENT, UNREACHABLE, DISK_FULL, RESTARTED = "silent", "unreachable", "disk_full", "restarted"
+LIFE, TROUBLE = "parley-life", "parley-trouble"
+"""Of metadata: a word of each process, drawn when it starts, and what is wrong with it."""
+RESTART_SAID_SECONDS = 60.0
+"""Between two lines about restarts of one node that nothing else was heard of."""
+OPTIONS = [
+    ("grpc.initial_reconnect_backoff_ms", 250),  # a node that is back is to be seen at once
+    ("grpc.min_reconnect_backoff_ms", 1000),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.keepalive_time_ms", 20_000),  # with it a connection whose bytes are not acknowledged is given up
+    ("grpc.keepalive_timeout_ms", 10_000),
+]
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Of one node, for as long as it lasts."""
+
+    node: NodeName
+    kind: str
+    since: float
+    """By the monotonic clock: when it was last heard of, when its disk was first seen full, when it was restarted."""
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.since
+
+
+class Incidents:
+    """What is wrong now; a line of the log when that begins, and one when it is over."""
+
+    def __init__(self) -> None:
+        self._current: dict[NodeName, Trouble] = {}
+        self._restarts: dict[NodeName, float] = {}
+        """When that was last said of each."""
+
+    def now(self) -> tuple[Trouble, ...]:
+        """And who was restarted within the last minute: that is over before many could look."""
+        late = time.monotonic() - RESTART_SAID_SECONDS
+        restarted = [
+            Trouble(node, RESTARTED, at)
+            for node, at in tuple(self._restarts.items())
+            if at > late and node not in self._current
+        ]
+        return (*tuple(self._current.values()), *restarted)
+
+    def concerns(self, node: NodeName) -> bool:
+        return node in self._current
+
+    def note(self, node: NodeName, kind: str, since: float) -> None:
+        """Not again while it lasts: a node that is silent and then cannot be reached is one incident."""
+        held = self._current.get(node)
+        if held is None or (held.kind == DISK_FULL) != (kind == DISK_FULL):
+            held = Trouble(node, kind, since)
+            if kind == DISK_FULL:
+                log.warning("a node has no space on its disk", peer=node, kind=kind)
+            else:
+                log.warning("a node does not answer", peer=node, kind=kind, seconds=max(0.0, held.seconds))
+        self._current[node] = Trouble(node, kind, held.since)
+
+    def over(self, node: NodeName) -> None:
+        if (held := self._current.pop(node, None)) is not None:
+            log.info("a node is well again", peer=node, kind=held.kind, seconds=held.seconds)
+
+    def restarted(self, node: NodeName) -> None:
+        """It is another process that answers now, whether or not its absence was noticed."""
+        now = time.monotonic()
+        if node in self._current or now - self._restarts.get(node, -RESTART_SAID_SECONDS) >= RESTART_SAID_SECONDS:
+            self._restarts[node] = now
+            log.warning("a node was restarted", peer=node, kind=RESTARTED)
+
+    def keep(self, nodes: Iterable[NodeName]) -> None:
+        """Forget the others: nobody waits for them any more."""
+        waited_for = set(nodes)
+        for held in (self._current, self._restarts):
+            for node in held.keys() - waited_for:
+                del held[node]
+
+
+class Vigil:
+    """One per process."""
+
+    def __init__(
+        self,
+        identity: NodeFolder,
+        node: NodeName,
+        state: Path,
+        dialled: Callable[[], Mapping[NodeName, str]] = dict,
+        callers: Callable[[], Mapping[NodeName, float]] = dict,
+        quiet_seconds: Callable[[], float] = lambda: QUIET_SECONDS,
+    ) -> None:
+        """`dialled` are the peers to ask now, and where; `callers` those that should ask, and when (by the monotonic
+        clock) they were last heard of in another way.
+        """
+        self._identity, self._node, self._state = identity, node, state
+        self._dialled, self._callers, self._quiet_seconds = dialled, callers, quiet_seconds
+        self.incidents = Incidents()
+        self._life = secrets.token_hex(8)
+        self._heard: dict[NodeName, float] = {}
+        self._expected: dict[NodeName, float] = {}
+        """Who was not heard of yet, and since when that is waited for."""
+        self._said: dict[NodeName, tuple[str, str]] = {}
+        """What a peer last told of itself: its life and its trouble."""
+        self._lives: dict[NodeName, str] = {}
+        """The same when it was last judged."""
+        self._channels: dict[tuple[NodeName, str], RenewedChannel] = {}
+        self._full_since: float | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._main, daemon=True, name="vigil")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(2 * PATIENCE_SECONDS)
+        for channel in self._channels.values():
+            channel.close()
+
+    # ------------------------------------------------------------ from any thread
+
+    def heard(self, peer: NodeName) -> None:
+        """It has called, or answered a call."""
+        self._heard[peer] = time.monotonic()
+
+    def told(self, peer: NodeName, metadata: Iterable[Any] | None) -> None:
+        """What it says of itself with a question or an answer."""
+        found = dict[str, Any](metadata or ())
+        if LIFE in found:
+            self._said[peer] = str(found[LIFE]), DISK_FULL if found.get(TROUBLE) == DISK_FULL else ""
+        self.heard(peer)
+
+    def words(self) -> tuple[tuple[str, str], ...]:
+        """What this node says of itself."""
+        life = (LIFE, self._life)
+        return (life, (TROUBLE, DISK_FULL)) if self.full else (life,)
+
+    @property
+    def full(self) -> bool:
+        """Whether this node's disk is."""
+        return self._full_since is not None
+
+    def troubles(self) -> tuple[Trouble, ...]:
+        """Of this node and of others, as they are now."""
+        mine = self._full_since
+        return (*((Trouble(self._node, DISK_FULL, mine),) if mine is not None else ()), *self.incidents.now())
+
+    # ------------------------------------------------------------ the thread
+
+    def _main(self) -> None:
+        while True:
+            began = time.monotonic()
+            if self._stop.wait(TURN_SECONDS):
+                return
+            self._look_at_disk()
+            dialled = self._dialled()
+            failed = self._ask(dialled)
+            late = time.monotonic() - began - TURN_SECONDS - (PATIENCE_SECONDS if failed else 0.0)
+            if self._stop.is_set():
+                return
+            if late > STALL_SECONDS:
+                self._stood_still(late)
+            else:
+                self._judge(dialled, failed)
+
+    def _look_at_disk(self) -> None:
+        full, now = disk_is_full(self._state), time.monotonic()
+        if full and self._full_since is None:
+            self._full_since = now
+            log.error("this node has no space on its disk", kind=DISK_FULL)
+        elif not full and self._full_since is not None:
+            log.info("this node has space on its disk again", kind=DISK_FULL, seconds=now - self._full_since)
+            self._full_since = None
+
+    def _stood_still(self, seconds: float) -> None:
+        """Paused, or on a machine that is very busy: what was not heard meanwhile tells nothing about peers."""
+        if seconds > STALL_SAID_SECONDS:
+            log.warning("this process stood still", seconds=seconds)
+        now = time.monotonic()
+        for known in (self._heard, self._expected):
+            for peer in list(known):
+                known[peer] = now
+
+    def _ask(self, dialled: Mapping[NodeName, str]) -> dict[NodeName, str]:
+        """Those of whom nothing was heard lately, all at once; what is wrong with those that do not answer."""
+        now, quiet = time.monotonic(), self._quiet_seconds()
+        due = [
+            peer for peer in dialled if self.incidents.concerns(peer) or now - self._heard.get(peer, -quiet) >= quiet
+        ]
+        failed = {}
+        for peer, call in [(peer, self._call(peer, dialled[peer])) for peer in due]:
+            if found := self._settled(peer, call):
+                failed[peer] = found
+        return failed
+
+    def _call(self, peer: NodeName, address: str) -> Any:
+        """A call under way; None where this node cannot dial at all."""
+        channel = self._channels.get((peer, address))
+        if channel is None:
+            channel = self._channels[peer, address] = RenewedChannel(address, self._identity, peer, OPTIONS)
+        try:
+            stub = health_pb2_grpc.HealthStub(channel())
+            request = health_pb2.HealthCheckRequest()
+            return stub.Check.future(request, timeout=PATIENCE_SECONDS, metadata=self.words())
+        except (FederationError, ValueError):  # no certificate that serves; a channel that was just closed
+            return None
+
+    def _settled(self, peer: NodeName, call: Any) -> str:
+        """Empty where an answer came. A refusal is one: the node is there."""
+        if call is None:
+            return ""
+        code = call.code()  # waits
+        if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+            return SILENT
+        if code is grpc.StatusCode.UNAVAILABLE:
+            return UNREACHABLE
+        if code is not grpc.StatusCode.CANCELLED:
+            self.told(peer, call.trailing_metadata())
+        return ""
+
+    def _judge(self, dialled: Mapping[NodeName, str], failed: Mapping[NodeName, str]) -> None:
+        now, callers = time.monotonic(), self._callers()
+        peers = {*dialled, *callers}
+        self._expected = {peer: since for peer, since in self._expected.items() if peer in peers}
+        self.incidents.keep(peers)
+        for peer in peers:
+            last = max(self._heard.get(peer, 0.0), callers.get(peer, 0.0))
+            kind = failed.get(peer, "")
+            if not kind and peer in callers and now - last > self._caller_seconds():
+                kind = SILENT
+            if not kind:
+                self._well(peer, now)
+            elif last or now - self._expected.setdefault(peer, now) > START_SECONDS:
+                self.incidents.note(peer, kind, last or self._expected[peer])
+
+    def _caller_seconds(self) -> float:
+        return CALLER_SECONDS * max(1.0, self._quiet_seconds() / QUIET_SECONDS)
+
+    def _well(self, peer: NodeName, now: float) -> None:
+        """It is there; what it says of itself may be another thing."""
+        life, trouble = self._said.get(peer, ("", ""))
+        if life and self._lives.setdefault(peer, life) != life:
+            self.incidents.restarted(peer)
+            self._lives[peer] = life
+        if trouble:
+            self.incidents.note(peer, trouble, now)
+        else:
+            self.incidents.over(peer)
+
+
+def disk_is_full(folder: Path) -> bool:
+    """Whether a node can write no more; a folder that cannot even be looked at is another matter."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < LEAST_FREE_BYTES
+
+
+def quiet_seconds(parties: int) -> float:
+    """Between two questions of one of so many parties, so that a server of many is asked no more often."""
+    return QUIET_SECONDS * max(1.0, parties / MOST_CALLERS)
+
+
+class AioHealth(health.aio.HealthServicer):  # type: ignore[misc]
+    """`grpc.health.v1` for `grpc.aio` servers: not serving while this node cannot write."""
+
+    def __init__(self, vigil: Vigil) -> None:
+        super().__init__()
+        self._vigil = vigil
+
+    async def Check(self, request: Any, context: Any) -> Any:
+        _exchange(self._vigil, context)
+        return _as_it_is(self._vigil, await super().Check(request, context))
+
+
+class Health(health.HealthServicer):  # type: ignore[misc]
+    """The same for `grpc.server`."""
+
+    def __init__(self, vigil: Vigil) -> None:
+        super().__init__()
+        self._vigil = vigil
+
+    def Check(self, request: Any, context: Any) -> Any:
+        _exchange(self._vigil, context)
+        return _as_it_is(self._vigil, super().Check(request, context))
+
+
+def _exchange(vigil: Vigil, context: Any) -> None:
+    vigil.told(peer_of(context), context.invocation_metadata())
+    context.set_trailing_metadata(vigil.words())
+
+
+def _as_it_is(vigil: Vigil, answer: Any) -> Any:
+    if not vigil.full:
+        return answer
+    return health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.NOT_SERVING)

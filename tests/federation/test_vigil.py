@@ -1,0 +1,264 @@
+"""Who answers and who does not, over real servers on loopback: a line when it begins, one when it is over, no more."""
+
+import io
+import json
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from parley.federation import logs, vigil
+from parley.federation.authorization import Authorization, Authorizer
+from parley.federation.credentials import NodeFolder
+from parley.federation.names import NodeName, Role
+from parley.federation.transport import open_channel, server_credentials
+from parley.federation.vigil import DISK_FULL, SILENT, UNREACHABLE, Health, Incidents, Vigil, quiet_seconds
+
+from deploy.certificates import ThrowAwayAuthority
+
+AUTHORITY = ThrowAwayAuthority("cardio")
+NORTH, SOUTH = (NodeName("cardio", Role.aggregator, name) for name in ("north", "south"))
+SOON = 8.0
+BEGINS, ENDS = "a node does not answer", "a node is well again"
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], list[dict[str, Any]]]]:
+    """What is logged; everything that `configure` takes over is put back."""
+    root, hooks = logging.getLogger(), (sys.excepthook, threading.excepthook, sys.unraisablehook)
+    handlers, level, stream = list(root.handlers), root.level, io.StringIO()
+    logs.configure(Role.coordinator, "lead", stream=stream)
+    monkeypatch.setattr(vigil, "START_SECONDS", 1.0)
+    yield lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    sys.excepthook, threading.excepthook, sys.unraisablehook = hooks
+    logging.captureWarnings(False)
+    logs._sink.__init__()  # type: ignore[misc]
+
+
+def folder_of(path: Path, name: NodeName) -> NodeFolder:
+    AUTHORITY.issue_as(name).save(path / name.name / "identities" / "first")
+    (path / name.name / "current").symlink_to("identities/first")
+    return NodeFolder(path / name.name)
+
+
+def until(found: Callable[[], Any], seconds: float = SOON) -> Any:
+    ends = time.monotonic() + seconds
+    while not (result := found()):
+        assert time.monotonic() < ends, "not in time"
+        time.sleep(0.02)
+    return result
+
+
+def told(lines: Callable[[], list[dict[str, Any]]]) -> list[tuple[str, str]]:
+    return [(line["event"], line.get("kind", "")) for line in lines()]
+
+
+class Two:
+    """South serves its health, north asks for it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.folders = path, {name: folder_of(path, name) for name in (NORTH, SOUTH)}
+        (path / "state").mkdir()
+        self.callers: dict[NodeName, float] = {}
+        self.port = 0
+        self.serve()
+
+    def serve(self) -> None:
+        """South, in a new life."""
+        self.south = Vigil(self.folders[SOUTH], SOUTH, self.path / "state", callers=lambda: self.callers)
+        check = Authorizer({"/grpc.health.v1.Health/Check": {NORTH}})
+        self.server = grpc.server(futures.ThreadPoolExecutor(4), interceptors=[Authorization(check)])
+        health_pb2_grpc.add_HealthServicer_to_server(Health(self.south), self.server)
+        credentials = server_credentials(self.folders[SOUTH])
+        self.port = self.server.add_secure_port(f"127.0.0.1:{self.port}", credentials)
+        self.server.start()
+        self.south.start()
+
+    def stop(self) -> None:
+        self.server.stop(0).wait()
+        self.south.stop()
+
+    def asking(self) -> Vigil:
+        targets = {SOUTH: f"127.0.0.1:{self.port}"}
+        made = Vigil(self.folders[NORTH], NORTH, self.path / "state", lambda: targets)
+        made.start()
+        return made
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[Two]:
+    made = Two(tmp_path)
+    yield made
+    made.stop()
+
+
+def test_an_incident_is_said_once_however_often_it_is_seen(lines: Callable[[], list[dict[str, Any]]]) -> None:
+    found = Incidents()
+    for kind in (SILENT, SILENT, UNREACHABLE, SILENT):
+        found.note(SOUTH, kind, time.monotonic() - 2)
+    assert [(each.node, each.kind) for each in found.now()] == [(SOUTH, SILENT)]
+    found.note(SOUTH, DISK_FULL, time.monotonic())
+    found.note(SOUTH, DISK_FULL, time.monotonic())
+    found.over(SOUTH)
+    found.over(SOUTH)
+    assert told(lines) == [(BEGINS, SILENT), ("a node has no space on its disk", DISK_FULL), (ENDS, DISK_FULL)]
+    assert lines()[0]["peer"] == SOUTH.uri
+    assert 2 <= lines()[0]["seconds"] < 3
+    assert not found.now()
+
+
+def test_restarts_of_a_node_that_keeps_restarting_fill_no_log(lines: Callable[[], list[dict[str, Any]]]) -> None:
+    found = Incidents()
+    for _ in range(100):
+        found.restarted(SOUTH)
+    assert len(lines()) == 1
+
+
+def test_a_server_that_is_gone_is_named_within_two_seconds_and_once_more_when_it_is_back(
+    two: Two, lines: Callable[[], list[dict[str, Any]]]
+) -> None:
+    north = two.asking()
+    try:
+        until(lambda: SOUTH in north._said)
+        two.stop()
+        began = time.monotonic()
+        until(lambda: told(lines) == [(BEGINS, UNREACHABLE)])
+        assert time.monotonic() - began < 3  # two, and a busy machine
+        assert [each.kind for each in north.troubles()] == [UNREACHABLE]
+        time.sleep(1.5)
+        assert len(lines()) == 1, "a lasting incident is said once"
+        two.serve()
+        until(lambda: (ENDS, UNREACHABLE) in told(lines))
+        assert ("a node was restarted", "restarted") in told(lines)
+        assert [each.kind for each in north.troubles()] == ["restarted"], "for a minute"
+    finally:
+        north.stop()
+
+
+def test_a_server_that_is_there_and_answers_nothing_is_silent(
+    two: Two, lines: Callable[[], list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a process is that somebody has paused: its connections stay, and nothing comes."""
+    north, going = two.asking(), threading.Event()
+    try:
+        until(lambda: SOUTH in north._said)
+        exchange = vigil._exchange
+        monkeypatch.setattr(vigil, "_exchange", lambda *both: (going.wait(SOON), exchange(*both)))
+        until(lambda: told(lines) == [(BEGINS, SILENT)])
+        going.set()
+        until(lambda: told(lines) == [(BEGINS, SILENT), (ENDS, SILENT)])
+        assert lines()[1]["seconds"] >= vigil.PATIENCE_SECONDS
+    finally:
+        going.set()
+        north.stop()
+
+
+def test_a_caller_that_stops_asking_is_named_and_missed_only_while_it_is_waited_for(
+    two: Two, lines: Callable[[], list[dict[str, Any]]]
+) -> None:
+    two.callers[NORTH] = 0.0
+    north = two.asking()
+    until(lambda: NORTH in two.south._heard)
+    north.stop()
+    until(lambda: told(lines) == [(BEGINS, SILENT)])
+    assert lines()[0]["peer"] == NORTH.uri
+    del two.callers[NORTH]
+    until(lambda: not two.south.troubles())
+    assert len(lines()) == 1
+
+
+def test_a_caller_that_was_heard_of_in_another_way_before_it_asked_was_not_restarted(
+    two: Two, lines: Callable[[], list[dict[str, Any]]]
+) -> None:
+    two.callers[NORTH] = time.monotonic()
+    time.sleep(3 * vigil.TURN_SECONDS)
+    north = two.asking()
+    try:
+        until(lambda: NORTH in two.south._lives)
+        time.sleep(3 * vigil.TURN_SECONDS)
+        assert lines() == []
+    finally:
+        north.stop()
+
+
+def test_a_caller_that_was_never_there_is_given_time_to_start(
+    two: Two, lines: Callable[[], list[dict[str, Any]]]
+) -> None:
+    began = time.monotonic()
+    two.callers[NORTH] = 0.0
+    until(lambda: told(lines) == [(BEGINS, SILENT)])
+    assert time.monotonic() - began >= vigil.START_SECONDS
+
+
+def test_a_full_disk_is_told_to_those_who_ask_and_is_no_health(
+    two: Two, lines: Callable[[], list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two.callers[NORTH] = 0.0
+    north = two.asking()
+    try:
+        until(lambda: SOUTH in north._said)
+        monkeypatch.setattr(vigil, "LEAST_FREE_BYTES", 1 << 62)
+        full = "a node has no space on its disk"
+        until(lambda: {line.get("peer") for line in lines() if line["event"] == full} == {NORTH.uri, SOUTH.uri})
+        assert {each.node for each in north.troubles()} == {NORTH, SOUTH}
+        identity = two.folders[NORTH].load()
+        with open_channel(f"127.0.0.1:{two.port}", identity, SOUTH) as channel:
+            answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=SOON)
+            assert answer.status == health_pb2.HealthCheckResponse.NOT_SERVING
+        monkeypatch.undo()
+        until(lambda: not north.troubles() and not two.south.troubles())
+        events = [event for event, _ in told(lines)]
+        assert events.count("this node has no space on its disk") == 2  # both are of this process, on one disk
+        assert events.count("this node has space on its disk again") == 2
+        assert events.count(full) == events.count(ENDS) == 2
+    finally:
+        north.stop()
+
+
+def test_a_process_that_stood_still_blames_nobody_but_itself(
+    two: Two, lines: Callable[[], list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two.callers[NORTH] = 0.0
+    north = two.asking()
+    try:
+        until(lambda: NORTH in two.south._heard)
+        looks, still = Vigil._look_at_disk, [3.5, 3.5]
+
+        def slowly(self: Vigil) -> None:
+            time.sleep(still.pop() if still else 0.0)
+            looks(self)
+
+        monkeypatch.setattr(Vigil, "_look_at_disk", slowly)
+        until(lambda: told(lines).count(("this process stood still", "")) == 2)
+        time.sleep(1.0)
+        assert {event for event, _ in told(lines)} == {"this process stood still"}
+    finally:
+        north.stop()
+
+
+def test_whoever_answers_other_calls_is_not_asked(two: Two) -> None:
+    asked = two.asking()
+    try:
+        until(lambda: NORTH in two.south._heard)
+        for _ in range(30):
+            asked.heard(SOUTH)
+            before = two.south._heard[NORTH]
+            time.sleep(0.05)
+        assert two.south._heard[NORTH] == before
+        until(lambda: two.south._heard[NORTH] > before)
+    finally:
+        asked.stop()
+
+
+def test_a_server_of_many_parties_is_asked_no_more_often() -> None:
+    assert quiet_seconds(3) == quiet_seconds(100) == vigil.QUIET_SECONDS
+    assert 1000 / quiet_seconds(1000) == pytest.approx(100 / vigil.QUIET_SECONDS)
