@@ -43,13 +43,11 @@ class Said(NamedTuple):
     words: tuple[str, ...]
 
 
-AWAY = Said(("silent", "unreachable", "itself"), ("does not answer", "cannot be reached"))
+AWAY = Said(("silent", "unreachable"), ("does not answer", "cannot be reached"))
 RESTARTED = Said((*AWAY.kinds, "restarted"), (*AWAY.words, "was restarted"))
 SAID = {"full disk": Said(("disk_full",), ("has no space on its disk",)), "restart": RESTARTED, "kill -9": RESTARTED}
 BACK = ("a node is well again", "a node was restarted")
 BACK_SECONDS = 30.0
-OWN = ("this node has no space on its disk", "this process stood still")
-"""What a broken node says of itself."""
 BROKEN_SECONDS = 4.0
 """Longer than it takes the others to notice (parley.federation.vigil)."""
 HELD_SECONDS = 300.0
@@ -211,28 +209,27 @@ class Voices:
 
     def __init__(self, federation: Federation, target: str) -> None:
         self.federation, self.target, self.since = federation, target, time.time()
+        self.others = [name for name in NODES if name != target]
 
     def lines(self, name: str) -> list[dict[str, str]]:
-        """Of one node's log, those that speak of it: others' name it as their peer, its own speak of itself."""
+        """Of another node's log, those that name it."""
         text = self.federation.logs(name, self.since).splitlines()
         said = [json.loads(line) for line in text if line.startswith("{")]
-        if name == self.target:
-            return [line for line in said if line.get("event") in OWN]
         return [line for line in said if line.get("kind") in KINDS and line["peer"].endswith(f"/{self.target}")]
 
     def cause(self) -> str:
-        """Who named it first or, where nobody else did, what it said itself."""
+        """Whose log named it first, and how; what it said itself does not count."""
         found = [
-            (name == self.target, line["time"], f"{name}: {line['event']} ({line.get('kind', 'itself')})")
-            for name in NODES
+            (line["time"], f"{name}: {line['event']} ({line['kind']})")
+            for name in self.others
             for line in self.lines(name)
             if line["level"] != "info"
         ]
-        return min(found)[2] if found else ""
+        return min(found)[1] if found else ""
 
     def content(self) -> bool:
         """Whether everybody who had missed it has said that it is back; who is held still says nothing."""
-        last = [lines[-1] for name in NODES if name not in (LATE, self.target) and (lines := self.lines(name))]
+        last = [lines[-1] for name in self.others if name != LATE and (lines := self.lines(name))]
         return all(line["event"] in BACK for line in last)
 
 

@@ -19,13 +19,15 @@ import numpy as np
 import pytest
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
+from grpc_health.v1 import health_pb2
 from parley.federation.authorization import AioAuthorization
 from parley.federation.credentials import load_certificate, name_in
 from parley.federation.endings import verify_ends
 from parley.federation.manifest import Manifest
-from parley.federation.names import Role
+from parley.federation.names import NodeName, Role
 from parley.federation.rounds import point_digest
 from parley.federation.transport import open_aio_channel
+from parley.federation.vigil import Vigil
 from parley.v1 import aggregator_pb2, coordinator_pb2
 
 import coordinator.service.controls
@@ -50,6 +52,8 @@ class Run:
     manifest: Manifest
     received: list[tuple[str, bytes]]
     """Method and bytes, in order."""
+    told: list[tuple[NodeName, dict[str, str]]]
+    """What nodes said of themselves, beside questions and answers about health."""
     theta: Any
     records: list[RoundRecord]
     ledger: dict[int, str]
@@ -66,6 +70,7 @@ TYPES: dict[str, type[Message]] = {
     "Propose": aggregator_pb2.ProposeResponse,
     "Open": aggregator_pb2.OpenResponse,
     "End": aggregator_pb2.EndResponse,
+    "Check": health_pb2.HealthCheckRequest,
 }
 """All that may arrive; points and shares are small here, so nothing is fetched in pieces."""
 
@@ -83,6 +88,14 @@ class Recorder:
 
     def __init__(self) -> None:
         self.received: list[tuple[str, bytes]] = []
+        self.told: list[tuple[NodeName, dict[str, str]]] = []
+
+    def telling(self, told: Callable[..., None]) -> Callable[..., None]:
+        def kept(vigil: Vigil, peer: NodeName, metadata: Any) -> None:
+            self.told.append((peer, dict(metadata or ())))
+            told(vigil, peer, metadata)
+
+        return kept
 
     def keeping(self, method: str, parse: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
         name = method.rsplit("/", 1)[-1]
@@ -143,6 +156,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     with pytest.MonkeyPatch.context() as patch, LocalFederation(folder / "nodes", manifest, data) as federation:
         patch.setattr(deploy.nodes_coordinator, "AioAuthorization", recorder.interceptor)
         patch.setattr(coordinator.service.controls, "open_aio_channel", recorder.channel(open_aio_channel))
+        patch.setattr(Vigil, "told", recorder.telling(Vigil.told))
         node = read_node(federation.coordinator.folder)
         assert isinstance(node, CoordinatorNode)
         nodes = [*federation.aggregators, *federation.parties]
@@ -168,7 +182,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         ledger = Ledger.open(node.ledger)
         recorded = dict(ledger.runs[manifest.run].recorded)
         ledger.close()
-        yield Run(manifest, recorder.received, theta, records, recorded, node.identity.load().authority)
+        yield Run(manifest, recorder.received, recorder.told, theta, records, recorded, node.identity.load().authority)
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
     loop.close()
@@ -244,6 +258,18 @@ def test_every_field_that_the_coordinator_receives_is_a_public_fact_or_a_share(e
                 assert path in rules, path
                 assert rules[path](value), (path, value)
     assert seen >= {"Open.share", "Open.contributors", "NextRound.after_round", "Join.accepted", "End.end.signature"}
+
+
+def test_what_nodes_say_of_themselves_is_a_word_of_their_process_and_no_more(ended: Run) -> None:
+    members = {name for role in (Role.party, Role.aggregator) for name in ended.manifest.identities(role)}
+    lives: dict[NodeName, set[str]] = {}
+    for peer, metadata in ended.told:
+        assert metadata.keys() <= {"parley-life", "user-agent"}, metadata
+        assert re.fullmatch("[0-9a-f]{16}", metadata["parley-life"])
+        lives.setdefault(peer, set()).add(metadata["parley-life"])
+    assert lives.keys() <= members
+    assert lives.keys() & set(ended.manifest.identities(Role.aggregator))
+    assert all(len(each) == 1 for each in lives.values()), "one word for as long as a process runs"
 
 
 def test_both_shares_are_released_once_per_round_and_to_nobody_twice(ended: Run) -> None:
