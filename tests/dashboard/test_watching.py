@@ -73,6 +73,13 @@ def test_a_dashboard_is_on_loopback_unless_it_is_said(tmp_path: Path) -> None:
     assert link(settings_of(node), "t") == "http://127.0.0.1:7480/login#t"
 
 
+def test_a_link_leads_to_where_a_container_publishes_the_port(tmp_path: Path) -> None:
+    """`dashboard.lead:7480`, which a container listens on, is a name that no browser knows."""
+    (tmp_path / "c").write_text("")
+    node = _read(tmp_path, '[dashboard]\nlisten = "dashboard.lead:7480"\ncertificate = "c"\nkey = "c"\n')
+    assert link(settings_of(node), "t", Address("127.0.0.1", 8443)) == "https://127.0.0.1:8443/login#t"
+
+
 def test_elsewhere_it_needs_a_certificate(tmp_path: Path) -> None:
     node = _read(tmp_path, '[dashboard]\nlisten = "0.0.0.0:7480"\n')
     with pytest.raises(DeployError, match="does not exist"):
