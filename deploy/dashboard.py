@@ -119,7 +119,7 @@ class DashboardProcess:
 
 
 def link(settings: Settings, token: str, at: Address | None = None) -> str:
-    """An address that signs in: what follows # never leaves the browser. `at` is where a port is published, if it is."""
+    """An address that signs in: what follows # never leaves the browser. `at` is where its port is published."""
     scheme = "https" if settings.secure else "http"
     return f"{scheme}://{at or Address(settings.host, settings.port)}/login#{token}"
 
