@@ -1,5 +1,6 @@
 """One federation in containers for all tests of this folder; skipped only where there is no Docker engine at all."""
 
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,8 @@ pytest.importorskip("docker", reason="the Docker SDK is not installed: pip insta
 import docker
 
 from tests.docker.engine import Federation, build_images
+
+PROVISION = "--run first --deadline 60 --runs 100"
 
 
 @pytest.fixture(scope="session")
@@ -32,9 +35,10 @@ def images(client: "docker.DockerClient") -> None:
 def federation(client: "docker.DockerClient", images: None) -> Iterator[Federation]:
     with tempfile.TemporaryDirectory(prefix="parley-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
-        made = Federation(
-            client, Path(folder), "parleytest", "10.213.8", provision="--run first --deadline 60 --runs 100"
-        )
+        # Another suite on the same engine takes other names: its containers would be this one's.
+        project = os.environ.get("PARLEY_TEST_PROJECT", "parleytest")
+        subnets = os.environ.get("PARLEY_TEST_SUBNETS", "10.213.8")
+        made = Federation(client, Path(folder), project, subnets, provision=PROVISION)
         try:
             made.up()
             yield made

@@ -25,7 +25,11 @@ PARTIES = ("cleveland", "hungarian", "switzerland", "va")
 AGGREGATORS = ("north", "south")
 COORDINATOR = "lead"
 NODES = (COORDINATOR, *AGGREGATORS, *PARTIES)
-IMAGES = {"party": "parley/party", "server": "parley/server"}
+IMAGES = {
+    "party": os.environ.get("PARLEY_PARTY_IMAGE", "parley/party"),
+    "server": os.environ.get("PARLEY_SERVER_IMAGE", "parley/server"),
+}
+"""By the variables of deploy/compose.yaml: two suites on one engine need images of their own."""
 LABEL = "parley.source-digest"
 RUN_SECONDS = 180.0
 FREEZE_ATTEMPTS = 20
@@ -87,16 +91,20 @@ class Federation:
         command = ["docker-compose", "-p", self.project]
         for each in self.files:
             command += ["-f", str(each)]
-        environment = {
+        done = subprocess.run([*command, *words], env=self.environment(), capture_output=True, text=True, check=False)
+        assert not check or done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+        return done.stdout
+
+    def environment(self) -> dict[str, str]:
+        """What deploy/compose.yaml and deploy/compose-demo.sh ask for."""
+        return {
             **os.environ,
+            "COMPOSE_PROJECT_NAME": self.project,
             "PARLEY_FEDERATION": str(self.folder),
             "PARLEY_SUBNETS": self.subnets,
             "PARLEY_DASHBOARD_PORT": "0",
             "PARLEY_PROVISION": f"provision /federation --owner 10001 {self.provision}",
         }
-        done = subprocess.run([*command, *words], env=environment, capture_output=True, text=True, check=False)
-        assert not check or done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
-        return done.stdout
 
     def up(self) -> None:
         self.compose("run", "--rm", "provision")
