@@ -76,7 +76,7 @@ def head(row: RunRow, manifest: Manifest, history: History) -> RunHead:
         epsilon=_number(row.claim.get("epsilon")),
         delta=manifest.guarantee.delta,
         claimed=manifest.guarantee.epsilon,
-        model=f"{manifest.model.kind}, {manifest.model.dimension:,} parameters",
+        model=f"{manifest.model.kind}, {manifest.model.dimension:,} parameter{'s' * (manifest.model.dimension != 1)}",
         algorithm=manifest.algorithm.name,
         present=len(last.contributors) if last else 0,
         parties=len(manifest.parties),
