@@ -3,6 +3,7 @@
 #
 #   deploy/compose-demo.sh          # or: make compose-demo
 #   deploy/compose-demo.sh up       # leaves it running, with the dashboard on loopback; or: make compose-up
+#   deploy/compose-demo.sh link     # the dashboard's address, which signs in; or: make compose-link
 #   deploy/compose-demo.sh down     # takes that down, with keys, state and networks; or: make compose-down
 #
 # The model and its card are left in OUTPUT, compose-demo/ unless that is set.
@@ -11,12 +12,22 @@ cd "$(dirname "$0")/.."
 output=${OUTPUT:-compose-demo}
 federation=${PARLEY_FEDERATION:-$PWD/deploy/federation}
 export PARLEY_FEDERATION=$federation
-compose() { docker-compose -f deploy/compose.yaml "$@"; }
+
+if command -v docker-compose >/dev/null; then
+    compose() { docker-compose -f deploy/compose.yaml "$@"; }
+else
+    compose() { docker compose -f deploy/compose.yaml "$@"; }
+fi
 
 say() { printf '\n== %s (%s s)\n' "$1" "$SECONDS"; }
 
+need_engine() {
+    docker info >/dev/null 2>&1 || { echo "error: no Docker engine answers: start it, or ask for access to it" >&2; exit 1; }
+    compose version >/dev/null 2>&1 || { echo "error: docker-compose is not installed: 1.29 or later is needed" >&2; exit 1; }
+}
+
 build() {
-    say "images"
+    say "building two images; the first time takes minutes"
     PARLEY_VERSION=$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
     PARLEY_SOURCE_DIGEST=$(python3 deploy/source_digest.py)
     export PARLEY_VERSION PARLEY_SOURCE_DIGEST
@@ -29,9 +40,19 @@ up() {
     say "keys, certificates and configuration of seven nodes"
     mkdir -p "$federation"
     compose run --rm provision
-    say "seven containers"
+    say "starting seven containers, each once those that it dials are healthy"
     compose up -d --no-build 2>&1 | grep -v -e '^Creating network' -e '^Creating volume' -e ' \.\.\. $' || true
     compose ps
+}
+
+link() {
+    local address
+    address=$(compose port lead 7480)
+    echo "The dashboard, for this machine alone. The address signs in, so keep it to yourself:"
+    printf '\n    %s\n\n' "$(compose exec -T lead parley dashboard /node --link --at "$address")"
+    echo "The browser will warn: the certificate is of this federation's authority and names a node, not a web site."
+    echo "Go on if the SHA-256 fingerprint that it shows is this one, whatever stands between the digits:"
+    printf '\n    %s\n\n' "$(compose exec -T lead parley node show --folder /node/identity | sed -n 's/^fingerprint *//p')"
 }
 
 down() {
@@ -55,8 +76,11 @@ train() {
 }
 
 case "${1:-demo}" in
-    demo) trap 'say "taking everything down"; down' EXIT; up; train; ls -l "$output" ;;
-    up) up; echo "leave it with: make compose-down" ;;
+    demo) need_engine; trap 'say "taking everything down"; down' EXIT; up; train; ls -l "$output" ;;
+    up) need_engine; up; echo; link
+        echo "Train a model:       docker-compose -f deploy/compose.yaml exec lead parley run /node/study.toml --node /node"
+        echo "Take all of it down: make compose-down" ;;
+    link) link ;;
     down) down ;;
-    *) sed -n '2,8p' "$0"; exit 2 ;;
+    *) sed -n '2,9p' "$0"; exit 2 ;;
 esac
