@@ -23,7 +23,7 @@ from tests.docker.engine import COORDINATOR, ROOT, Federation, build_images
 
 OUT = ROOT / "docs" / "dashboard"
 LOOKS = (("light", 1400), ("dark", 1400), ("light", 400), ("dark", 400))
-MOST_COLOURS = 96
+MOST_COLOURS = 48
 ABSENT = "va"
 RUN = "heart-disease"
 MANY, PLANNED = 10_000, 12_500
