@@ -137,8 +137,14 @@ def run_view(
         ),
         parties=parties,
         pools=pools,
-        waiting=tuple(each.name for each in parties if each.state in ("late", "working")) if open_round else (),
+        waiting=_waiting(row, parties, open_round is not None),
     )
+
+
+def _waiting(row: RunRow, parties: tuple[PartyView, ...], in_round: bool) -> tuple[str, ...]:
+    """Whose contribution the open round lacks, or whose answer the gathering does."""
+    lacking = ("late", "working") if in_round else ("not answered",) if row.state is State.gathering else ()
+    return tuple(each.name for each in parties if each.state in lacking)
 
 
 def _party(
