@@ -19,7 +19,20 @@ else
     compose() { docker compose -f deploy/compose.yaml "$@"; }
 fi
 
-say() { printf '\n== %s (%s s)\n' "$1" "$SECONDS"; }
+say() { printf '\n== %s s: %s\n' "$SECONDS" "$1"; }
+
+# What compose says of every network and container helps only where it fails.
+quietly() {
+    local log
+    log=$(mktemp)
+    if ! "$@" >"$log" 2>&1; then
+        tail -40 "$log" >&2
+        rm -f "$log"
+        echo "error: this failed: $*" >&2
+        return 1
+    fi
+    rm -f "$log"
+}
 
 need_engine() {
     docker info >/dev/null 2>&1 || { echo "error: no Docker engine answers: start it, or ask for access to it" >&2; exit 1; }
@@ -31,19 +44,20 @@ build() {
     PARLEY_VERSION=$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
     PARLEY_SOURCE_DIGEST=$(python3 deploy/source_digest.py)
     export PARLEY_VERSION PARLEY_SOURCE_DIGEST
-    compose build lead cleveland >compose-build.log 2>&1 || { tail -40 compose-build.log; return 1; }
-    rm -f compose-build.log
+    quietly compose build lead cleveland
 }
 
 up() {
     build
-    say "keys, certificates and configuration of seven nodes"
+    say "keys, certificates and configuration of seven nodes, into $federation"
     mkdir -p "$federation"
-    compose run --rm provision
+    compose run --rm provision 2>&1 | grep -v '^Creating '
     say "starting seven containers, each once those that it dials are healthy"
-    compose up -d --no-build 2>&1 | grep -v -e '^Creating network' -e '^Creating volume' -e ' \.\.\. $' || true
-    compose ps
+    quietly compose up -d --no-build
+    docker ps --filter "label=com.docker.compose.project=$(project)" --format 'table {{.Names}}\t{{.Status}}'
 }
+
+project() { docker inspect --format '{{index .Config.Labels "com.docker.compose.project"}}' "$(compose ps -q lead)"; }
 
 link() {
     local address
@@ -56,7 +70,7 @@ link() {
 }
 
 down() {
-    compose down --volumes --remove-orphans --timeout 10 2>&1 | grep -v -e '^Removing network' -e ' \.\.\. $' || true
+    quietly compose down --volumes --remove-orphans --timeout 10
     if [ -d "$federation" ] && docker image inspect "${PARLEY_SERVER_IMAGE:-parley/server}" >/dev/null 2>&1; then
         # its files belong to the user of the containers
         docker run --rm --network none --user 0:0 -v "$federation:/federation" "${PARLEY_SERVER_IMAGE:-parley/server}" \
@@ -68,15 +82,17 @@ down() {
 train() {
     say "the run, as the researcher follows it"
     compose exec -T lead parley run /node/study.toml --node /node
-    say "the report"
+    say "the coordinator's report"
     compose exec -T lead parley status --node /node
+    say "the model's card: what was trained, by whom, at what privacy"
     mkdir -p "$output"
     docker cp "$(compose ps -q lead):/node/models/." "$output"
-    find "$output" -type f -name '*.json' -exec sh -c 'echo "$1:"; cat "$1"; echo' _ {} \;
+    find "$output" -type f -name '*.json' -exec sh -c 'cat "$1"; echo' _ {} \;
 }
 
 case "${1:-demo}" in
-    demo) need_engine; trap 'say "taking everything down"; down' EXIT; up; train; ls -l "$output" ;;
+    demo) need_engine; trap 'say "taking containers, networks, keys and state away"; down' EXIT; up; train
+        say "left in $output/: the model and its card"; ls -lh "$output" ;;
     up) need_engine; up; echo; link
         echo "Train a model:       docker-compose -f deploy/compose.yaml exec lead parley run /node/study.toml --node /node"
         echo "Take all of it down: make compose-down" ;;

@@ -1,6 +1,7 @@
 """What `parley watch` shows in a terminal, and what the dashboard's wiring reads in node.toml."""
 
 import io
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,12 +9,12 @@ from rich.console import Console
 
 from coordinator.dashboard.history import Histories
 from coordinator.dashboard.servers import Presence
-from coordinator.service.store import RunStore
+from coordinator.service.store import RoundRecord, RunRow, RunStore, State
 from deploy.dashboard import DEFAULT, link, settings_of
 from deploy.errors import DeployError, NodeFileError
 from deploy.node_file import Address, CoordinatorNode, read_node
-from deploy.watching import spark, view
-from tests.dashboard.folders import coordinator_folder
+from deploy.watching import follow_plainly, spark, view
+from tests.dashboard.folders import coordinator_folder, write_run
 
 NODE = """role = "coordinator"
 listen = "0.0.0.0:7400"
@@ -47,6 +48,31 @@ def test_the_terminal_shows_the_same_facts(tmp_path: Path, rounds: int) -> None:
             "shares up",
         ):
             assert word in said, word
+    store.close()
+
+
+class Followed:
+    """A run that has ended by the time that somebody looks."""
+
+    def __init__(self, store: RunStore) -> None:
+        self.store = store
+
+    def follow(self, digest: bytes) -> Iterator[tuple[RunRow, list[RoundRecord]]]:
+        row = self.store.get(digest)
+        assert row is not None
+        yield row, self.store.history(digest)
+
+
+def test_in_a_file_the_end_of_a_run_comes_after_its_rounds_and_no_line_is_broken(tmp_path: Path) -> None:
+    state, document = coordinator_folder(tmp_path, None)
+    store = RunStore(state / "runs.sqlite")
+    write_run(store, document, document.releases, State.finished, "40 rounds")
+    console = Console(width=40, file=io.StringIO(), record=True)
+    follow_plainly(console, Followed(store), document.digest)
+    last, end = console.export_text().splitlines()
+    assert last.startswith("round 40/40, 3 parties present; public test: loss") or "missing" in last
+    assert "left" not in last
+    assert end == "heart-1 is finished: 40 rounds"
     store.close()
 
 
