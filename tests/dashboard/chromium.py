@@ -14,6 +14,7 @@ from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, Route, sync_playwright
+from playwright.sync_api import Error as PlaywrightError
 
 from coordinator.dashboard.server import Settings, serve
 from tests.dashboard.folders import place_of
@@ -25,6 +26,7 @@ CUT = [
 ]  # fmt: skip
 """No name resolves, and all but loopback goes to a proxy that is not there: what a page needs from elsewhere it does
 not get."""
+MOST_ATTEMPTS = 20
 FITS = "document.documentElement.scrollWidth"
 ROUNDS_SHOWN = "Number(document.querySelector('#part-figures .big').firstChild.textContent.replaceAll(',', ''))"
 LINES_SHOWN = "[...document.querySelectorAll('#lines li')].filter((line) => !line.hidden).length"
@@ -68,9 +70,17 @@ class Tab:
         self.page: Page = self.context.new_page()
         self.complaints: list[str] = []
         self.elsewhere: list[str] = []
-        self.page.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self._disturbed = False
+        self.page.on("console", lambda said: self._heard(said.text) if said.type == "error" else None)
+        self.page.on("pageerror", lambda error: self._heard(str(error)))
         self.context.route("**", self._only_home)
+
+    def _heard(self, complaint: str) -> None:
+        """Chromium gives up connections when an interface of the machine comes or goes, as every container's does."""
+        if "ERR_NETWORK_CHANGED" in complaint:
+            self._disturbed = True
+        else:
+            self.complaints.append(complaint)
 
     def _only_home(self, route: Route) -> None:
         if route.request.url.startswith(self.home):
@@ -80,15 +90,26 @@ class Tab:
             route.abort()
 
     def sign_in(self, token: str) -> "Tab":
-        self.page.goto(f"{self.home}/login")
+        self.go("/login")
         self.page.fill("#token", token)
         self.page.click("button.primary")
         self.page.wait_for_url(f"{self.home}/")
         return self
 
     def go(self, path: str) -> Page:
-        self.page.goto(self.home + path)
-        return self.page
+        """Again while the machine's network is changing."""
+        for _ in range(MOST_ATTEMPTS):
+            self._disturbed = False
+            try:
+                self.page.goto(self.home + path)
+            except PlaywrightError as error:
+                self._heard(str(error))
+                if not self._disturbed:
+                    raise
+            if not self._disturbed:
+                return self.page
+            self.page.wait_for_timeout(1000)
+        raise AssertionError(f"the machine's network did not rest while {path} was loaded")
 
     def first_paint_seconds(self, path: str, times: int = 5) -> float:
         """From the start of navigation to the first contentful paint, best of so many: this machine has other work."""

@@ -128,6 +128,8 @@ def seed_history(federation: Federation, document: Manifest, rounds: int, folder
         cost = Cost(document.guarantee.epsilon, document.guarantee.delta)
         charge = Charge(document.mechanism.digest, event, ROW, EXACT, document.guarantee.accountant, cost)
         ledger.reserve(document.run, next(iter(ledger.populations)), charge)
+        for place in range(rounds):
+            ledger.record(document.run, place, f"{place:064x}")
         ledger.close()
         _give_back(holder, folder)
     finally:

@@ -23,7 +23,9 @@ from tests.docker.engine import COORDINATOR, ROOT, Federation, build_images
 
 OUT = ROOT / "docs" / "dashboard"
 LOOKS = (("light", 1400), ("dark", 1400), ("light", 400), ("dark", 400))
-MOST_COLOURS = 48
+MOST_COLOURS, LEAST_DISTANCE = 64, 10
+PATIENCE_MILLISECONDS = 7000
+"""What an aggregator said may be of the last visit: the page asks again by itself."""
 ABSENT = "va"
 RUN = "heart-disease"
 MANY, PLANNED = 10_000, 12_500
@@ -93,17 +95,20 @@ def take(tabs: dict[tuple[str, int], Tab], run: str, rounds: int) -> None:
 
 
 def picture(page: Page, name: str, theme: str, width: int) -> None:
-    page.wait_for_timeout(500)
+    page.wait_for_timeout(PATIENCE_MILLISECONDS)
     path = OUT / f"{name}-{theme}-{width}.png"
     path.write_bytes(small(page.screenshot(full_page=True)))
     print(f"{path.name}: {path.stat().st_size:,} bytes", file=sys.stderr)
 
 
 def small(png: bytes) -> bytes:
-    """With a palette of its most frequent colours: flat ones stay exact, only edges of letters are rounded."""
+    """With a palette of frequent colours that differ: flat ones stay exact, only edges of letters are rounded."""
     pixels = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), dtype=np.int64)
     colours, which, counts = np.unique(pixels.reshape(-1, 3), axis=0, return_inverse=True, return_counts=True)
-    kept = colours[np.argsort(-counts, kind="stable")[:MOST_COLOURS]]
+    kept = colours[np.argmax(counts)][None]
+    for colour in colours[np.argsort(-counts, kind="stable")]:
+        if len(kept) < MOST_COLOURS and ((kept - colour) ** 2).sum(axis=1).min() >= LEAST_DISTANCE**2:
+            kept = np.vstack([kept, colour])
     nearest = ((colours[:, None] - kept[None]) ** 2).sum(axis=2).argmin(axis=1).astype(np.uint8)
     image = Image.fromarray(nearest[which].reshape(pixels.shape[:2]), "P")
     image.putpalette(kept.astype(np.uint8).tobytes())
