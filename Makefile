@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(wildcard mpc/native/*.c) mpc/native/build.py
 PROTOS := $(wildcard proto/parley/v1/*.proto)
 
-.PHONY: demo compose-demo compose-up compose-down test test-all check generate clean
+.PHONY: demo compose-demo compose-up compose-link compose-down test test-all check generate clean
 
 demo: $(VENV)/.installed  ## four hospitals train together on this machine: a model and a privacy report
 	$(BIN)/parley demo
@@ -15,6 +15,9 @@ compose-demo:  ## the federation in containers: images, keys, a model, its repor
 
 compose-up:  ## the same left running, with the dashboard on loopback
 	deploy/compose-demo.sh up
+
+compose-link:  ## the address that signs in to the dashboard of what is up
+	deploy/compose-demo.sh link
 
 compose-down:  ## takes it down, with keys and state
 	deploy/compose-demo.sh down

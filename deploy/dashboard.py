@@ -118,10 +118,10 @@ class DashboardProcess:
         await asyncio.gather(self._task, return_exceptions=True)
 
 
-def link(settings: Settings, token: str) -> str:
-    """An address that signs in: what follows # never leaves the browser."""
+def link(settings: Settings, token: str, at: Address | None = None) -> str:
+    """An address that signs in: what follows # never leaves the browser. `at` is where its port is published."""
     scheme = "https" if settings.secure else "http"
-    return f"{scheme}://{Address(settings.host, settings.port)}/login#{token}"
+    return f"{scheme}://{at or Address(settings.host, settings.port)}/login#{token}"
 
 
 def start(node: CoordinatorNode, note: Callable[..., Any]) -> DashboardProcess | None:

@@ -41,7 +41,7 @@ def provision(folder: Path, manifest: Manifest, runs: int, say: Say, owner: tupl
     for name, (role, text) in node_files(manifest, runs).items():
         home = folder / name
         home.mkdir(mode=0o700, exist_ok=True)
-        _identity(home, NodeName(manifest.federation, role, name), folder / "authority", authority, say)
+        _identity(home, NodeName(manifest.federation, role, name), folder / "authority", authority, say, owner)
         _write(home / "node.toml", text)
         _write(home / "policy.toml", policy_text(role, manifest, runs * manifest.guarantee.epsilon))
         _data(home / "data", role, name)
@@ -58,14 +58,29 @@ def _authority(folder: Path, federation: str, say: Say) -> Authority:
     return authority
 
 
-def _identity(home: Path, name: NodeName, folder: Path, authority: Authority, say: Say) -> None:
+def _identity(
+    home: Path, name: NodeName, folder: Path, authority: Authority, say: Say, owner: tuple[int, int] | None
+) -> None:
     identity = NodeFolder(home / "identity")
-    if identity.current.is_symlink():
-        # The certificate alone: the key belongs to the user of the containers.
-        held = load_certificate(read_file(identity.current / CERTIFICATE_FILE))
-        if held.not_valid_after_utc - dt.datetime.now(dt.UTC) > SHORTEST_LEFT:
-            return
-        shutil.rmtree(identity.path)
+    if not identity.current.is_symlink():
+        _certify(identity, name, folder, authority, say)
+        return
+    # The certificate alone: the key belongs to the user of the containers.
+    held = load_certificate(read_file(identity.current / CERTIFICATE_FILE))
+    if held.not_valid_after_utc - dt.datetime.now(dt.UTC) > SHORTEST_LEFT:
+        return
+    # A container may be running on that folder: the new identity is whole and its user's before the link moves to it.
+    fresh = NodeFolder(home / "renewal")
+    shutil.rmtree(fresh.path, ignore_errors=True)
+    _certify(fresh, name, folder, authority, say)
+    if owner is not None:
+        _give(fresh.path, owner)
+    (fresh.path / os.readlink(fresh.current)).rename(identity.path / os.readlink(fresh.current))
+    fresh.current.rename(identity.current)
+    shutil.rmtree(fresh.path)
+
+
+def _certify(identity: NodeFolder, name: NodeName, folder: Path, authority: Authority, say: Say) -> None:
     waiting = nodes.pending(identity) or nodes.request(identity, name)
     data = waiting.path.read_bytes()
     certificate = authority.approve(data, waiting.fingerprint)

@@ -5,7 +5,8 @@ noise, the public set, phases, bytes, what the run costs.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from parley.federation.manifest import Manifest
 from rich.bar import Bar
@@ -35,21 +36,29 @@ COLOURS = {State.finished: "green", State.stalled: "yellow", State.stopped: "yel
 def follow(coordinator: Coordinator, digest: bytes) -> RunRow:
     """Until the run rests; its last state."""
     console = Console(stderr=True)
-    return _live(console, coordinator, digest) if console.is_terminal else _plain(console, coordinator, digest)
+    return _live(console, coordinator, digest) if console.is_terminal else follow_plainly(console, coordinator, digest)
 
 
-def _plain(console: Console, coordinator: Coordinator, digest: bytes) -> RunRow:
+class Follows(Protocol):
+    """What a coordinator says of a run, again and again until it rests."""
+
+    def follow(self, digest: bytes) -> Iterable[tuple[RunRow, list[RoundRecord]]]: ...
+
+
+def follow_plainly(console: Console, coordinator: Follows, digest: bytes) -> RunRow:
+    """In lines that stay, for a file."""
     row: RunRow | None = None
     shown = ""
     for row, records in coordinator.follow(digest):
         manifest = Manifest.from_canonical(row.manifest)
-        if row.state.value != shown:
-            shown = row.state.value
-            outcome = f": {escape(row.outcome)}" if row.outcome else ""
-            console.print(f"[bold]{row.run}[/bold] is {row.state.value}{outcome}")
+        outcome = f": {escape(row.outcome)}" if row.outcome else ""
+        said = [f"[bold]{row.run}[/bold] is {row.state.value}{outcome}"] if row.state.value != shown else []
+        shown = row.state.value
         every = max(1, manifest.releases // LINES)
-        if any(record.round % every == 0 for record in records):
-            console.print(describe(row, records[-1], manifest))
+        rounds = [describe(row, records[-1], manifest)] if any(each.round % every == 0 for each in records) else []
+        # A run runs before its rounds, and has ended after them.
+        for line in rounds + said if row.state.resting else said + rounds:
+            console.print(line, soft_wrap=True)
     assert row is not None
     return row
 
@@ -139,10 +148,9 @@ def describe(row: RunRow, record: RoundRecord, manifest: Manifest) -> str:
     """One line: how far, how long still, who is there, what the model is worth."""
     done = record.round + 1
     elapsed = time.time() - row.started if row.started else record.seconds
-    left = elapsed / done * (manifest.releases - done)
+    left = f", {elapsed / done * (manifest.releases - done):.0f} s left" if done < manifest.releases else ""
     missing = f", missing {', '.join(record.missing)}" if record.missing else ""
     quality = ", ".join(f"{name} {value:.4g}" for name, value in record.evaluation.items())
-    return (
-        f"round {done}/{manifest.releases}, {left:.0f} s left, {len(record.contributors)} parties present{missing}"
-        + (f"; public test: {quality}" if quality else "")
+    return f"round {done}/{manifest.releases}{left}, {len(record.contributors)} parties present{missing}" + (
+        f"; public test: {quality}" if quality else ""
     )

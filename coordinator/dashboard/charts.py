@@ -138,11 +138,10 @@ def timeline(rounds: Sequence[RoundTimes], keys: Sequence[str]) -> Markup:
             parts.append(f'<rect class="gap" x="{x:.1f}" y="{HEIGHT - 3:.1f}" width="{0.8 * wide:.1f}" height="3"/>')
         parts.append("</g>")
     ticks = [number(high - high * k / (TICKS - 1)) for k in range(TICKS)]
-    label = f"Seconds of the last {len(rounds)} rounds by phase"
+    label = f"Seconds of the last {len(rounds)} round{'s' * (len(rounds) > 1)} by phase"
     first, last = number(rounds[0].round + 1), number(rounds[-1].round + 1)
-    ends = (
-        f"<span></span><span>rounds {first} to {last}</span>" if before else f"<span>{first}</span><span>{last}</span>"
-    )
+    shown = f"rounds {first} to {last}" if len(rounds) > 1 else f"round {last}"
+    ends = f"<span></span><span>{shown}</span>" if before else f"<span>{first}</span><span>{last}</span>"
     return Markup(
         f'<div class="plot"><div class="ticks" aria-hidden="true">{"".join(f"<span>{t}</span>" for t in ticks)}</div>'
         f'<svg class="area" role="img" aria-label="{label}" viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" '

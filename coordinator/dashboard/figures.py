@@ -84,7 +84,7 @@ def head(row: RunRow, manifest: Manifest, history: History) -> RunHead:
         epsilon=_number(row.claim.get("epsilon")),
         delta=manifest.guarantee.delta,
         claimed=manifest.guarantee.epsilon,
-        model=f"{manifest.model.kind}, {manifest.model.dimension:,} parameters",
+        model=f"{manifest.model.kind}, {manifest.model.dimension:,} parameter{'s' * (manifest.model.dimension != 1)}",
         algorithm=manifest.algorithm.name,
         present=len(last.contributors) if last else 0,
         parties=len(manifest.parties),
@@ -146,7 +146,7 @@ def run_view(
         ),
         parties=parties,
         pools=pools,
-        waiting=tuple(each.name for each in parties if each.state in ("late", "working")) if open_round else (),
+        waiting=_waiting(row, parties, open_round is not None),
     )
 
 
@@ -159,6 +159,12 @@ def troubles(row: RunRow, presence: Presence | None) -> tuple[TroubleView, ...]:
         for node, kind, seconds in presence.troubles
         if kind in TROUBLES
     )
+
+
+def _waiting(row: RunRow, parties: tuple[PartyView, ...], in_round: bool) -> tuple[str, ...]:
+    """Whose contribution the open round lacks, or whose answer the gathering does."""
+    lacking = ("late", "working") if in_round else ("not answered",) if row.state is State.gathering else ()
+    return tuple(each.name for each in parties if each.state in lacking)
 
 
 def _party(

@@ -24,6 +24,7 @@ STALE_SECONDS = 60.0
 LEVELS = ("debug", "info", "warning", "error")
 BAD_NEWS = ("refused", "failed", "stalled", "short", "missing", "mended", "lost")
 LONGEST_MESSAGE = 300
+LAST = ("peer_event", "peer_events")
 
 
 @dataclass
@@ -132,6 +133,7 @@ def parsed(raw: bytes) -> LogLine | None:
         fact = check(value) if check is not None else None
         if fact is not None:
             fields.append((name, _spelled(fact)))
+    fields.sort(key=lambda each: each[0] in LAST)  # whoever reads along looks for the run and the round
     level = body.get("level")
     if level not in LEVELS:
         level = "warning" if any(word in event for word in BAD_NEWS) else "info"

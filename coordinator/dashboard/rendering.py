@@ -59,6 +59,11 @@ def whole(value: int) -> str:
     return f"{value:,}"
 
 
+def counted(value: int, one: str) -> str:
+    """A number of things: 1 round, 2 rounds."""
+    return f"{value:,} {one}" if value == 1 else f"{value:,} {one}s"
+
+
 def moment(value: float | None) -> Markup:
     """A time in UTC, for people and for machines."""
     if value is None:
@@ -91,7 +96,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(
-        seconds=seconds, size=size, figure=figure, whole=whole, moment=moment, digest=digest,
+        seconds=seconds, size=size, figure=figure, whole=whole, counted=counted, moment=moment, digest=digest,
         line_chart=charts.line_chart, strip=charts.strip, timeline=timeline,
     )  # fmt: skip
     made.globals.update(asset=asset, bar=charts.bar)

@@ -5,6 +5,7 @@ the coordinator holds, or by a signal.
 """
 
 import asyncio
+import contextlib
 import json
 import socket
 import ssl
@@ -27,6 +28,8 @@ from coordinator.errors import StateError
 from coordinator.service.store import RunStore
 
 STOP_SECONDS = 1
+RENEWAL_SECONDS = 10.0
+"""Between two looks whether another certificate was installed."""
 MOST_CONNECTIONS = 200
 IDLE_SECONDS = 30
 
@@ -106,8 +109,10 @@ async def serve(settings: Settings, place: Place, until_input_ends: bool = False
         config.load()
     except OSError as error:
         raise StateError(f"the dashboard's certificate cannot be used ({error}): check certificate and key") from None
-    if config.ssl is not None:
+    renewal: asyncio.Task[None] | None = None
+    if config.ssl is not None and settings.certificate is not None:
         config.ssl.minimum_version = ssl.TLSVersion.TLSv1_3
+        renewal = asyncio.ensure_future(_renew(config.ssl, settings.certificate, settings.key or settings.certificate))
     server = uvicorn.Server(config)
     if until_input_ends:
         _watch_input(lambda: setattr(server, "should_exit", True))
@@ -119,8 +124,29 @@ async def serve(settings: Settings, place: Place, until_input_ends: bool = False
     try:
         await server.serve(sockets=[listener])
     finally:
+        if renewal is not None:
+            renewal.cancel()
         await app.state.wiring.accounts.close()
         app.state.wiring.store.close()
+
+
+async def _renew(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
+    """Handshakes to come show the certificate that is installed by then: a renewal needs no restart."""
+    held = _pair(certificate, key)
+    while True:
+        await asyncio.sleep(RENEWAL_SECONDS)
+        with contextlib.suppress(OSError):  # half installed, or no pair: the certificate in use is as good as before
+            found = _pair(certificate, key)
+            if found != held:
+                ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(*found[:2])
+                context.load_cert_chain(*found[:2])
+                held = found
+
+
+def _pair(certificate: Path, key: Path) -> tuple[Path, Path, int, int]:
+    """The files behind the links, and when they were written."""
+    first, second = certificate.resolve(strict=True), key.resolve(strict=True)
+    return first, second, first.stat().st_mtime_ns, second.stat().st_mtime_ns
 
 
 def _watch_input(ended: Callable[[], object]) -> None:

@@ -193,7 +193,7 @@ class RunView:
     parties: tuple[PartyView, ...]
     pools: tuple[PoolView, ...]
     waiting: tuple[str, ...]
-    """Whose contribution the open round still lacks."""
+    """Whose contribution the open round still lacks; while it gathers, whose answer."""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ def dashboard(
     node: Folder,
     listen: Annotated[str, typer.Option(help="Another address than node.toml's, as host:port.")] = "",
     link: Annotated[bool, typer.Option("--link", help="Print an address that signs in, and serve nothing.")] = False,
+    at: Annotated[str, typer.Option(help="With --link: host:port by which the browser reaches it.")] = "",
     beside: Annotated[bool, typer.Option("--beside", hidden=True)] = False,
 ) -> None:
     """Serve the dashboard of a coordinator on this machine. Prints one line of JSON when it is ready."""
@@ -28,12 +29,17 @@ def dashboard(
     from deploy.running import coordinator_node
 
     found = coordinator_node(node)
-    try:
-        address = Address.parse(listen) if listen else None
-    except ValueError:
-        fail(f'--listen is {listen!r}: give "host:port"', EXIT_USAGE)
-    settings = wiring.settings_of(found, address)
+
+    def parsed(option: str, text: str) -> Address | None:
+        try:
+            return Address.parse(text) if text else None
+        except ValueError:
+            fail(f'{option} is {text!r}: give "host:port"', EXIT_USAGE)
+
+    settings = wiring.settings_of(found, parsed("--listen", listen))
+    if at and not link:
+        fail("--at is for --link: --listen says where to serve", EXIT_USAGE)
     if link:
-        print(wiring.link(settings, token_in(found.state)))
+        print(wiring.link(settings, token_in(found.state), parsed("--at", at)))
         return
     main(settings, wiring.place_of(found), until_input_ends=beside)

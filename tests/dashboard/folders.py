@@ -4,7 +4,7 @@ import json
 import math
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -61,13 +61,18 @@ def record(place: int, parties: Sequence[str], of: int, start: float, rng: rando
 
 
 def write_run(
-    store: RunStore, document: Manifest, rounds: int, state: State = State.running, outcome: str = "", ago: float = 60.0
+    store: RunStore,
+    document: Manifest,
+    rounds: int,
+    state: State = State.running,
+    outcome: str = "",
+    claim: Mapping[str, Any] = CLAIM,
 ) -> None:
     """As the driver leaves it after so many rounds."""
     rng = random.Random(7)
     digest, parties = document.digest, document.parties
     store.submit(digest, document.run, document.canonical)
-    store.set_claim(digest, CLAIM)
+    store.set_claim(digest, claim)
     for role in (Role.party, Role.aggregator):
         for name in document.identities(role):
             store.answer(digest, name.uri, "joined")

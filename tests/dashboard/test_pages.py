@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import json
+import re
 import sqlite3
 import time
 from typing import Any
@@ -50,6 +51,22 @@ def test_every_page_is_there_whatever_the_history(browser: Make, rounds: int) ->
         assert f"{rounds:,}" in answer.text, path
         assert lasted < 0.25, f"{path} took {lasted:.3f} s"
         assert len(answer.content) < 150_000, path
+
+
+def test_one_round_is_not_spoken_of_as_many(browser: Make) -> None:
+    made = browser(1).login()
+    store = RunStore(made.state / "runs.sqlite")
+    for name in made.document.identities(Role.aggregator):
+        word = common_pb2.SignedEnd(aggregator=name.uri, openings=1).SerializeToString()
+        store.put_end(made.document.digest, name.uri, word)
+    store.set_state(made.document.digest, State.failed, "stopped for good by the operator")
+    store.close()
+    pages = "".join(made.client.get(path).text for path in PAGES)
+    pages += wait_for(made, "/runs/heart-1/privacy", "over 1 opened sum<")
+    assert "last 1 round," in pages
+    assert ">round 1<" in pages
+    assert "1 sum opened" in pages
+    assert not re.search(r"\b1 (rounds|sums|opened sums|parameters)\b", pages)
 
 
 def test_a_coordinator_without_runs_says_what_to_do(browser: Make) -> None:

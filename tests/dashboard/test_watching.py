@@ -1,6 +1,7 @@
 """What `parley watch` shows in a terminal, and what the dashboard's wiring reads in node.toml."""
 
 import io
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,12 +9,12 @@ from rich.console import Console
 
 from coordinator.dashboard.history import Histories
 from coordinator.dashboard.servers import Presence
-from coordinator.service.store import RunStore
+from coordinator.service.store import RoundRecord, RunRow, RunStore, State
 from deploy.dashboard import DEFAULT, link, settings_of
 from deploy.errors import DeployError, NodeFileError
 from deploy.node_file import Address, CoordinatorNode, read_node
-from deploy.watching import spark, view
-from tests.dashboard.folders import coordinator_folder
+from deploy.watching import follow_plainly, spark, view
+from tests.dashboard.folders import coordinator_folder, write_run
 
 NODE = """role = "coordinator"
 listen = "0.0.0.0:7400"
@@ -51,6 +52,31 @@ def test_the_terminal_shows_the_same_facts(tmp_path: Path, rounds: int) -> None:
     store.close()
 
 
+class Followed:
+    """A run that has ended by the time that somebody looks."""
+
+    def __init__(self, store: RunStore) -> None:
+        self.store = store
+
+    def follow(self, digest: bytes) -> Iterator[tuple[RunRow, list[RoundRecord]]]:
+        row = self.store.get(digest)
+        assert row is not None
+        yield row, self.store.history(digest)
+
+
+def test_in_a_file_the_end_of_a_run_comes_after_its_rounds_and_no_line_is_broken(tmp_path: Path) -> None:
+    state, document = coordinator_folder(tmp_path, None)
+    store = RunStore(state / "runs.sqlite")
+    write_run(store, document, document.releases, State.finished, "40 rounds")
+    console = Console(width=40, file=io.StringIO(), record=True)
+    follow_plainly(console, Followed(store), document.digest)
+    last, end = console.export_text().splitlines()
+    assert last.startswith("round 40/40, 3 parties present; public test: loss") or "missing" in last
+    assert "left" not in last
+    assert end == "heart-1 is finished: 40 rounds"
+    store.close()
+
+
 def test_a_curve_in_one_line() -> None:
     assert spark([1.0]) == "▁"
     assert spark([1, 2, 3]) == "▁▄█" or spark([1, 2, 3]) == "▁▅█"
@@ -72,6 +98,13 @@ def test_a_dashboard_is_on_loopback_unless_it_is_said(tmp_path: Path) -> None:
     assert not settings_of(node).secure
     assert settings_of(node).port == DEFAULT.listen.port
     assert link(settings_of(node), "t") == "http://127.0.0.1:7480/login#t"
+
+
+def test_a_link_leads_to_where_a_container_publishes_the_port(tmp_path: Path) -> None:
+    """`dashboard.lead:7480`, which a container listens on, is a name that no browser knows."""
+    (tmp_path / "c").write_text("")
+    node = _read(tmp_path, '[dashboard]\nlisten = "dashboard.lead:7480"\ncertificate = "c"\nkey = "c"\n')
+    assert link(settings_of(node), "t", Address("127.0.0.1", 8443)) == "https://127.0.0.1:8443/login#t"
 
 
 def test_elsewhere_it_needs_a_certificate(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What containers are given, without an engine: node folders, health, the source's digest, the compose files."""
 
+import datetime as dt
 import os
 import re
 import time
@@ -52,6 +53,26 @@ def test_provisioning_again_changes_nothing(federation: Path) -> None:
     assert before == {path: path.read_bytes() for path in federation.rglob("*") if path.is_file()}
 
 
+def test_a_certificate_that_is_about_to_expire_is_renewed_under_a_running_node(
+    federation: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the folder that its container holds, by one move of the link; nobody else's is touched."""
+    study = read_manifest(federation / provisioning.STUDY_FILE)
+    folder = NodeFolder(federation / "va" / "identity")
+    before, place = folder.load(), folder.path.stat().st_ino
+    monkeypatch.setattr(provisioning, "SHORTEST_LEFT", before.expires - dt.datetime.now(dt.UTC) + dt.timedelta(hours=1))
+    monkeypatch.setattr(provisioning, "node_files", lambda *_: {"va": (Role.party, "")})
+    said: list[str] = []
+    provisioning.provision(federation, study, 4, said.append)
+    after = folder.load()
+    assert len(said) == 1
+    assert after.name == before.name
+    assert after.key != before.key
+    assert folder.path.stat().st_ino == place
+    assert (folder.path / "identities" / before.fingerprint.replace(":", "")[:32]).is_dir()
+    assert not (federation / "va" / "renewal").exists()
+
+
 def test_the_study_is_the_manifest_that_was_drafted(federation: Path) -> None:
     manifest = read_manifest(federation / provisioning.STUDY_FILE)
     assert manifest.digest == demo_recipe.manifest().digest
@@ -86,6 +107,8 @@ def test_an_image_installs_what_the_package_asks_for() -> None:
 @pytest.mark.parametrize("name", ["compose.yaml", *(f"compose.{role}.yaml" for role in Role)])
 def test_a_compose_file_hardens_every_node(name: str) -> None:
     text = (ROOT / "deploy" / name).read_text()
-    for line in ('user: "10001:10001"', "read_only: true", "cap_drop: [ALL]", '["no-new-privileges:true"]', "secrets:"):
+    for line in ('user: "10001:10001"', "read_only: true", "cap_drop: [ALL]", '["no-new-privileges:true"]'):
         assert line in text, line
+    # The folder: of a file that was mounted, a container never sees the one that replaces it.
+    assert re.search(r"/identity:/node/identity:ro\b", text)
     assert not re.search(r"privileged|/var/run/docker.sock|network_mode: host", text)

@@ -12,6 +12,8 @@ import docker
 
 from tests.docker.engine import PROJECT, SUBNETS, Federation, build_images
 
+PROVISION = "--run first --deadline 60 --runs 100"
+
 
 @pytest.fixture(scope="session")
 def client() -> "docker.DockerClient":
@@ -32,7 +34,7 @@ def images(client: "docker.DockerClient") -> None:
 def federation(client: "docker.DockerClient", images: None) -> Iterator[Federation]:
     with tempfile.TemporaryDirectory(prefix="parley-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
-        made = Federation(client, Path(folder), PROJECT, SUBNETS, provision="--run first --deadline 60 --runs 100")
+        made = Federation(client, Path(folder), PROJECT, SUBNETS, provision=PROVISION)
         try:
             made.up()
             yield made

@@ -89,16 +89,20 @@ class Federation:
         command = ["docker-compose", "-p", self.project]
         for each in self.files:
             command += ["-f", str(each)]
-        environment = {
+        done = subprocess.run([*command, *words], env=self.environment(), capture_output=True, text=True, check=False)
+        assert not check or done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+        return done.stdout
+
+    def environment(self) -> dict[str, str]:
+        """What deploy/compose.yaml and deploy/compose-demo.sh ask for."""
+        return {
             **os.environ,
+            "COMPOSE_PROJECT_NAME": self.project,
             "PARLEY_FEDERATION": str(self.folder),
             "PARLEY_SUBNETS": self.subnets,
             "PARLEY_DASHBOARD_PORT": "0",
             "PARLEY_PROVISION": f"provision /federation --owner 10001 {self.provision}",
         }
-        done = subprocess.run([*command, *words], env=environment, capture_output=True, text=True, check=False)
-        assert not check or done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
-        return done.stdout
 
     def up(self) -> None:
         self.compose("run", "--rm", "provision")

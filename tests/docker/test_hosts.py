@@ -5,6 +5,7 @@ One hospital gets its certificate by the steps of docs/containers.md, by hand; t
 
 import json
 import os
+import ssl
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -33,7 +34,8 @@ def node_files(host: str) -> dict[str, str]:
     listen = '[listen]\nshare = "0.0.0.0:7401"\ncontrol = "0.0.0.0:7402"\n'
     budget = "[budget]\nepsilon = 4.0\ndelta = 1e-4\n"
     found = {
-        "lead": f'role = "coordinator"\nlisten = "0.0.0.0:7400"\n[aggregators]\n{control}{budget}',
+        "lead": f'role = "coordinator"\nlisten = "0.0.0.0:7400"\n[aggregators]\n{control}{budget}'
+        '[dashboard]\nlisten = "0.0.0.0:7480"\n',
         "north": f'role = "aggregator"\n{listen}[peer]\nname = "south"\naddress = "{host}:{PORTS["south"] + 2}"\n',
         "south": f'role = "aggregator"\n{listen}peer = "0.0.0.0:7403"\n[peer]\nname = "north"\n',
     }
@@ -126,6 +128,11 @@ def hosts(client: "docker.DockerClient", images: None) -> Iterator[Hosts]:
             made.remove()
 
 
+def _pair(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host, int(port)
+
+
 def test_seven_organisations_on_hosts_of_their_own_train_a_model(hosts: Hosts) -> None:
     hosts.provision()
     hosts.certify(BY_HAND)
@@ -138,6 +145,14 @@ def test_seven_organisations_on_hosts_of_their_own_train_a_model(hosts: Hosts) -
     outcome = hosts.answer(hosts.compose("lead", *words))
     assert outcome["state"] == "finished"
     assert outcome["round"] == outcome["rounds"] > 0
+    published = hosts.compose("lead", "port", "coordinator", "7480").strip()
+    link = hosts.compose(
+        "lead", "exec", "-T", "coordinator", "parley", "dashboard", "/node", "--link", "--at", published
+    )
+    assert link.startswith(f"https://{published}/login#")
+    assert b"parley://heart-demo/coordinator/lead" in ssl.PEM_cert_to_DER_cert(
+        ssl.get_server_certificate(_pair(published))
+    )
     mine = hosts.client.containers.list(filters={"label": "com.docker.compose.project=parleyhostcleveland"})
     assert len(mine) == 1
     assert not mine[0].attrs["HostConfig"]["PortBindings"]

@@ -80,7 +80,7 @@ def test_a_node_has_no_rights_beyond_its_own(federation: Federation, name: str) 
 
 @pytest.mark.parametrize("name", NODES)
 def test_a_node_can_write_its_state_and_nothing_else(federation: Federation, name: str) -> None:
-    folders = "/ /node /run/secrets /opt/parley /etc /node/state"
+    folders = "/ /node /node/identity /run/secrets /opt/parley /etc /node/state"
     script = f"for each in {folders}; do touch $each/x 2>/dev/null && echo $each; done; true"
     assert federation.run(name, "sh", "-c", script + "; rm -f /node/state/x").split() == ["/node/state"]
     status = federation.run(name, "sh", "-c", "grep -E '^(CapEff|CapBnd|NoNewPrivs|Uid)' /proc/1/status").split("\n")

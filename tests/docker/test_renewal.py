@@ -1,0 +1,74 @@
+"""New certificates under running containers: nothing is restarted, and the next run is trained with them."""
+
+import json
+from typing import Any
+
+import pytest
+from parley.federation.credentials import certificate_fingerprint
+
+from tests.docker.dashboard import presented, study, submit
+from tests.docker.engine import COORDINATOR, IMAGES, Federation, wait
+
+pytestmark = pytest.mark.docker
+PARTY, AGGREGATOR = "va", "north"
+SHOWN = """
+import socket, ssl, sys
+from cryptography import x509
+from parley.federation.credentials import certificate_fingerprint
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+context.set_alpn_protocols(["h2"])
+with socket.create_connection((sys.argv[1], 7402), timeout=10) as raw, context.wrap_socket(raw) as wrapped:
+    print(certificate_fingerprint(x509.load_der_x509_certificate(wrapped.getpeercert(binary_form=True))))
+"""
+
+
+def command(federation: Federation, user: int, *words: str) -> str:
+    """In a container of its own over the federation's folder, as operators do with `setup`."""
+    found: bytes = federation.client.containers.run(
+        IMAGES["server"], list(words), user=f"{user}:{user}", remove=True, network_mode="none",
+        volumes={str(federation.folder): {"bind": "/federation"}},
+    )  # fmt: skip
+    return found.decode()
+
+
+def renew(federation: Federation, name: str) -> str:
+    """docs/containers.md, "A new certificate"; the fingerprint of what is installed then."""
+    folder = f"/federation/{name}/identity"
+    asked = _answer(command(federation, 10001, "node", "rotate", "--folder", folder, "--json"))
+    approved = f"/federation/{name}/approved.pem"
+    command(
+        federation, 0, "ca", "approve", f"{folder}/pending/request.pem", "--fingerprint", asked["fingerprint"],
+        "--out", approved, "--folder", "/federation/authority",
+    )  # fmt: skip
+    installed = _answer(command(federation, 10001, "node", "install", approved, "--folder", folder, "--json"))
+    return str(installed["fingerprint"])
+
+
+def _answer(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(text.strip().splitlines()[-1])
+    return found
+
+
+def test_renewed_certificates_are_taken_up_without_a_restart(federation: Federation) -> None:
+    names = (PARTY, AGGREGATOR, COORDINATOR)
+    started = {name: federation.container(name).attrs["State"]["StartedAt"] for name in names}
+    bindings = federation.container(COORDINATOR).attrs["NetworkSettings"]["Ports"]["7480/tcp"]
+    port = int(bindings[0]["HostPort"])
+
+    def of_aggregator() -> str:
+        return federation.run(COORDINATOR, "python", "-c", SHOWN, f"control.{AGGREGATOR}").strip()
+
+    def of_dashboard() -> str:
+        return certificate_fingerprint(presented(federation, port))
+
+    before = {AGGREGATOR: of_aggregator(), COORDINATOR: of_dashboard()}
+    after = {name: renew(federation, name) for name in names}
+    assert of_aggregator() == after[AGGREGATOR] != before[AGGREGATOR]
+    wait(lambda: of_dashboard() == after[COORDINATOR] != before[COORDINATOR], 60, "the dashboard's certificate")
+    submit(federation, study("renewed", 10))
+    assert federation.wait_state("renewed", ["finished", "failed", "stalled"])[0] == "finished"
+    assert "dialling with the newly installed certificate" in federation.logs(PARTY)
+    for name in names:
+        federation.wait_ready(name)
+        assert federation.container(name).attrs["State"]["StartedAt"] == started[name]
