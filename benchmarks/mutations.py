@@ -24,6 +24,7 @@ NAMES = "proto/parley/federation/credentials.py"
 COORDINATOR, FLOODS, OPERATOR, CERTIFICATES, PARTY = (
     f"tests/hostile/test_{name}.py::test_" for name in ("coordinator", "floods", "operator", "certificates", "party")
 )
+MODEL = "tests/end_to_end/test_model.py::test_"
 RELAY, PEER = "tests/federation/test_relay.py::test_", "tests/mpc/test_peer.py::test_"
 AGGREGATOR, QUESTIONS = (f"tests/federation/test_{name}_hostile.py::test_" for name in ("aggregator", "party"))
 
@@ -141,8 +142,16 @@ MUTATIONS = [
              RELAY + "a_key_opens_what_was_sealed_to_this_upload_and_is_dropped_otherwise"),
     Mutation("relay key's end", "mpc/service/relay.py", " and time.monotonic() < held[1]", "",
              RELAY + "a_key_ends_by_itself_and_with_its_run"),
-    Mutation("relay at the deadline", "mpc/service/run.py", "0.0 if blamed == current.missing() else self._grace", "0.0",
-             RELAY + "at_the_deadline_the_sum_is_over_those_who_came_through_a"),
+    none("relay short of B", "mpc/service/run.py", "left <= 0 and relied",
+         MODEL + "a_short_round_waits_for_its_parties_as_often_as_it_should"),
+    Mutation("servers out of step", "mpc/service/run.py", "self.terms.deadline_seconds + self._grace  # B may",
+             "max(current.deadline - ready, 0) + self._grace  # B may",
+             MODEL + "a_server_that_restarts_while_a_party_is_away_is_not_out_of_step_for_ever"),
+    Mutation("relay kept back", "mpc/service/run.py", "if current.relayed or not self.keys.holds(party)",
+             "if not self.keys.holds(party)",
+             RELAY + "a_half_that_a_keeps_back_is_missed_by_b_which_still_has_its_partys_key"),
+    Mutation("relay keys that are over", "mpc/service/relay.py", "            key.advance(round_index)\n", "            pass\n",
+             RELAY + "what_is_kept_opens_no_round_that_is_over"),
     Mutation("relay asked again", "party/client/uploads.py", "if not again and", "if",
              RELAY + "a_party_gives_b_a_key_once_and_brings_what_is_asked_again_itself"),
     Mutation("old opening stream", "mpc/service/peer.py", " and time.monotonic() < born + STREAM_SECONDS - 60", "",

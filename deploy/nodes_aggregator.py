@@ -113,6 +113,7 @@ class AggregatorProcess:
             Memory(MOST_UPLOAD_BYTES),
             executor,
             Dialler(self._dialled) if self._dialled else None,
+            lambda digest: self.admissions.terms(digest) is not None,
             self.note,
         )
         self._executor = executor

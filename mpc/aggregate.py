@@ -284,7 +284,7 @@ def _greet(mine: Hello) -> Steps[tuple[Hello, bytes]]:
     if theirs.count > MOST_CONTRIBUTIONS:
         raise FrameError("more than a million contributions announced")
     ordered = (sent + got) if mine.role == 0 else (got + sent)
-    return theirs, hashlib.sha256(b"parley opening conversation v2" + ordered).digest()[:16]
+    return theirs, hashlib.sha256(b"parley opening conversation v3" + ordered).digest()[:16]
 
 
 def _both_prepared(opening: bytes) -> Steps[None]:

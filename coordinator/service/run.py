@@ -29,7 +29,7 @@ class Run:
     seen: dict[str, float] = field(default_factory=dict)
     """When a party last asked for work, by the monotonic clock."""
     uploaded: dict[str, int] = field(default_factory=dict)
-    """The round that a party says is acknowledged by both aggregators."""
+    """The round that a party says is acknowledged: server A has it, and B has its half or A will bring it."""
     absent: set[str] = field(default_factory=set)
     """Parties that missed a round and have not asked for work since."""
     lost: set[str] = field(default_factory=set)

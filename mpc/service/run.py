@@ -25,6 +25,7 @@ from mpc.service.peer import (
     PeerLostError,
     PeerShortError,
 )
+from mpc.service.relay import KEY_SECONDS
 from mpc.service.rounds import Result, Round, ShortError, refusal_for
 from mpc.service.state import RunState
 from mpc.service.terms import CallRefusedError, CallWaitsError, bounded_wait, malformed
@@ -59,7 +60,9 @@ class Run(RunState):
         answer = await upload.add(request)
         if answer.complete:
             if request.relay_key:
-                self.keys.hold(party, request.relay_key)
+                self.keys.hold(party, index, request.relay_key)
+                loop = asyncio.get_running_loop()
+                loop.call_later(KEY_SECONDS + 1, lambda: self.keys.forget_before(self.opened))
             if current.decide():
                 self._changed()
         return answer
@@ -71,7 +74,8 @@ class Run(RunState):
             if current.has(half.party) or not self.keys.holds(half.party):
                 continue
             words = (half.query_digest, half.commitment_a, half.commitment_b)
-            payload = self.keys.open(half.party, self.terms.upload_digest(index, half.party, *words), half.sealed)
+            digest = self.terms.upload_digest(index, half.party, *words)
+            payload = self.keys.open(half.party, index, digest, half.sealed)
             if payload is None:
                 continue
             request = wire.UploadRequest(
@@ -231,11 +235,13 @@ class Run(RunState):
     async def _until_ready(self, current: Round) -> None:
         while not current.decide():
             self._require_open()
-            blamed = self._blamed(current)
-            patience = 0.0 if blamed == current.missing() else self._grace  # A's deadline is not B's to the millisecond
-            left = current.deadline + patience - time.monotonic()
+            missing = current.missing()
+            relied = self._blamed(current) != missing
+            left = current.deadline + (self._grace if relied else 0.0) - time.monotonic()
+            if left <= 0 and relied:  # whether the round is short, only A can know, and says
+                raise CallWaitsError("the other server does not come with what it has", "check it, then ask again")
             if left <= 0:
-                raise ShortError(blamed)
+                raise ShortError(missing)
             await self._wait_for_change(left)
         if self._tools.dial is None:
             self._changed()
@@ -246,7 +252,7 @@ class Run(RunState):
         assert dial is not None
         async with self._turn:
             self._require_open()
-            patience = max(current.deadline - ready, 0) + self._grace
+            patience = self.terms.deadline_seconds + self._grace  # B may have begun to wait much later, after a restart
 
             def connect() -> Conversation:
                 return dial(self.terms.digest, current.index, False, patience, current.sealed())
@@ -289,6 +295,8 @@ class Run(RunState):
                 await self._wait_for_change(min(until - time.monotonic(), 1.0) + 0.001)
         async with self._turn:
             try:
+                if not settling:
+                    self._require_admitted()
                 await self._answer(link, index, settling)
             except (RoundLostError, RolledBackError) as error:
                 self._failure = self._lost = error
@@ -378,7 +386,8 @@ class Run(RunState):
             self._check_timer.cancel()
         for task in [*self._checks, *([self._attempt] if self._attempt else [])]:
             task.cancel()
-        self._forget()
+        if not self._turn.locked():  # a worker may be adding these shares up: the process's end forgets them
+            self._forget()
 
     def _forget(self) -> None:
         for current in self._rounds.values():

@@ -45,6 +45,8 @@ class Tools:
     executor: Executor
     dial: Dial | None
     """On server A."""
+    admitted: Callable[[bytes], bool]
+    """Whether the manifest of this digest is admitted now."""
     note: Callable[..., str]
     """An event and public facts, for the log and the audit trail, whose id of it comes back."""
 
@@ -89,7 +91,15 @@ class RunState:
         self.heard.clear()
         self.event = self._tools.note(event, run=self.terms.name, peer_events=heard, **facts)
 
+    def _require_admitted(self) -> None:
+        """It may have been withdrawn since it was asked for."""
+        if not self._tools.admitted(self.terms.digest):
+            raise CallRefusedError(
+                common_pb2.REFUSAL_NOT_ADMITTED, f"run {self.terms.name} is withdrawn here", "end the run"
+            )
+
     def _require_open(self) -> None:
+        self._require_admitted()
         if self.openings is not None or self._ending:
             raise CallRefusedError(common_pb2.REFUSAL_TOO_LATE, f"run {self.terms.name} has ended", "start another")
 
@@ -132,6 +142,7 @@ class RunState:
         self.opened = self._tools.store.counts(self.terms.name).mine
         for index in [index for index in self._rounds if index < self.opened]:
             self._rounds.pop(index).erase()
+        self.keys.forget_before(self.opened)
         self._changed()
 
     def _kept(self, index: int) -> Result:

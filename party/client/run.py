@@ -274,10 +274,12 @@ class Life:
     def _leave(self, refusal: RefusedRunError) -> None:
         """Fails closed: what was charged stays charged, and the run is not answered again, by no later process."""
         log.error("no part in the run", run=self.manifest.run, refusal=refusal.name, error=refusal)
-        if self.admitted:
+        last = self.gate.outbox.last(self.manifest.digest)
+        taken = self.admitted or last is not None  # by an earlier process of this party
+        if taken:
             self.gate.record.withdraw(self.manifest.digest)
-            self.gate.outbox.finish(self.manifest.digest, self.gate.outbox.last(self.manifest.digest))
-        self._note(LEFT if self.admitted else REFUSED, str(refusal))
+            self.gate.outbox.finish(self.manifest.digest, last)
+        self._note(LEFT if taken else REFUSED, str(refusal))
         self._join(False, str(refusal))
 
     def _ended(self, response: coordinator_pb2.NextRoundResponse, last: Answer | None) -> None:

@@ -20,7 +20,7 @@ from parley.federation.rounds import PIECE_BYTES
 from parley.v1 import aggregator_pb2
 
 from mpc.randomness import Csprng
-from mpc.service.relay import KEY_BYTES, KEY_SECONDS, NONCE_BYTES, seal
+from mpc.service.relay import KEY_BYTES, KEY_SECONDS, NONCE_BYTES, RoundKey, seal
 from party.client.outbox import Answer
 from party.client.wire import Backoff, Wire, code_of, passing
 
@@ -58,7 +58,7 @@ class Uploader:
         """This party's newest event of the run, which calls mention."""
         self.heard: dict[NodeName, str] = {}
         """And the newest that each server has mentioned."""
-        self._key, self._relays_until = b"", 0.0
+        self._key, self._relays_until = RoundKey(0, b""), 0.0
         """What server B has of this party, and until when it is used: half of what B allows."""
 
     def close(self) -> None:
@@ -88,7 +88,8 @@ class Uploader:
 
     def _relayed(self, answer: Answer) -> list[_Half]:
         """To server A alone, with B's half sealed."""
-        sealed = seal(self._key, answer.upload, answer.payload_b, Csprng.from_system().bytes(NONCE_BYTES))
+        key = self._key.advance(answer.round_index)
+        sealed = seal(key, answer.upload, answer.payload_b, Csprng.from_system().bytes(NONCE_BYTES))
         return [_Half(self._peers[0], answer.payload_a, beside={"relayed": sealed})]
 
     def _both(self, answer: Answer) -> list[_Half]:
@@ -108,7 +109,8 @@ class Uploader:
             return
         answer.sent_b += halves[1].sent
         if halves[1].there:
-            self._key, self._relays_until = halves[1].beside["relay_key"], time.monotonic() + KEY_SECONDS / 2
+            self._key = RoundKey(answer.round_index, halves[1].beside["relay_key"])
+            self._relays_until = time.monotonic() + KEY_SECONDS / 2
 
     def _pieces(self, halves: list[_Half], common: dict[str, Any], seconds: float) -> None:
         """The next piece to each server, at the same time: one in the helper, the other in this thread."""

@@ -123,7 +123,7 @@ class WholeSystem(RuleBasedStateMachine):
     def a_moment_passes(self, seconds: float) -> None:
         self.world.advance(seconds)
 
-    @rule(seconds=st.sampled_from([0.3, 2.5, 31.0]))
+    @rule(seconds=st.sampled_from([0.3, 2.5, 31.0, 61.0]))
     def time_passes(self, seconds: float) -> None:
         self.world.advance(seconds)
 
@@ -339,6 +339,50 @@ def test_an_error_that_nobody_foresaw_stalls_a_run_which_can_be_resumed() -> Non
         system.teardown()
 
 
+class LongDeadline(WholeSystem):
+    """A round may wait longer than one server is patient with the other."""
+
+    manifest = documents.manifest(**{"run": "model", "mechanism.steps": ROUNDS - 1, "rounds.deadline_seconds": 60.0})
+
+
+@pytest.mark.parametrize("restarted", ["A", "B"])
+def test_a_server_that_restarts_while_a_party_is_away_is_not_out_of_step_for_ever(restarted: str) -> None:
+    """Their deadlines begin forty seconds apart, and each waited thirty for the other."""
+    system = LongDeadline()
+    try:
+        system.begin(1)
+        system.nodes[MANIFEST.parties[2]].die()
+        system.world.advance(40.0)
+        system.somebody_dies_and_comes_back(restarted, 0.01)
+        before = system.lead.store.get(system.manifest.digest)
+        system.world.advance(400.0)
+        after = system.lead.store.get(system.manifest.digest)
+        assert before is not None
+        assert after is not None
+        assert after.round > before.round or after.state is State.finished
+    finally:
+        system.teardown()
+
+
+def test_a_short_round_waits_for_its_parties_as_often_as_it_should() -> None:
+    """Two of three are away: one comes back before the last deadline, and the run goes on."""
+    system = LongDeadline()
+    try:
+        system.begin(1)
+        for party in MANIFEST.parties[1:]:
+            system.nodes[party].die()
+        system.world.advance(125.0)
+        row = system.lead.store.get(system.manifest.digest)
+        assert row is not None
+        assert row.state is State.running
+        system.restart(MANIFEST.parties[1], 60.0)
+        row = system.lead.store.get(system.manifest.digest)
+        assert row is not None
+        assert row.state is not State.stalled
+    finally:
+        system.teardown()
+
+
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 DEFAULT = settings(
     max_examples=100, stateful_step_count=30, deadline=None, suppress_health_check=QUIET,
@@ -346,8 +390,9 @@ DEFAULT = settings(
 )  # fmt: skip
 
 
-def test_no_schedule_counts_a_contribution_twice_or_loses_one_silently() -> None:
-    run_state_machine_as_test(WholeSystem, settings=DEFAULT)
+@pytest.mark.parametrize("system", [WholeSystem, LongDeadline])
+def test_no_schedule_counts_a_contribution_twice_or_loses_one_silently(system: type[WholeSystem]) -> None:
+    run_state_machine_as_test(system, settings=settings(DEFAULT, max_examples=50))
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ from parley.v1 import aggregator_pb2_grpc
 from deploy.certificates import ThrowAwayAuthority
 from mpc.crash import VARIABLE
 from mpc.ring import share
-from mpc.service.relay import seal
+from mpc.service.relay import RoundKey, seal
 from tests.federation import documents
 
 NAMES = ("north", "south")
@@ -241,11 +241,12 @@ class Contribution:
         words = share(encoded, seed).astype("<u8").tobytes()
         return cls(manifest, index, party, (hashlib.sha256(seed).digest() + words, seed))
 
-    def sealed(self, key: bytes) -> bytes:
-        """Server B's half, to be sent to A."""
+    def sealed(self, key: bytes, given: int = 0) -> bytes:
+        """Server B's half, to be sent to A; the key came with another round's half."""
         words = (query_of(self.index), commitment_a(self.payloads[0]), commitment_b(self.payloads[1]))
         uri = NodeName("cardio", Role.party, self.party).uri
-        return seal(key, upload_digest(self.manifest.digest, self.index, uri, *words), self.payloads[1], os.urandom(12))
+        digest = upload_digest(self.manifest.digest, self.index, uri, *words)
+        return seal(RoundKey(given, key).advance(self.index), digest, self.payloads[1], os.urandom(12))
 
     def request(self, role: int, **changes: Any) -> wire.UploadRequest:
         fields: dict[str, Any] = {

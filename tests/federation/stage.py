@@ -174,7 +174,7 @@ class Aggregator(aggregator_pb2_grpc.ShareServiceServicer):
         if self.take(request.round, have):
             return Response(rejection=Response.REJECTION_CONTRADICTION)
         if request.relay_key:
-            self.keys.hold(PARTY.name, request.relay_key)
+            self.keys.hold(PARTY.name, request.round, request.relay_key)
         if request.relayed and self.other is not None:
             self.other.receive(request)
         return Response(received=len(have), complete=True)
@@ -188,7 +188,7 @@ class Aggregator(aggregator_pb2_grpc.ShareServiceServicer):
         """On B, from A."""
         words = (request.query_digest, request.commitment_a, request.commitment_b)
         digest = upload_digest(request.manifest_digest, request.round, PARTY.uri, *words)
-        half = self.keys.open(PARTY.name, digest, request.relayed)
+        half = self.keys.open(PARTY.name, request.round, digest, request.relayed)
         if half is None or commitment_b(half) != request.commitment_b:
             self.refused += 1
         else:

@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from deploy.commands.party import app
+from party.client.outbox import Outbox
 from party.contributor import Query
 from tests.federation.documents import manifest
 from tests.federation.party_process import (
@@ -62,3 +63,22 @@ def test_a_run_that_its_operator_withdraws_is_answered_no_more(stage: Stage) -> 
     trail = (stage.node / "state" / "trail.jsonl").read_text()
     assert '"event":"run.withdrawn"' in trail
     assert "Dr. Ada Osei" in trail
+
+
+def test_a_run_that_is_withdrawn_while_its_process_is_down_leaves_no_payload_behind(stage: Stage) -> None:
+    made = manifest(**EVERYONE)
+    stage.offer(made)
+    with Running(stage):
+        stage.coordinator.ask(question(made, 0, (np.zeros(3),)))
+        stage.opened(0)
+        wait_for(lambda: stage.coordinator.requests[-1].after_round == 0)
+    done = CliRunner().invoke(app, ["withdraw", str(stage.node), "heart-1", "--by", "Dr. Ada Osei"])
+    assert done.exit_code == 0, done.output
+    with Running(stage):
+        wait_for(lambda: any(not join.accepted for join in stage.coordinator.joins))
+    outbox = Outbox(stage.node / "state" / "outbox.sqlite")
+    last = outbox.last(made.digest)
+    assert last is not None
+    assert (last.payload_a, last.payload_b) == (b"", b"")
+    assert [held.state for held in outbox.runs()] == ["left"]
+    outbox.close()

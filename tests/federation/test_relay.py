@@ -95,6 +95,40 @@ def test_a_party_whose_half_a_may_still_bring_is_not_called_missing_by_b(servers
     assert is_noised(manifest, 1, servers.open(manifest, 1), 6.0)
 
 
+def test_a_half_that_a_keeps_back_is_missed_by_b_which_still_has_its_partys_key(servers: Federation) -> None:
+    manifest = documents.manifest(run="kept-back")
+    servers.admit(manifest)
+    keys = introduced(servers, manifest)
+    first, second, third = contributions(manifest, 1)
+    for each in (first, second):
+        assert servers.upload(0, each, relayed=each.sealed(keys[each.party])).complete
+    assert servers.upload(0, third).complete  # as if A had dropped the rest
+    assert missing_on_b(servers, manifest, 1) == {third.party}
+    servers.upload_all([third], [1])
+    assert is_noised(manifest, 1, servers.open(manifest, 1), 6.0)
+
+
+def test_too_few_is_said_by_a_alone_and_names_who_is_missing(servers: Federation) -> None:
+    """B cannot know what A has: it has the round asked for again, and spends none of the run's attempts."""
+    manifest = documents.manifest(run="short", **{"rounds.deadline_seconds": 1.0})
+    servers.admit(manifest)
+    keys = introduced(servers, manifest)
+    first, second, third = contributions(manifest, 1)
+    assert servers.upload(0, first, relayed=first.sealed(keys[first.party])).complete
+    said: list[Any] = []
+    with futures.ThreadPoolExecutor(1) as beside:
+        asked = beside.submit(servers.open, manifest, 1, 8.0, [1])
+        said += servers.open(manifest, 1, 3.0, roles=[0])
+        assert [(answer.state, list(answer.missing)) for answer in said] == [
+            (wire.OpenResponse.STATE_SHORT, [second.party, third.party])
+        ]
+        for each in (second, third):
+            assert servers.upload(0, each, relayed=each.sealed(keys[each.party])).complete
+        said = [*servers.open(manifest, 1, roles=[0]), *asked.result()]
+    assert [answer.state for answer in said] == [OPENED] * 2
+    assert is_noised(manifest, 1, said, 6.0)
+
+
 def test_at_the_deadline_the_sum_is_over_those_who_came_through_a(servers: Federation) -> None:
     manifest = documents.manifest(run="deadline", **{"rounds.deadline_seconds": 1.0})
     servers.admit(manifest)
@@ -156,30 +190,50 @@ def test_a_key_for_a_and_a_sealed_half_for_b_are_refused(
 
 
 def test_a_key_opens_what_was_sealed_to_this_upload_and_is_dropped_otherwise() -> None:
-    keys, key = relay.Keys(), os.urandom(32)
+    keys, given = relay.Keys(), os.urandom(32)
+    key = relay.RoundKey(4, given).advance(6)
     sealed = relay.seal(key, DIGEST, b"h" * 32, os.urandom(12))
     assert len(sealed) == relay.SEALED_BYTES
-    assert keys.open("a", DIGEST, sealed) is None
-    keys.hold("a", key)
-    assert keys.open("b", DIGEST, sealed) is None
-    assert keys.open("a", DIGEST, sealed) == b"h" * 32
-    for digest, wrong in ((b"e" * 32, sealed), (DIGEST, sealed[:-1] + bytes([sealed[-1] ^ 1])), (DIGEST, b"")):
-        keys.hold("a", key)
-        assert keys.open("a", digest, wrong) is None
+    assert keys.open("a", 6, DIGEST, sealed) is None
+    keys.hold("a", 4, given)
+    assert keys.open("b", 6, DIGEST, sealed) is None
+    assert keys.open("a", 6, DIGEST, sealed) == b"h" * 32
+    altered = sealed[:-1] + bytes([sealed[-1] ^ 1])
+    for index, digest, wrong in ((6, b"e" * 32, sealed), (6, DIGEST, altered), (6, DIGEST, b""), (7, DIGEST, sealed)):
+        keys.hold("a", 4, given)
+        assert keys.open("a", index, digest, wrong) is None
         assert not keys.holds("a")
+
+
+def test_what_is_kept_opens_no_round_that_is_over() -> None:
+    """A's records and B's memory together: neither the key of an earlier round, nor the one that was given."""
+    keys, given = relay.Keys(), os.urandom(32)
+    chain = [relay.RoundKey(0, given).advance(index) for index in range(5)]
+    keys.hold("a", 0, given)
+    assert keys._held["a"][0].key == chain[1]
+    keys.forget_before(4)
+    assert keys._held["a"][0].key == chain[4]
+    old = relay.seal(chain[3], DIGEST, b"h" * 32, os.urandom(12))
+    assert keys.open("a", 3, DIGEST, old) is None
+    assert keys.holds("a")  # an old round's half is no forgery
+    now = relay.seal(chain[4], DIGEST, b"n" * 32, os.urandom(12))
+    assert keys.open("a", 4, DIGEST, now) == b"n" * 32
 
 
 def test_a_key_ends_by_itself_and_with_its_run(monkeypatch: pytest.MonkeyPatch) -> None:
     keys, now = relay.Keys(), [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    keys.hold("a", bytes(32))
+    keys.hold("a", 0, bytes(32))
     now[0] += relay.KEY_SECONDS - 1
     assert keys.holds("a")
     now[0] += 1
     assert not keys.holds("a")
-    keys.hold("a", bytes(32))
+    assert keys._held
+    keys.forget_before(0)
+    assert not keys._held
+    keys.hold("a", 0, bytes(32))
     keys.clear()
-    assert not keys.holds("a")
+    assert not keys._held
 
 
 # ------------------------------------------------------------ the party
