@@ -97,6 +97,6 @@ case "${1:-demo}" in
         echo "Train a model:       docker-compose -f deploy/compose.yaml exec lead parley run /node/study.toml --node /node"
         echo "Take all of it down: make compose-down" ;;
     link) link ;;
-    down) down ;;
+    down) down; echo "gone: containers, networks, keys and state" ;;
     *) sed -n '2,9p' "$0"; exit 2 ;;
 esac

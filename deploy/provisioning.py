@@ -87,7 +87,7 @@ def _certify(identity: NodeFolder, name: NodeName, folder: Path, authority: Auth
     authority.note(folder, certificate, load_request(data)[1])
     bundle = certificate.public_bytes(PEM) + authority.certificate.public_bytes(PEM)
     nodes.install(identity, bundle, authority.fingerprint)
-    say(f"parley node request {name}, ca approve, node install    # fingerprint {waiting.fingerprint}")
+    say(f"parley node request {name}, ca approve, node install    # the request's fingerprint {waiting.fingerprint}")
 
 
 def node_files(manifest: Manifest, runs: int) -> Mapping[str, tuple[Role, str]]:

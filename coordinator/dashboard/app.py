@@ -125,7 +125,8 @@ class Pages:
 
     async def login_page(self, request: Request) -> Response:
         if self._session(request) is not None:
-            return RedirectResponse("/", 303)
+            # A browser carries what follows # over a redirect that names none: of a link, that is the token.
+            return RedirectResponse("/#", 303)
         return HTMLResponse(render("login.html", self._page("Sign in", None), problem=""))
 
     async def login(self, request: Request) -> Response:

@@ -53,4 +53,4 @@ def provision(
     if json_output:
         emit_json({"folder": str(folder), "run": manifest.run, "digest": manifest.digest.hex()})
     else:
-        progress(f"{folder} is ready: 2 aggregators, 1 coordinator, {len(manifest.parties)} hospitals")
+        progress(f"ready: 2 aggregators, 1 coordinator, {len(manifest.parties)} hospitals")

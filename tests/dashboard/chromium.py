@@ -1,6 +1,7 @@
 """Debian's Chromium without a network, signed in to a dashboard."""
 
 import asyncio
+import re
 import shutil
 import socket
 import threading
@@ -15,6 +16,7 @@ from typing import Any
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, Route, sync_playwright
 from playwright.sync_api import Error as PlaywrightError
+from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 from coordinator.dashboard.server import Settings, serve
 from tests.dashboard.folders import place_of
@@ -27,6 +29,7 @@ CUT = [
 """No name resolves, and all but loopback goes to a proxy that is not there: what a page needs from elsewhere it does
 not get."""
 MOST_ATTEMPTS = 20
+SIGN_IN_MILLISECONDS = 30_000
 FITS = "document.documentElement.scrollWidth"
 ROUNDS_SHOWN = "Number(document.querySelector('#part-figures .big').firstChild.textContent.replaceAll(',', ''))"
 LINES_SHOWN = "[...document.querySelectorAll('#lines li')].filter((line) => !line.hidden).length"
@@ -88,6 +91,17 @@ class Tab:
         else:
             self.elsewhere.append(route.request.url)
             route.abort()
+
+    def follow(self, link: str) -> "Tab":
+        """A link that signs in; again where the machine's network changed under it."""
+        for _ in range(MOST_ATTEMPTS):
+            self.go(link.removeprefix(self.home))
+            try:
+                self.page.wait_for_url(re.compile(re.escape(self.home) + "/#?$"), timeout=SIGN_IN_MILLISECONDS)
+            except PlaywrightTimeoutError:
+                continue
+            return self
+        raise AssertionError("the link does not sign in")
 
     def sign_in(self, token: str) -> "Tab":
         self.go("/login")

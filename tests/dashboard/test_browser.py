@@ -120,6 +120,8 @@ def test_a_link_signs_in_and_leaves_no_token_behind(window: Browser, homes: dict
     tab.page.goto(f"{home}/login#{token}")
     tab.page.wait_for_url(f"{home}/")
     assert token not in tab.page.content()
+    tab.page.goto(f"{home}/login#{token}")  # again, by who is signed in already
+    assert tab.page.url.rstrip("#") == f"{home}/"
     tab.context.close()
 
 

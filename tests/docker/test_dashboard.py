@@ -56,9 +56,7 @@ def finished(federation: Federation, where: Told) -> dict[str, Any]:
 def signed_in(window: Browser, where: Told, theme: str = "light", width: int = 1400) -> Tab:
     tab = Tab(window, where.home, theme, width)
     tab.page.set_default_timeout(1000 * RUN_SECONDS)  # seven nodes verify and train on this machine as well
-    tab.go(where.link.removeprefix(where.home))
-    tab.page.wait_for_url(f"{where.home}/")
-    return tab
+    return tab.follow(where.link)
 
 
 def close(tab: Tab) -> None:
