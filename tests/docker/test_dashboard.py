@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from docker.models.containers import Container
 from parley.federation.manifest import Manifest, read_manifest
 from playwright.sync_api import Browser, Page
 
@@ -97,30 +96,27 @@ def test_a_browser_that_was_not_told_the_fingerprint_goes_no_further(window: Bro
 
 
 @pytest.fixture
-def slow_hospital(federation: Federation) -> Iterator[Container]:
+def slow_hospital(federation: Federation) -> Iterator[None]:
     """The demonstration's ten rounds take a quarter of a second: nobody could follow them. One hospital that has joined
-    gets three thousandths of a processor, another one joins last."""
+    gets a thousandth of a processor (seconds for a round), another one joins last."""
     slow, last = federation.container(SLOW), federation.container(LAST)
     last.stop(timeout=10)
     submit(federation, study(FOLLOWED, 10))
     mine = f"SELECT digest FROM runs WHERE run = '{FOLLOWED}'"
     joined = f"SELECT node FROM members WHERE node LIKE '%/{SLOW}' AND answer = 'joined' AND digest IN ({mine})"
     wait(lambda: federation.query(COORDINATOR, "runs.sqlite", joined), RUN_SECONDS, f"{SLOW} has not joined")
-    slow.update(cpu_period=1_000_000, cpu_quota=3_000)
+    slow.update(cpu_period=1_000_000, cpu_quota=1_000)
     last.start()
     try:
-        yield slow
+        yield
     finally:
-        slow.reload()
-        if slow.status == "paused":
-            slow.unpause()
         slow.update(cpu_quota=-1)
         federation.wait_ready(SLOW)
         federation.wait_ready(LAST)
 
 
 def test_a_live_run_is_followed_filtered_stopped_and_resumed(
-    federation: Federation, window: Browser, where: Told, slow_hospital: Container
+    federation: Federation, window: Browser, where: Told, slow_hospital: None
 ) -> None:
     tab = signed_in(window, where)
     page = tab.page
@@ -128,14 +124,12 @@ def test_a_live_run_is_followed_filtered_stopped_and_resumed(
     page.wait_for_selector("#part-head .chip:has-text('running')")
     first = reaches(page, ROUNDS_SHOWN, 1)
     assert reaches(page, ROUNDS_SHOWN, first + 1) < 10  # without a reload
-    federation.pause(SLOW)
-    page.wait_for_selector(f"#part-figures :text('waiting for {SLOW}')")
+    states = wait(lambda: _states(page, f"waiting for {SLOW}"), RUN_SECONDS, f"the page does not wait for {SLOW} alone")
+    for party in PARTIES:
+        assert states[party] in (("working", "late") if party == SLOW else ("uploaded",)), states
     figures = page.inner_text("#part-figures")
     assert "of 10" in figures
     assert re.search(r"Parties\s+4\s*of 4", figures)
-    for party in PARTIES:
-        state = page.inner_text(f"#part-parties tr:has(th:text-is('{party}')) .chip")
-        assert state in (("working", "late") if party == SLOW else ("uploaded",)), (party, state)
     page.wait_for_selector("#chart-spent")
     spent = "Number(document.querySelectorAll('#part-figures .big')[2].innerText.match(/[\\d.]+/)[0]) * 1000"
     earlier = reaches(page, spent, 1)
@@ -176,6 +170,16 @@ def test_a_live_run_is_followed_filtered_stopped_and_resumed(
     assert f"over {opened} opened sums" in plain(page)
     tab.complaints[:] = [each for each in tab.complaints if "422" not in each]  # Chromium notes that refusal itself
     close(tab)
+
+
+def _states(page: Page, waiting: str) -> dict[str, str]:
+    """Of every party, once the page says that it waits so; both as of one refresh."""
+    shown, states = page.evaluate(
+        "[document.querySelector('#part-figures > div:last-child .quiet').innerText, Object.fromEntries("
+        "[...document.querySelectorAll('#part-parties tbody tr')].map("
+        "(row) => [row.querySelector('th').innerText, row.querySelector('.chip').innerText]))]"
+    )
+    return dict(states) if shown == waiting else {}
 
 
 def test_the_privacy_page_says_what_the_command_line_says(
