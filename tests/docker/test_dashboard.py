@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from docker.models.containers import Container
 from parley.federation.manifest import Manifest, read_manifest
 from playwright.sync_api import Browser, Page
 
@@ -96,27 +97,28 @@ def test_a_browser_that_was_not_told_the_fingerprint_goes_no_further(window: Bro
 
 
 @pytest.fixture
-def slow_hospital(federation: Federation) -> Iterator[None]:
+def slow_hospital(federation: Federation) -> Iterator[Container]:
     """The demonstration's ten rounds take a quarter of a second: nobody could follow them. One hospital that has joined
-    gets a thousandth of a processor (seconds for a round), another one joins last."""
+    gets five thousandths of a processor, a second for a round, another one joins last."""
     slow, last = federation.container(SLOW), federation.container(LAST)
     last.stop(timeout=10)
     submit(federation, study(FOLLOWED, 10))
     mine = f"SELECT digest FROM runs WHERE run = '{FOLLOWED}'"
     joined = f"SELECT node FROM members WHERE node LIKE '%/{SLOW}' AND answer = 'joined' AND digest IN ({mine})"
     wait(lambda: federation.query(COORDINATOR, "runs.sqlite", joined), RUN_SECONDS, f"{SLOW} has not joined")
-    slow.update(cpu_period=1_000_000, cpu_quota=1_000)
+    slow.update(cpu_period=1_000_000, cpu_quota=5_000)
     last.start()
     try:
-        yield
+        yield slow
     finally:
+        slow.kill("SIGCONT")
         slow.update(cpu_quota=-1)
         federation.wait_ready(SLOW)
         federation.wait_ready(LAST)
 
 
 def test_a_live_run_is_followed_filtered_stopped_and_resumed(
-    federation: Federation, window: Browser, where: Told, slow_hospital: None
+    federation: Federation, window: Browser, where: Told, slow_hospital: Container
 ) -> None:
     tab = signed_in(window, where)
     page = tab.page
@@ -124,6 +126,7 @@ def test_a_live_run_is_followed_filtered_stopped_and_resumed(
     page.wait_for_selector("#part-head .chip:has-text('running')")
     first = reaches(page, ROUNDS_SHOWN, 1)
     assert reaches(page, ROUNDS_SHOWN, first + 1) < 10  # without a reload
+    slow_hospital.kill("SIGSTOP")  # `pause` waits for what is throttled to be scheduled, and gives up
     states = wait(lambda: _states(page, f"waiting for {SLOW}"), RUN_SECONDS, f"the page does not wait for {SLOW} alone")
     for party in PARTIES:
         assert states[party] in (("working", "late") if party == SLOW else ("uploaded",)), states
