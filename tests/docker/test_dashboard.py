@@ -163,8 +163,9 @@ def test_a_live_run_is_followed_filtered_stopped_and_resumed(
     page.click("a:has-text('Stop…')")
     page.fill("#confirm", FOLLOWED)
     page.click("#final")
+    state, _, outcome = federation.wait_state(FOLLOWED, ["failed", "stopped", "stalled"])
+    assert state == "failed", (outcome, page.inner_text("main"))
     page.wait_for_selector("#part-head .chip:has-text('failed')")
-    assert federation.state(FOLLOWED)[0] == "failed"
     assert not page.is_visible("a:has-text('Stop…')")
     page.click("a:has-text('Privacy page')")
     page.wait_for_selector("h1:not([data-again])")
