@@ -5,6 +5,7 @@ The bridge between manifests, which `mpc` does not know, and the terms that `mpc
 
 import asyncio
 import functools
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -102,6 +103,7 @@ class Admissions:
         self._withdrawn: set[bytes] = set()
         self._version: tuple[int, int] | None = None
         """Of the record, when it was last read."""
+        self._reading = threading.Lock()
         self.parties: set[NodeName] = set()
         self.coordinators: set[NodeName] = set()
         """Of admitted runs, and of withdrawn ones that may have to be ended."""
@@ -113,6 +115,10 @@ class Admissions:
 
     def _follow(self) -> None:
         """What a person approved or withdrew meanwhile, in another process."""
+        with self._reading:
+            self._read()
+
+    def _read(self) -> None:
         if (version := self._record.version()) == self._version:
             return
         self._version = version

@@ -5,6 +5,7 @@ from parley.federation.errors import ApprovalError
 from parley.federation.manifest import Manifest
 from parley.federation.trail import Trail
 
+from deploy.console import emit_json
 from deploy.node_file import AggregatorNode, PartyNode
 
 
@@ -27,3 +28,11 @@ def withdraw(node: PartyNode | AggregatorNode, run: str, by: str) -> Manifest:
     with Trail.open(node.trail, node.identity.load().name) as trail:
         trail.append("run.withdrawn", durable=True, run=run, manifest=manifest.digest.hex(), approved_by=by)
     return manifest
+
+
+def report(manifest: Manifest, consequence: str, json_output: bool) -> None:
+    """What was done, and what follows from it for this kind of node."""
+    if json_output:
+        emit_json({"run": manifest.run, "digest": manifest.digest.hex(), "withdrawn": True})
+    else:
+        print(f"withdrawn  {manifest.run}\n  {consequence}")

@@ -85,14 +85,12 @@ def withdraw(
     json_output: Json = False,
 ) -> None:
     """Open nothing more of a run, from the next call on; its coordinator can still end it. For good."""
+    from deploy import withdrawing
     from deploy.nodes_aggregator import aggregator_node
-    from deploy.withdrawing import withdraw as take_back
 
-    manifest = take_back(aggregator_node(node), run, by)
-    if json_output:
-        emit_json({"run": run, "digest": manifest.digest.hex(), "withdrawn": True})
-    else:
-        print(f"withdrawn  {run}\n  opens nothing more; what was opened stays opened, and the run can be ended")
+    manifest = withdrawing.withdraw(aggregator_node(node), run, by)
+    consequence = "opens nothing more; what was opened stays opened, and the run can be ended"
+    withdrawing.report(manifest, consequence, json_output)
 
 
 @app.command()

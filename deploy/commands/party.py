@@ -89,13 +89,10 @@ def withdraw(
     json_output: Json = False,
 ) -> None:
     """Leave a run: no further round of it is answered. For good; what it was charged stays charged."""
-    from deploy.withdrawing import withdraw as take_back
+    from deploy import withdrawing
 
-    manifest = take_back(party_node(node), which, by)
-    if json_output:
-        emit_json({"run": which, "digest": manifest.digest.hex(), "withdrawn": True})
-    else:
-        print(f"withdrawn  {which}\n  no further round is answered; what it was charged stays charged")
+    manifest = withdrawing.withdraw(party_node(node), which, by)
+    withdrawing.report(manifest, "no further round is answered; what it was charged stays charged", json_output)
 
 
 @app.command()

@@ -12,7 +12,7 @@ reads B's memory later, and has what A saw, opens no round that was opened befor
 
 import hashlib
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from cryptography.exceptions import InvalidTag
@@ -36,7 +36,7 @@ class RoundKey:
     """The key of one round, and by hashing of those after it."""
 
     round_index: int
-    key: bytes
+    key: bytes = field(repr=False)
 
     def advance(self, round_index: int) -> bytes:
         """The key of that round, for which all before it are forgotten."""

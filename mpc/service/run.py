@@ -295,8 +295,6 @@ class Run(RunState):
                 await self._wait_for_change(min(until - time.monotonic(), 1.0) + 0.001)
         async with self._turn:
             try:
-                if not settling:
-                    self._require_admitted()
                 await self._answer(link, index, settling)
             except (RoundLostError, RolledBackError) as error:
                 self._failure = self._lost = error

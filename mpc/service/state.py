@@ -46,7 +46,7 @@ class Tools:
     dial: Dial | None
     """On server A."""
     admitted: Callable[[bytes], bool]
-    """Whether the manifest of this digest is admitted now."""
+    """Whether the manifest of this digest is admitted now; asked from workers too."""
     note: Callable[..., str]
     """An event and public facts, for the log and the audit trail, whose id of it comes back."""
 
@@ -110,6 +110,8 @@ class RunState:
         times = [ready, ready]
 
         def agreed() -> None:
+            """On who is in the sum; no noise is touched yet."""
+            self._require_admitted()
             self._waiting = None
             times.append(time.monotonic())
 

@@ -325,6 +325,26 @@ def test_a_server_that_dies_while_it_settles_is_settled_with_again() -> None:
         system.teardown()
 
 
+@pytest.mark.parametrize("talking", [True, False])
+def test_a_server_that_stops_erases_no_share_under_a_conversation(talking: bool) -> None:
+    """A worker that goes on adding zeros up would commit a sum of nothing but randomness."""
+    system = WholeSystem()
+    try:
+        system.begin(0)
+        system.network.cut.add(frozenset("AB"))
+        run = system.servers[0].run
+        while not any(each.complete() for each in run._rounds.values()):
+            system.world.advance(0.001)
+        held = [upload for each in run._rounds.values() for upload in each.complete()]
+        if talking:
+            system.world.loop.run_until_complete(run._turn.acquire())
+        run.close()
+        assert all(any(upload._payload) == talking for upload in held)
+    finally:
+        system.servers[0].die()
+        system.teardown()
+
+
 def test_an_error_that_nobody_foresaw_stalls_a_run_which_can_be_resumed() -> None:
     """Not a run that is called running and that nothing drives."""
     system = WholeSystem()

@@ -14,6 +14,7 @@ from parley.federation.manifest import Manifest
 from parley.federation.refusals import refusal_in
 from parley.v1 import aggregator_pb2 as wire
 
+from mpc.openings import OpeningStore
 from tests.federation import documents
 from tests.federation.servers import Federation, contributions, is_noised, value_of
 
@@ -73,6 +74,29 @@ def test_a_run_that_was_withdrawn_opens_nothing_more_and_still_ends(servers: Fed
     (answer,) = servers.open(manifest, 1, roles=[1])
     assert answer.name == "not_admitted"
     assert verify_ends(servers.end(manifest), manifest, servers.identities["lead"].authority) == 1
+
+
+@pytest.mark.parametrize("role", [0, 1], ids=["A", "B"])
+def test_a_run_that_is_withdrawn_while_an_opening_waits_is_not_opened(servers: Federation, role: int) -> None:
+    manifest = documents.manifest(run=f"withdrawn-meanwhile-{role}")
+    servers.admit(manifest)
+    made = contributions(manifest, 0)
+    servers.upload_all(made, [0])
+    servers.upload_all(made[1:], [1])
+    with futures.ThreadPoolExecutor(1) as beside:
+        asked = beside.submit(servers.open, manifest, 0, 4.0, wait_seconds=0.5)
+        time.sleep(0.7)  # A has dialled and waits for B, which waits for one half
+        record = AdmissionRecord(servers.servers[role].path / "state" / "admissions.sqlite")
+        record.withdraw(manifest.digest)
+        record.close()
+        if role == 0:
+            servers.upload_all(made[:1], [1])
+        answers = asked.result()
+    assert STATE.STATE_OPENED not in [getattr(answer, "state", None) for answer in answers], answers
+    for server in servers.servers:
+        store = OpeningStore(server.path / "state" / "openings.sqlite")
+        assert store.counts(manifest.run).mine == 0
+        store.close()
 
 
 def test_several_runs_open_at_once_and_an_ended_one_takes_nothing(servers: Federation) -> None:

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from parley.federation.manifest import Manifest
 from typer.testing import CliRunner
 
 from deploy.commands.party import app
@@ -44,13 +45,17 @@ def test_shares_add_up_to_the_encoded_contribution_and_the_ledger_knows_of_each(
         wait_for(lambda: ledger(stage).runs["heart-1"].ended)
 
 
+def first_round(stage: Stage, made: Manifest) -> None:
+    stage.coordinator.ask(question(made, 0, (np.zeros(3),)))
+    stage.opened(0)
+    wait_for(lambda: stage.coordinator.requests[-1].after_round == 0)
+
+
 def test_a_run_that_its_operator_withdraws_is_answered_no_more(stage: Stage) -> None:
     made = manifest(**EVERYONE)
     stage.offer(made)
     with Running(stage):
-        stage.coordinator.ask(question(made, 0, (np.zeros(3),)))
-        stage.opened(0)
-        wait_for(lambda: stage.coordinator.requests[-1].after_round == 0)
+        first_round(stage, made)
         command = ["withdraw", str(stage.node), "heart-1", "--by", "Dr. Ada Osei", "--json"]
         done = CliRunner().invoke(app, command)
         assert done.exit_code == 0, done.output
@@ -69,9 +74,7 @@ def test_a_run_that_is_withdrawn_while_its_process_is_down_leaves_no_payload_beh
     made = manifest(**EVERYONE)
     stage.offer(made)
     with Running(stage):
-        stage.coordinator.ask(question(made, 0, (np.zeros(3),)))
-        stage.opened(0)
-        wait_for(lambda: stage.coordinator.requests[-1].after_round == 0)
+        first_round(stage, made)
     done = CliRunner().invoke(app, ["withdraw", str(stage.node), "heart-1", "--by", "Dr. Ada Osei"])
     assert done.exit_code == 0, done.output
     with Running(stage):

@@ -42,6 +42,12 @@ def introduced(servers: Federation, manifest: Manifest) -> dict[str, bytes]:
     return keys
 
 
+def bring(servers: Federation, keys: dict[str, bytes], *made: Contribution) -> None:
+    """To A alone, with B's halves sealed."""
+    for each in made:
+        assert servers.upload(0, each, relayed=each.sealed(keys[each.party])).complete
+
+
 def missing_on_b(servers: Federation, manifest: Manifest, index: int) -> set[str]:
     """Both are asked to open, so that A hands over what it has."""
     for _ in range(4):
@@ -55,8 +61,7 @@ def test_what_comes_through_a_counts_and_b_is_not_called(servers: Federation) ->
     servers.admit(manifest)
     keys = introduced(servers, manifest)
     for index in (1, 2):
-        for each in contributions(manifest, index):
-            assert servers.upload(0, each, relayed=each.sealed(keys[each.party])).complete
+        bring(servers, keys, *contributions(manifest, index))
         answers = servers.open(manifest, index)
         assert [answer.state for answer in answers] == [OPENED] * 2, answers
         assert set(answers[1].contributors) == set(PARTIES)
@@ -86,12 +91,11 @@ def test_a_party_whose_half_a_may_still_bring_is_not_called_missing_by_b(servers
     servers.admit(manifest)
     keys = introduced(servers, manifest)
     first, second, third = contributions(manifest, 1)
-    for each in (first, second):
-        assert servers.upload(0, each, relayed=each.sealed(keys[each.party])).complete
+    bring(servers, keys, first, second)
     assert missing_on_b(servers, manifest, 1) == set()  # A waits for the third and has handed nothing over
     (answer,) = servers.open(manifest, 1, 0.0, roles=[0], wait_seconds=0.1)
     assert list(answer.missing) == [third.party]
-    assert servers.upload(0, third, relayed=third.sealed(keys[third.party])).complete
+    bring(servers, keys, third)
     assert is_noised(manifest, 1, servers.open(manifest, 1), 6.0)
 
 
@@ -100,8 +104,7 @@ def test_a_half_that_a_keeps_back_is_missed_by_b_which_still_has_its_partys_key(
     servers.admit(manifest)
     keys = introduced(servers, manifest)
     first, second, third = contributions(manifest, 1)
-    for each in (first, second):
-        assert servers.upload(0, each, relayed=each.sealed(keys[each.party])).complete
+    bring(servers, keys, first, second)
     assert servers.upload(0, third).complete  # as if A had dropped the rest
     assert missing_on_b(servers, manifest, 1) == {third.party}
     servers.upload_all([third], [1])
@@ -114,7 +117,7 @@ def test_too_few_is_said_by_a_alone_and_names_who_is_missing(servers: Federation
     servers.admit(manifest)
     keys = introduced(servers, manifest)
     first, second, third = contributions(manifest, 1)
-    assert servers.upload(0, first, relayed=first.sealed(keys[first.party])).complete
+    bring(servers, keys, first)
     said: list[Any] = []
     with futures.ThreadPoolExecutor(1) as beside:
         asked = beside.submit(servers.open, manifest, 1, 8.0, [1])
@@ -122,8 +125,7 @@ def test_too_few_is_said_by_a_alone_and_names_who_is_missing(servers: Federation
         assert [(answer.state, list(answer.missing)) for answer in said] == [
             (wire.OpenResponse.STATE_SHORT, [second.party, third.party])
         ]
-        for each in (second, third):
-            assert servers.upload(0, each, relayed=each.sealed(keys[each.party])).complete
+        bring(servers, keys, second, third)
         said = [*servers.open(manifest, 1, roles=[0]), *asked.result()]
     assert [answer.state for answer in said] == [OPENED] * 2
     assert is_noised(manifest, 1, said, 6.0)
@@ -134,8 +136,7 @@ def test_at_the_deadline_the_sum_is_over_those_who_came_through_a(servers: Feder
     servers.admit(manifest)
     keys = introduced(servers, manifest)
     first, second, third = contributions(manifest, 1)
-    for each in (first, second):
-        assert servers.upload(0, each, relayed=each.sealed(keys[each.party])).complete
+    bring(servers, keys, first, second)
     with futures.ThreadPoolExecutor(1) as earlier:  # B's deadline comes first, by less than its patience
         asked = earlier.submit(servers.open, manifest, 1, roles=[1])
         time.sleep(0.5)
@@ -155,8 +156,7 @@ def test_a_server_that_restarted_knows_no_key_and_asks_for_the_parties(tmp_path:
         servers.servers[1].kill()
         servers.restart(1)
         made = contributions(manifest, 1)
-        for each in made:
-            assert servers.upload(0, each, relayed=each.sealed(keys[each.party])).complete
+        bring(servers, keys, *made)
         assert missing_on_b(servers, manifest, 1) == set(PARTIES)
         servers.upload_all(made, [1])
         assert is_noised(manifest, 1, servers.open(manifest, 1), 6.0)
