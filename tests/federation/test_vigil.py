@@ -118,9 +118,23 @@ def test_an_incident_is_said_once_however_often_it_is_seen(lines: Callable[[], l
 
 def test_restarts_of_a_node_that_keeps_restarting_fill_no_log(lines: Callable[[], list[dict[str, Any]]]) -> None:
     found = Incidents()
-    for _ in range(100):
-        found.restarted(SOUTH)
-    assert len(lines()) == 1
+    found.note(SOUTH, DISK_FULL, time.monotonic())
+    assert [found.restarted(SOUTH) for _ in range(100)] == [True] + [False] * 99
+    assert [event for event, _ in told(lines)].count("a node was restarted") == 1
+
+
+def test_of_two_restarts_soon_after_each_other_both_are_said(
+    two: Two, lines: Callable[[], list[dict[str, Any]]]
+) -> None:
+    north = two.asking()
+    try:
+        until(lambda: SOUTH in north._lives)
+        for life in ("second", "third"):
+            two.south._life = life
+            until(lambda life=life: north._lives[SOUTH] == life)  # type: ignore[misc]
+        assert told(lines) == [("a node was restarted", "restarted")] * 2
+    finally:
+        north.stop()
 
 
 def test_a_server_that_is_gone_is_named_within_two_seconds_and_once_more_when_it_is_back(

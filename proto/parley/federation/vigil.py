@@ -47,8 +47,10 @@ LEAST_FREE_BYTES = 1 << 20
 SILENT, UNREACHABLE, DISK_FULL, RESTARTED = "silent", "unreachable", "disk_full", "restarted"
 LIFE, TROUBLE = "parley-life", "parley-trouble"
 """Of metadata: a word of each process, drawn when it starts, and what is wrong with it."""
-RESTART_SAID_SECONDS = 60.0
-"""Between two lines about restarts of one node that nothing else was heard of."""
+RESTART_SHOWN_SECONDS = 60.0
+"""It is over before many could look."""
+RESTARTS_APART_SECONDS = 2.0
+"""Between two lines about restarts of one node: it is the node's own word, and it shall fill no log."""
 OPTIONS = [
     ("grpc.initial_reconnect_backoff_ms", 250),  # a node that is back is to be seen at once
     ("grpc.min_reconnect_backoff_ms", 1000),
@@ -81,8 +83,8 @@ class Incidents:
         """When that was last said of each."""
 
     def now(self) -> tuple[Trouble, ...]:
-        """And who was restarted within the last minute: that is over before many could look."""
-        late = time.monotonic() - RESTART_SAID_SECONDS
+        """And who was restarted within the last minute."""
+        late = time.monotonic() - RESTART_SHOWN_SECONDS
         restarted = [
             Trouble(node, RESTARTED, at)
             for node, at in tuple(self._restarts.items())
@@ -108,12 +110,16 @@ class Incidents:
         if (held := self._current.pop(node, None)) is not None:
             log.info("a node is well again", peer=node, kind=held.kind, seconds=held.seconds)
 
-    def restarted(self, node: NodeName) -> None:
-        """It is another process that answers now, whether or not its absence was noticed."""
+    def restarted(self, node: NodeName) -> bool:
+        """It is another process that answers now, whether or not its absence was noticed. False if that is to be said
+        later: the last line about one is too fresh.
+        """
         now = time.monotonic()
-        if node in self._current or now - self._restarts.get(node, -RESTART_SAID_SECONDS) >= RESTART_SAID_SECONDS:
-            self._restarts[node] = now
-            log.warning("a node was restarted", peer=node, kind=RESTARTED)
+        if now - self._restarts.get(node, -RESTARTS_APART_SECONDS) < RESTARTS_APART_SECONDS:
+            return False
+        self._restarts[node] = now
+        log.warning("a node was restarted", peer=node, kind=RESTARTED)
+        return True
 
     def keep(self, nodes: Iterable[NodeName]) -> None:
         """Forget the others: nobody waits for them any more."""
@@ -286,8 +292,7 @@ class Vigil:
     def _well(self, peer: NodeName, now: float) -> None:
         """It is there; what it says of itself may be another thing."""
         life, trouble = self._said.get(peer, ("", ""))
-        if life and self._lives.setdefault(peer, life) != life:
-            self.incidents.restarted(peer)
+        if life and self._lives.setdefault(peer, life) != life and self.incidents.restarted(peer):
             self._lives[peer] = life
         if trouble:
             self.incidents.note(peer, trouble, now)
