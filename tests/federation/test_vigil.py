@@ -176,6 +176,28 @@ def test_a_server_that_is_there_and_answers_nothing_is_silent(
         north.stop()
 
 
+def test_a_silent_peer_does_not_hold_up_the_watch_over_others(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+    going, turns = threading.Event(), 0
+    monkeypatch.setattr(vigil, "_exchange", lambda *both: going.wait(SOON))
+    judges = Vigil._judge
+
+    def counted(self: Vigil, dialled: dict[NodeName, str]) -> None:
+        nonlocal turns
+        turns += bool(dialled)
+        judges(self, dialled)
+
+    monkeypatch.setattr(Vigil, "_judge", counted)
+    north = two.asking()
+    try:
+        until(lambda: north.troubles())
+        turns = 0
+        time.sleep(4 * vigil.PATIENCE_SECONDS)
+        assert turns > 6  # of 16; one for each question that nobody answers would be 4
+    finally:
+        going.set()
+        north.stop()
+
+
 def test_a_caller_that_stops_asking_is_named_and_missed_only_while_it_is_waited_for(
     two: Two, lines: Callable[[], list[dict[str, Any]]]
 ) -> None:

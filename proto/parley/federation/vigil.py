@@ -155,6 +155,10 @@ class Vigil:
         """What a peer last told of itself: its life and its trouble."""
         self._lives: dict[NodeName, str] = {}
         """The same when it was last judged."""
+        self._asked: dict[NodeName, tuple[float, Any]] = {}
+        """Questions under way, and when they were put."""
+        self._failed: dict[NodeName, tuple[float, str]] = {}
+        """The last question of each that found something wrong: when it was put, and what."""
         self._channels: dict[tuple[NodeName, str], RenewedChannel] = {}
         self._full_since: float | None = None
         self._stop = threading.Event()
@@ -167,6 +171,7 @@ class Vigil:
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(2 * PATIENCE_SECONDS)
+        self._drop_questions()
         for channel in self._channels.values():
             channel.close()
 
@@ -207,14 +212,15 @@ class Vigil:
                 return
             self._look_at_disk()
             dialled = self._dialled()
-            failed = self._ask(dialled)
-            late = time.monotonic() - began - TURN_SECONDS - (PATIENCE_SECONDS if failed else 0.0)
-            if self._stop.is_set():
-                return
-            if late > STALL_SECONDS:
+            found = self._answers()
+            if (late := time.monotonic() - began - TURN_SECONDS) > STALL_SECONDS:
                 self._stood_still(late)
-            else:
-                self._judge(dialled, failed)
+                continue
+            self._failed = {
+                peer: (at, kind) for peer, (at, kind) in {**self._failed, **found}.items() if kind and peer in dialled
+            }
+            self._ask(dialled)
+            self._judge(dialled)
 
     def _look_at_disk(self) -> None:
         full, now = disk_is_full(self._state), time.monotonic()
@@ -233,18 +239,27 @@ class Vigil:
         for known in (self._heard, self._expected):
             for peer in list(known):
                 known[peer] = now
+        self._failed = {peer: (now, kind) for peer, (_, kind) in self._failed.items()}
+        self._drop_questions()
 
-    def _ask(self, dialled: Mapping[NodeName, str]) -> dict[NodeName, str]:
-        """Those of whom nothing was heard lately, all at once; what is wrong with those that do not answer."""
+    def _ask(self, dialled: Mapping[NodeName, str]) -> None:
+        """Those of whom nothing was heard lately, and those that are in trouble; nobody twice at once."""
         now, quiet = time.monotonic(), self._quiet_seconds()
-        due = [
-            peer for peer in dialled if self.incidents.concerns(peer) or now - self._heard.get(peer, -quiet) >= quiet
-        ]
-        failed = {}
-        for peer, call in [(peer, self._call(peer, dialled[peer])) for peer in due]:
-            if found := self._settled(peer, call):
-                failed[peer] = found
-        return failed
+        for peer in dialled.keys() - self._asked.keys():
+            due = self.incidents.concerns(peer) or now - self._heard.get(peer, -quiet) >= quiet
+            if due and (call := self._call(peer, dialled[peer])) is not None:
+                self._asked[peer] = now, call
+
+    def _answers(self) -> dict[NodeName, tuple[float, str]]:
+        """To the questions that are over: when each was put, and what is wrong, empty where nothing is."""
+        over = [peer for peer, (_, call) in self._asked.items() if call.done()]
+        asked = {peer: self._asked.pop(peer) for peer in over}
+        return {peer: (at, self._settled(peer, call)) for peer, (at, call) in asked.items()}
+
+    def _drop_questions(self) -> None:
+        for _, call in self._asked.values():
+            call.cancel()
+        self._asked.clear()
 
     def _call(self, peer: NodeName, address: str) -> Any:
         """A call under way; None where this node cannot dial at all."""
@@ -260,9 +275,7 @@ class Vigil:
 
     def _settled(self, peer: NodeName, call: Any) -> str:
         """Empty where an answer came. A refusal is one: the node is there."""
-        if call is None:
-            return ""
-        code = call.code()  # waits
+        code = call.code()
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
             return SILENT
         if code is grpc.StatusCode.UNAVAILABLE:
@@ -271,14 +284,16 @@ class Vigil:
             self.told(peer, call.trailing_metadata())
         return ""
 
-    def _judge(self, dialled: Mapping[NodeName, str], failed: Mapping[NodeName, str]) -> None:
+    def _judge(self, dialled: Mapping[NodeName, str]) -> None:
         now, callers = time.monotonic(), self._callers()
         peers = {*dialled, *callers}
         self._expected = {peer: since for peer, since in self._expected.items() if peer in peers}
         self.incidents.keep(peers)
         for peer in peers:
             last = max(self._heard.get(peer, 0.0), callers.get(peer, 0.0))
-            kind = failed.get(peer, "")
+            asked, kind = self._failed.get(peer, (0.0, ""))
+            if last > asked:  # in another way than by the question
+                kind = ""
             if not kind and peer in callers and now - last > self._caller_seconds():
                 kind = SILENT
             if not kind:
