@@ -178,7 +178,6 @@ def test_a_server_that_is_there_and_answers_nothing_is_silent(
 
 def test_a_silent_peer_does_not_hold_up_the_watch_over_others(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
     going, turns = threading.Event(), 0
-    monkeypatch.setattr(vigil, "_exchange", lambda *both: going.wait(SOON))
     judges = Vigil._judge
 
     def counted(self: Vigil, dialled: dict[NodeName, str]) -> None:
@@ -189,6 +188,8 @@ def test_a_silent_peer_does_not_hold_up_the_watch_over_others(two: Two, monkeypa
     monkeypatch.setattr(Vigil, "_judge", counted)
     north = two.asking()
     try:
+        until(lambda: SOUTH in north._said)
+        monkeypatch.setattr(vigil, "_exchange", lambda *both: going.wait(SOON))
         until(lambda: north.troubles())
         turns = 0
         time.sleep(4 * vigil.PATIENCE_SECONDS)
