@@ -27,10 +27,10 @@ from parley.v1 import aggregator_pb2_grpc, common_pb2, noise_pb2_grpc
 
 from deploy import metering
 from deploy.aggregator_admission import Admissions
-from deploy.collecting import collect_seldom
 from deploy.errors import DeployError, NodeFileError
 from deploy.node_file import Address, AggregatorNode, read_node
 from deploy.noting import notes
+from deploy.settling import settle
 from mpc.aggregate import Aggregator
 from mpc.channel import Link
 from mpc.errors import PeerClosedError
@@ -153,7 +153,6 @@ class AggregatorProcess:
     def _authorizer(self) -> Authorizer:
         """By port and method; each handler looks at its own run once more."""
         led, members = self.admissions.coordinators, self.admissions.parties
-        everyone = {self.name, self.peer}
         control = f"/{SERVICE}ControlService/"
         peer_only = {self.peer} if self.node.index == 1 else set()
         return Authorizer(
@@ -164,7 +163,7 @@ class AggregatorProcess:
                 f"{control}Status": self.admissions.proposers,
                 f"/{SERVICE}NoiseService/Converse": peer_only,
                 f"/{SERVICE}OpeningService/Converse": peer_only,
-                **{method: lambda: everyone | members | self.admissions.proposers() for method in HEALTH},
+                **{method: _Known(self.admissions, {self.name, self.peer}) for method in HEALTH},
             }
         )
 
@@ -217,7 +216,7 @@ class AggregatorProcess:
         self.pool.start()
         self.vigil.start()
         self.service.start([terms.digest for terms in self.admissions.admitted])
-        collect_seldom()
+        settle()
         ready = {"ready": True, "role": "aggregator", "name": self.name.name, "ports": ports}
         metering.pool(metering.start(self.node, self.name), self.service.status)
         self.note("process.ready", ports=list(ports.values()))
@@ -236,6 +235,17 @@ class AggregatorProcess:
         self._executor.shutdown(wait=False, cancel_futures=True)
         self._store.close()
         self._record.close()
+
+
+class _Known:
+    """Who may ask after this server's health; the policy's file is read for those only whom nothing else names."""
+
+    def __init__(self, admissions: Admissions, everyone: set[NodeName]) -> None:
+        self._admissions, self._everyone = admissions, everyone
+
+    def __contains__(self, name: object) -> bool:
+        known = self._admissions
+        return name in self._everyone or name in known.parties or name in known.proposers()
 
 
 @functools.lru_cache(maxsize=4096)

@@ -37,13 +37,13 @@ from coordinator.service.parties import PartyServicer
 from coordinator.service.runs import GATHER_SECONDS, Runs
 from coordinator.service.store import RunStore
 from deploy import metering
-from deploy.collecting import collect_seldom
 from deploy.dashboard import start as start_dashboard
 from deploy.errors import DeployError
 from deploy.finishing import write_result
 from deploy.node_file import CoordinatorNode
 from deploy.operator_socket import SocketAddress
 from deploy.preparation import prepare
+from deploy.settling import settle
 from mpc.grpc_link import LISTENING
 from privacy.filters import Cap, Charge, Policy
 from privacy.ledger import EndProof, Ledger
@@ -263,7 +263,7 @@ async def run(node: CoordinatorNode, note: Callable[..., str], gather_seconds: f
         loop.add_signal_handler(each, done.set)
     process = CoordinatorProcess(node, note, gather_seconds)
     ports = await process.serve()
-    collect_seldom()
+    settle()
     ready = {"ready": True, "role": "coordinator", "name": process.identity.name.name, "ports": ports}
     print(json.dumps(ready), flush=True)
     metering.start(node, process.identity.name)

@@ -13,10 +13,10 @@ from parley.federation.manifest import Manifest
 from parley.federation.names import Role
 
 from deploy import metering
-from deploy.collecting import collect_seldom
 from deploy.errors import DeployError
 from deploy.node_file import PartyNode, read_node
 from deploy.run_file import build_model
+from deploy.settling import settle
 from party.client.client import PartyClient
 from party.client.settings import Settings
 from party.errors import PartyError
@@ -71,6 +71,6 @@ def run(node: Path) -> None:
     client = PartyClient(settings, vocabulary)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: client.stop())
-    collect_seldom()
+    settle()
     print(json.dumps({"ready": True, "role": "party", "name": name}), flush=True)
     client.serve()

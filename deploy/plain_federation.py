@@ -29,6 +29,7 @@ from coordinator.service.controls import OPEN_WAIT_SECONDS, Control, Controls, O
 from coordinator.service.driver import Tools
 from deploy.errors import DeployError
 from deploy.node_file import AggregatorNode, CoordinatorNode, PartyNode, read_node
+from deploy.settling import settle
 from mpc.grpc_link import KEEPALIVE
 
 MARK = "plain-benchmark"
@@ -140,6 +141,7 @@ async def until_stopped(role: str) -> None:
     done = asyncio.Event()
     for each in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(each, done.set)
+    settle()
     print(json.dumps({"ready": True, "role": role}), flush=True)
     await done.wait()
 
@@ -210,6 +212,7 @@ def take_part(node: PartyNode) -> None:
     contributor = Contributor(identity.name.name, load(node.data, schema), model, encoding, SystemRandomness())
     lead = NodeName(manifest.federation, Role.coordinator, manifest.coordinator.name)
     first = manifest.identities(Role.aggregator)[0]
+    settle()
     print(json.dumps({"ready": True, "role": "party"}), flush=True)
     with (
         open_channel(str(node.coordinator), identity, lead, KEEPALIVE) as to_lead,

@@ -97,6 +97,7 @@ class OpeningStore:
     def __init__(self, path: Path | str) -> None:
         self._lock = threading.Lock()
         self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
+        self._database.execute("PRAGMA page_size = 8192")  # of a new file: half the frames for a large share
         self._database.execute("PRAGMA journal_mode = WAL")
         self._database.execute("PRAGMA synchronous = FULL")
         self._database.execute("PRAGMA secure_delete = ON")

@@ -11,6 +11,15 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 SEED_BYTES = 32
+ZEROS = memoryview(bytes(1 << 18))
+"""What a stream is made of: the cipher adds its own."""
+SPARE_WORDS = 2
+"""Room that `update_into` asks for beyond what it writes: a block."""
+
+
+def random_bytes(count: int) -> bytes:
+    """A few bytes from the operating system itself: seeds, keys, nonces."""
+    return os.urandom(count)
 
 
 class Csprng:
@@ -24,7 +33,7 @@ class Csprng:
     @classmethod
     def from_system(cls) -> "Csprng":
         """Seeded by the operating system, now."""
-        return cls(os.urandom(SEED_BYTES))
+        return cls(random_bytes(SEED_BYTES))
 
     def bytes(self, count: int) -> bytes:
         return self._stream.update(bytes(count))
@@ -34,8 +43,14 @@ class Csprng:
         return np.frombuffer(self.bytes(int(np.prod(shape))), np.uint8).reshape(shape).copy()
 
     def words(self, *shape: int) -> NDArray[np.uint64]:
-        """Uniform 64-bit words."""
-        return np.frombuffer(self.bytes(8 * int(np.prod(shape))), "<u8").astype(np.uint64).reshape(shape)
+        """Uniform 64-bit words, in the only memory that is touched for them."""
+        count = int(np.prod(shape))
+        room = np.empty(count + SPARE_WORDS, "<u8")
+        octets = room.data.cast("B")
+        for start in range(0, 8 * count, len(ZEROS)):
+            size = min(len(ZEROS), 8 * count - start)
+            self._stream.update_into(ZEROS[:size], octets[start:])
+        return room[:count].astype(np.uint64, copy=False).reshape(shape)
 
     def bits(self, *shape: int) -> NDArray[np.uint8]:
         """Uniform bits, a byte each."""

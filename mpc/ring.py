@@ -137,7 +137,8 @@ def _squares(rows: Integers) -> Floats:
 
 def share(values: Integers, seed: bytes) -> Words:
     """Server A's share of `values`; server B's is `expand(seed, len(values))`. A seed is used once, for one upload."""
-    return values.astype(np.int64).view(np.uint64) - expand(seed, len(values))
+    mask = expand(seed, len(values))
+    return np.subtract(values.astype(np.int64, copy=False).view(np.uint64), mask, out=mask)
 
 
 def expand(seed: bytes, count: int) -> Words:

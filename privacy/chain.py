@@ -1,10 +1,11 @@
 """A durable append-only list of entries, each holding the digest of the one before. Standard library only.
 
-SQLite in WAL mode with synchronous=FULL: `append` returns when the entry is on disk. Triggers forbid every statement
-but an insert at the end; they stop mistakes, and against a hand on the file there is the chain: an edit, a gap or a
-reordering breaks a digest. A cut tail breaks none, so the newest digest is also kept beside the ledger, in
-`<ledger>.head`, and may lag by the one entry of a crash. Restoring both files together to an old state shows only
-against an anchor that somebody else kept (`verify`), which is why every report prints the head.
+SQLite in WAL mode with synchronous=FULL: entries are on disk when `writing` ends, but for light ones where its caller
+asks for less. Triggers forbid every statement but an insert at the end; they stop mistakes, and against a hand on the
+file there is the chain: an edit, a gap or a reordering breaks a digest. A cut tail breaks none, so the newest digest is
+also kept beside the ledger, in `<ledger>.head`, and may lag by the one entry of a crash, and by light ones. Restoring
+both files together to an old state shows only against an anchor that somebody else kept (`verify`), which is why every
+report prints the head.
 """
 
 import fcntl
@@ -85,6 +86,8 @@ class Chain:
     def __init__(self, path: Path, light: frozenset[str] = frozenset()) -> None:
         """`light` are kinds of entries that the head beside the file may lag behind by any number: see `writing`."""
         self.path, self._light, self._head_due = path, light, False
+        self._forcing = True
+        """Whether a commit waits for the disk."""
         self._head_path = path.with_name(path.name + ".head")
         self._lock: TextIO | None = None
         self._connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
@@ -132,14 +135,19 @@ class Chain:
             self._lock = None
 
     @contextmanager
-    def writing(self) -> Iterator[None]:
+    def writing(self, lasting: bool = True) -> Iterator[None]:
         """One writer at a time, over all processes, from reading the state to the durable entry and its head.
 
-        Light entries are as durable as others, but do not move the head: what they say must not matter to a budget.
+        Light entries do not move the head: what they say must not matter to a budget. Where all are light and not
+        `lasting`, a machine that loses its power may lose the newest of them, though no crash of a process does: for a
+        caller that has the same on disk elsewhere.
         """
         with self._locked():
             self._head_due = False
             try:
+                if lasting != self._forcing:
+                    self._connection.execute(f"PRAGMA synchronous={'FULL' if lasting else 'NORMAL'}")
+                    self._forcing = lasting
                 self._connection.execute("BEGIN IMMEDIATE")
                 yield
                 self._connection.execute("COMMIT")
@@ -196,6 +204,7 @@ class Chain:
             raise LedgerCorrupt(f"the ledger cannot be read ({error}): restore it from a backup") from None
         if statements != set(SCHEMA) or damage != "ok":
             raise LedgerCorrupt("the ledger's tables or triggers were altered: restore it from a backup")
+        self._force()
         kept = self._kept_head()
         seen = {START.sequence: START.digest}
         last = START
@@ -233,6 +242,7 @@ class Chain:
         last, kept = self._last(), self._kept_head()
         if kept == last:
             return
+        self._force()
         row = self._connection.execute("SELECT digest FROM entries WHERE sequence = ?", (kept.sequence,)).fetchone()
         found = START if kept.sequence == 0 else Head(kept.sequence, row[0]) if row else None
         if found != kept or self._behind(kept) > 1:
@@ -243,8 +253,18 @@ class Chain:
         row = self._connection.execute("SELECT sequence, digest FROM entries ORDER BY sequence DESC LIMIT 1").fetchone()
         return Head(*row) if row else START
 
+    def _force(self) -> None:
+        """What was committed, to the disk: a head never names an entry that a loss of power could take."""
+        try:
+            with open(self.path.with_name(self.path.name + "-wal"), "rb") as log:
+                os.fsync(log.fileno())
+        except FileNotFoundError:
+            pass  # all of it is in the file itself
+
     def _insert(self, kind: str, body: dict[str, Any]) -> Entry:
         if kind not in self._light:
+            if not self._forcing:
+                raise LedgerRefused(f"an entry of kind {kind!r} has to last: write it as such")
             self._settle_head()
             self._head_due = True
         last = self._last()

@@ -215,9 +215,13 @@ class Ledger:
                 raise BudgetExceeded(f"run {run} does not fit population {population}: {room.left}")
             self._append("reserve", {"run": run, "population": population, "charge": charge.as_json()})
 
-    def record(self, run: str, round_index: int, digest: str) -> None:
-        """Note one release, durably, before it leaves. Repeating it is free; another content for it is refused."""
-        with self._writing():
+    def record(self, run: str, round_index: int, digest: str, lasting: bool = True) -> None:
+        """Note one release, durably, before it leaves. Repeating it is free; another content for it is refused.
+
+        Not `lasting`, for a caller that has the release on disk elsewhere and notes it again when it starts: then no
+        disk is waited for, and only a loss of power can undo it.
+        """
+        with self._writing(lasting):
             admitted = self._open_run(run)
             count = admitted.charge.event.count
             if isinstance(round_index, bool) or not 0 <= round_index < count:
@@ -262,10 +266,10 @@ class Ledger:
         return head
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _writing(self, lasting: bool = True) -> Iterator[None]:
         """Decide on the newest state, with every other writer kept out; and know the result once it is durable."""
         self._written.clear()
-        with self._chain.writing():
+        with self._chain.writing(lasting):
             self._follow(self._chain.entries(self._seen))
             yield
         # Only what is durable counts: a failed commit leaves no trace here.

@@ -93,6 +93,16 @@ class Gate:
         self.outbox.close()
         self.trail.close()
 
+    def catch_up(self) -> None:
+        """Note in the ledger what only the outbox has: a crash came between the two, or the power failed after them."""
+        for held in self.outbox.runs():
+            charged = self.ledger.runs.get(held.run)
+            if charged is None or charged.ended:
+                continue
+            for index, upload in sorted(self.outbox.uploads(held.digest).items()):
+                if index not in charged.recorded:
+                    self.ledger.record(held.run, index, upload.hex())
+
     def decide(self, manifest: Manifest) -> Ready | Waiting:
         """Admit by policy if that is what it says; a RefusedRunError where nobody may wave it through."""
         if manifest.coordinator.name != self.settings.coordinator:

@@ -149,6 +149,7 @@ class PartyClient:
         """Refuse to start with a budget other than the ledger's: caps are final."""
         with_ledger = self._new_gate()
         try:
+            with_ledger.catch_up()
             held = with_ledger.ledger.populations.get(self.settings.population)
             if held is not None and held.cap != self.settings.cap:
                 raise OutboxError(

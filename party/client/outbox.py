@@ -94,6 +94,7 @@ class Outbox:
             path.touch(mode=0o600)
             path.chmod(0o600)
             self._database = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+            self._database.execute("PRAGMA page_size = 8192")  # of a new file: half the frames for a large answer
             if self._database.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
                 raise OutboxError(f"{path.name} lies where SQLite has no write-ahead log: move it to a local disk")
             self._database.execute("PRAGMA synchronous = FULL")
@@ -134,6 +135,10 @@ class Outbox:
             return None
         index, query, upload, payload_a, payload_b, acknowledged, sent_a, sent_b = row
         return Answer(index, query, upload, payload_a, payload_b, bool(acknowledged), sent_a, sent_b)
+
+    def uploads(self, digest: bytes) -> dict[int, bytes]:
+        """Round to digest of the upload, of everything that was answered in a run."""
+        return dict(self._database.execute("SELECT round, upload FROM answers WHERE digest = ?", (digest,)))
 
     def finish(self, digest: bytes, last: Answer | None) -> None:
         """Nothing of this run is sent any more: its bytes are erased, from the write-ahead log too."""

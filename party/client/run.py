@@ -23,7 +23,7 @@ from parley.federation.rounds import BLIND_BYTES, SEED_BYTES, upload_digest
 from parley.v1 import coordinator_pb2
 
 from mpc import crash
-from mpc.randomness import Csprng
+from mpc.randomness import random_bytes
 from mpc.ring import share
 from party.client.admission import Gate, Ready, Waiting
 from party.client.errors import AskAgainError, OutboxError, RefusedRunError, StoppedError, refused
@@ -162,7 +162,8 @@ class Life:
                 else:
                     self._same(question, last)
                     repeats.pause()
-                self.gate.ledger.record(self.manifest.run, last.round_index, last.upload.hex())
+                # The outbox has it on disk, from where a start of this party makes good what a loss of power undoes.
+                self.gate.ledger.record(self.manifest.run, last.round_index, last.upload.hex(), lasting=False)
                 crash.point("party.recorded")
                 if fresh:
                     self._trace(last)
@@ -223,9 +224,8 @@ class Life:
             raise refused("malformed", str(error)) from None
         values = contribution(contributor, query, question.length)
         # A seed and a blind of their own for every answer: a second vector under one seed would be a two-time pad.
-        fresh = Csprng.from_system().bytes(SEED_BYTES + BLIND_BYTES)
-        seed, blind = fresh[:SEED_BYTES], fresh[SEED_BYTES:]
-        payload = blind + share(values, seed).astype("<u8", copy=False).tobytes()
+        seed, blind = random_bytes(SEED_BYTES), random_bytes(BLIND_BYTES)
+        payload = blind + share(values, seed).astype("<u8", copy=False).data
         answer = Answer(question.index, question.query_digest, b"", payload, seed)
         answer.upload = upload_digest(
             self.manifest.digest, question.index, self.gate.node.uri, question.query_digest, *answer.commitments

@@ -19,7 +19,7 @@ from parley.federation.names import NodeName
 from parley.federation.rounds import PIECE_BYTES
 from parley.v1 import aggregator_pb2
 
-from mpc.randomness import Csprng
+from mpc.randomness import random_bytes
 from mpc.service.relay import KEY_BYTES, KEY_SECONDS, NONCE_BYTES, RoundKey, seal
 from party.client.outbox import Answer
 from party.client.wire import Backoff, Wire, code_of, passing
@@ -89,13 +89,13 @@ class Uploader:
     def _relayed(self, answer: Answer) -> list[_Half]:
         """To server A alone, with B's half sealed."""
         key = self._key.advance(answer.round_index)
-        sealed = seal(key, answer.upload, answer.payload_b, Csprng.from_system().bytes(NONCE_BYTES))
+        sealed = seal(key, answer.upload, answer.payload_b, random_bytes(NONCE_BYTES))
         return [_Half(self._peers[0], answer.payload_a, beside={"relayed": sealed})]
 
     def _both(self, answer: Answer) -> list[_Half]:
         """To each server its own, and to B a new key."""
         self._relays_until = 0.0
-        key = Csprng.from_system().bytes(KEY_BYTES)
+        key = random_bytes(KEY_BYTES)
         return [
             _Half(self._peers[0], answer.payload_a),
             _Half(self._peers[1], answer.payload_b, beside={"relay_key": key}),

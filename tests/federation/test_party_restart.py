@@ -1,5 +1,6 @@
 """A party that dies at any labelled point, or whose servers do: the same bytes again, never a second vector."""
 
+import contextlib
 import json
 import os
 import signal
@@ -83,6 +84,26 @@ def test_a_killed_party_resends_identical_bytes(stage: Stage, label: str) -> Non
             commitment_a(stage.a.payloads[index]), commitment_b(stage.b.payloads[index]),
         )  # fmt: skip
         assert digest == expected.hex()
+
+
+def test_releases_that_a_loss_of_power_took_from_the_ledger_are_in_it_again_after_the_start(stage: Stage) -> None:
+    made = manifest()
+    joined(stage, made)
+    books = {path: path.read_bytes() for path in (stage.node / "state").glob("ledger.sqlite*")}
+    with Running(stage):
+        for index in (0, 1):
+            stage.coordinator.ask(asked(made, index))
+            stage.opened(index)
+    with contextlib.closing(ledger(stage)) as after:
+        kept = after.runs["heart-1"].recorded
+    assert set(kept) == {0, 1}
+    for path in (stage.node / "state").glob("ledger.sqlite*"):
+        path.unlink()
+    for path, data in books.items():
+        path.write_bytes(data)
+    with Running(stage):
+        pass
+    assert ledger(stage).runs["heart-1"].recorded == kept
 
 
 def test_an_aggregator_that_is_away_or_early_gets_the_bytes_later(stage: Stage) -> None:

@@ -94,6 +94,45 @@ def test_a_release_is_recorded_once_within_the_run_and_never_with_another_conten
     assert ledger.verify().sequence == 4
 
 
+def test_what_a_loss_of_power_takes_is_releases_that_need_not_last_and_they_come_back_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = new(tmp_path / "l")
+    ledger.reserve("run", "ward", BASIC)
+    ledger.close()
+    shutil.copy(tmp_path / "l", tmp_path / "before")
+    ledger = Ledger.open(tmp_path / "l")
+
+    def release() -> Head:
+        for index in range(3):
+            ledger.record("run", index, f"{index}", lasting=False)
+        return ledger._chain._last()
+
+    was = release()
+    assert ledger.runs["run"].recorded == {0: "0", 1: "1", 2: "2"}
+    ledger.close()
+    shutil.copy(tmp_path / "before", tmp_path / "l")
+    ledger = Ledger.open(tmp_path / "l")
+    assert ledger.runs["run"].recorded == {}
+    assert release() == was
+    events = []
+    monkeypatch.setattr(chain, "_replace_durably", lambda path, text: events.append(text.strip()))
+    monkeypatch.setattr(ledger._chain, "_force", lambda: events.append("to the disk"))
+    ledger.reserve("another", "ward", BASIC)
+    assert events == ["to the disk", str(was), str(ledger._chain._last())]
+
+
+def test_what_is_charged_always_lasts(tmp_path: Path) -> None:
+    ledger = new(tmp_path / "l")
+    with pytest.raises(LedgerRefused, match="has to last"), ledger._writing(lasting=False):
+        ledger._append("reserve", {"run": "run", "population": "ward", "charge": BASIC.as_json()})
+    ledger.reserve("run", "ward", BASIC)
+    ledger.record("run", 0, "0", lasting=False)
+    assert ledger._chain._connection.execute("PRAGMA synchronous").fetchone() == (1,)
+    ledger.record("run", 1, "1")
+    assert ledger._chain._connection.execute("PRAGMA synchronous").fetchone() == (2,)
+
+
 def test_only_a_proved_end_gives_back_and_the_basic_filter_gives_back_whole_runs_only(tmp_path: Path) -> None:
     def refused(proof: EndProof) -> None:
         raise LedgerRefused("the signature is not the aggregator's: ask it again")
