@@ -29,6 +29,7 @@ def hold(path: Path) -> dict[str, float | int]:
     import numpy as np
 
     bare = resident("VmRSS")
+    from deploy.settling import settle
     from party.contributor import Contributor, Encoding, Query
     from party.models import Linear, Logistic
     from party.records import load
@@ -51,6 +52,7 @@ def hold(path: Path) -> dict[str, float | int]:
     mechanism = Mechanism((Cohort("a", FixedSize(records.units, 40)),), MomentumClip(2.5, 0.02, 0.5), 1.5, QUERIES)
     party = Contributor("a", records, model, Encoding.of(mechanism, 41, model.largest_limit), SystemRandomness())
     theta = np.zeros(model.dimension)
+    settle()
     for index in range(QUERIES):
         party.contribution(Query(index, (theta,) if index == 0 else (theta + 0.01 * index, theta)))
     return {

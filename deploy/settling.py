@@ -13,8 +13,8 @@ OBJECTS = 50_000
 """New ones between two looks at the youngest."""
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
 """Of mallopt(3)."""
-KEPT_BYTES = 128 << 20
-"""Free memory at the end of a heap that is not given back."""
+KEPT_BYTES = 32 << 20
+"""Free memory at the end of a heap, of which busy threads have one each, that is not given back."""
 MAPPED_BYTES = 32 << 20
 """Arrays from here on are the kernel's business; glibc takes no larger limit."""
 

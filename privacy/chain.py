@@ -136,7 +136,7 @@ class Chain:
 
     @contextmanager
     def writing(self, lasting: bool = True) -> Iterator[None]:
-        """One writer at a time, over all processes, from reading the state to the durable entry and its head.
+        """One writer at a time, over all processes, from reading the state to the committed entry and its head.
 
         Light entries do not move the head: what they say must not matter to a budget. Where all are light and not
         `lasting`, a machine that loses its power may lose the newest of them, though no crash of a process does: for a
@@ -160,7 +160,7 @@ class Chain:
                 self._write_head(self._last())
 
     def append(self, kind: str, body: dict[str, Any]) -> Entry:
-        """Add one entry; only inside of `writing`, at whose end it is durable."""
+        """Add one entry; only inside of `writing`, at whose end it is committed."""
         return self._insert(kind, body)
 
     def entries(self, after: Head = START) -> Iterator[Entry]:

@@ -111,7 +111,7 @@ class Ledger:
         self._state = _State()
         self._seen = START
         self._written: list[Entry] = []
-        """By this instance, not durable yet."""
+        """By this instance, not committed yet."""
         self.verify(anchor)
 
     @classmethod
@@ -267,12 +267,12 @@ class Ledger:
 
     @contextmanager
     def _writing(self, lasting: bool = True) -> Iterator[None]:
-        """Decide on the newest state, with every other writer kept out; and know the result once it is durable."""
+        """Decide on the newest state, with every other writer kept out; and know the result once it is committed."""
         self._written.clear()
         with self._chain.writing(lasting):
             self._follow(self._chain.entries(self._seen))
             yield
-        # Only what is durable counts: a failed commit leaves no trace here.
+        # Only what is committed counts: a failed commit leaves no trace here.
         self._follow(self._written)
 
     def _follow(self, entries: Iterable[Entry]) -> None:

@@ -282,6 +282,43 @@ def test_a_process_that_stood_still_blames_nobody_but_itself(
         north.stop()
 
 
+def test_standing_still_ends_no_trouble_and_brings_none_back(
+    two: Two, lines: Callable[[], list[dict[str, Any]]]
+) -> None:
+    """A question to south came to nothing, and then south was heard of in another way; a party has been silent."""
+    party, now = NodeName("cardio", Role.party, "hospital-a"), time.monotonic()
+    made = Vigil(two.folders[NORTH], NORTH, two.path / "state", callers=lambda: {party: 0.0})
+    made._heard, made._failed = {SOUTH: now - 0.1, party: now - 9.0}, {SOUTH: (now - 100.0, SILENT)}
+    made._judge({SOUTH: ""})
+    made._stood_still(1.0)
+    made._judge({SOUTH: ""})
+    assert [(line["event"], line["peer"]) for line in lines()] == [(BEGINS, party.uri)]
+    made.heard(party)
+    made._judge({SOUTH: ""})
+    assert [line["event"] for line in lines()] == [BEGINS, ENDS]
+
+
+def test_a_pause_while_questions_are_put_is_noticed_too(
+    two: Two, lines: Callable[[], list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    north = two.asking()
+    try:
+        until(lambda: SOUTH in north._said)
+        asks, pauses = Vigil._ask, [3.0]
+
+        def slowly(self: Vigil, dialled: dict[NodeName, str]) -> None:
+            asks(self, dialled)
+            if self is north:
+                time.sleep(pauses.pop() if pauses else 0.0)
+
+        monkeypatch.setattr(Vigil, "_ask", slowly)
+        until(lambda: ("this process stood still", "") in told(lines))
+        time.sleep(1.0)
+        assert told(lines) == [("this process stood still", "")]
+    finally:
+        north.stop()
+
+
 def test_whoever_answers_other_calls_is_not_asked(two: Two) -> None:
     asked = two.asking()
     try:

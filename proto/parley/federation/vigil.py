@@ -50,7 +50,7 @@ LIFE, TROUBLE = "parley-life", "parley-trouble"
 RESTART_SHOWN_SECONDS = 60.0
 """It is over before many could look."""
 RESTARTS_APART_SECONDS = 2.0
-"""Between two lines about restarts of one node: it is the node's own word, and it shall fill no log."""
+"""At least, between two lines about restarts of one node: of which it is the node's own word that tells."""
 OPTIONS = [
     ("grpc.initial_reconnect_backoff_ms", 250),  # a node that is back is to be seen at once
     ("grpc.min_reconnect_backoff_ms", 1000),
@@ -206,21 +206,20 @@ class Vigil:
     # ------------------------------------------------------------ the thread
 
     def _main(self) -> None:
-        while True:
-            began = time.monotonic()
-            if self._stop.wait(TURN_SECONDS):
-                return
+        looked = time.monotonic()
+        while not self._stop.wait(TURN_SECONDS):
             self._look_at_disk()
             dialled = self._dialled()
             found = self._answers()
-            if (late := time.monotonic() - began - TURN_SECONDS) > STALL_SECONDS:
+            before, looked = looked, time.monotonic()
+            if (late := looked - before - TURN_SECONDS) > STALL_SECONDS:
                 self._stood_still(late)
                 continue
             self._failed = {
                 peer: (at, kind) for peer, (at, kind) in {**self._failed, **found}.items() if kind and peer in dialled
             }
-            self._ask(dialled)
             self._judge(dialled)
+            self._ask(dialled)
 
     def _look_at_disk(self) -> None:
         full, now = disk_is_full(self._state), time.monotonic()
@@ -236,10 +235,12 @@ class Vigil:
         if seconds > STALL_SAID_SECONDS:
             log.warning("this process stood still", seconds=seconds)
         now = time.monotonic()
-        for known in (self._heard, self._expected):
+        heard = self._heard
+        self._failed = {peer: (now, kind) for peer, (at, kind) in self._failed.items() if heard.get(peer, 0.0) <= at}
+        for known in (heard, self._expected):
             for peer in list(known):
-                known[peer] = now
-        self._failed = {peer: (now, kind) for peer, (_, kind) in self._failed.items()}
+                if not self.incidents.concerns(peer):  # a trouble from before lasts until it is heard of
+                    known[peer] = now
         self._drop_questions()
 
     def _ask(self, dialled: Mapping[NodeName, str]) -> None:
@@ -254,7 +255,11 @@ class Vigil:
         """To the questions that are over: when each was put, and what is wrong, empty where nothing is."""
         over = [peer for peer, (_, call) in self._asked.items() if call.done()]
         asked = {peer: self._asked.pop(peer) for peer in over}
-        return {peer: (at, self._settled(peer, call)) for peer, (at, call) in asked.items()}
+        return {
+            peer: (at, self._settled(peer, call))
+            for peer, (at, call) in asked.items()
+            if call.code() is not grpc.StatusCode.CANCELLED  # which says nothing
+        }
 
     def _drop_questions(self) -> None:
         for _, call in self._asked.values():
@@ -280,8 +285,7 @@ class Vigil:
             return SILENT
         if code is grpc.StatusCode.UNAVAILABLE:
             return UNREACHABLE
-        if code is not grpc.StatusCode.CANCELLED:
-            self.told(peer, call.trailing_metadata())
+        self.told(peer, call.trailing_metadata())
         return ""
 
     def _judge(self, dialled: Mapping[NodeName, str]) -> None:
