@@ -127,7 +127,7 @@ class Party(Mortal):
             self.world.waits()
 
     def _gate(self) -> Any:
-        def record(run: str, round_index: int, digest: str) -> None:
+        def record(run: str, round_index: int, digest: str, lasting: bool) -> None:
             assert self.recorded.setdefault(round_index, digest) == digest, "a round's answer was charged twice"
 
         return SimpleNamespace(
