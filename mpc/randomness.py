@@ -1,4 +1,5 @@
-"""The one source of random bits in this folder: AES-256 in counter mode, keyed by the operating system's entropy.
+"""The one source of random bits in this folder: AES-256 in counter mode, keyed by the operating system's entropy; for
+what is as short as a key, that entropy itself.
 
 Every protocol takes a `Csprng`, so that a test can replay a transcript from a seed. In production it is made by
 `Csprng.from_system()` in the very call that opens a session, and never stored.

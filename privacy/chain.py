@@ -260,6 +260,8 @@ class Chain:
                 os.fsync(log.fileno())
         except FileNotFoundError:
             pass  # all of it is in the file itself
+        except OSError as error:
+            raise LedgerRefused(f"the ledger cannot be brought to the disk ({error}): mend the disk") from None
 
     def _insert(self, kind: str, body: dict[str, Any]) -> Entry:
         if kind not in self._light:

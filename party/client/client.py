@@ -146,7 +146,7 @@ class PartyClient:
         outbox.close()
 
     def _open_ledger(self) -> None:
-        """Refuse to start with a budget other than the ledger's: caps are final."""
+        """Make good what a crash left out of it; refuse to start with another budget: caps are final."""
         with_ledger = self._new_gate()
         try:
             with_ledger.catch_up()
