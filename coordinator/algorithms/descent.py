@@ -23,7 +23,12 @@ Floats = NDArray[np.float64]
 @register("dp-sgd")
 @dataclass(kw_only=True)
 class StochasticDescent(Algorithm):
-    """θ ← θ − η_t·m_t with m_t = μ·m_{t−1} + (1 − μ)·g̃_t."""
+    """θ ← θ − η_t·m_t with m_t = μ·m_{t−1} + (1 − μ)·g̃_t and m_0 = 0, the first release's weight as any other's.
+
+    Begun at the first release instead, that one with its noise weighs 1/(1 − μ) times any other. Divided by 1 − μ^t,
+    as Adam's, it still weighs three times at μ = 0.9; with each at its best step the training objective of a9a is then
+    the same in 260 rounds (0.3570 at ε = 0.2) and higher in 33 (0.3747, from zero 0.3699).
+    """
 
     paper: ClassVar[str] = "Yu, Zhang, Chen, Yin and Liu, Algorithm 2"
 
@@ -53,8 +58,8 @@ class StochasticDescent(Algorithm):
     def advance(self, round_index: int, estimate: Floats) -> None:
         direction = estimate + self.regulariser.gradient(self.theta)
         if self.momentum:
-            before = self.state.get("momentum")
-            direction = direction if before is None else self.momentum * before + (1 - self.momentum) * direction
+            before = self.state.get("momentum", np.zeros_like(direction))
+            direction = self.momentum * before + (1 - self.momentum) * direction
             self.state["momentum"] = direction
         self.theta = self.theta - self.schedule.at(round_index, self.releases) * direction
 
