@@ -2,6 +2,7 @@
 
     python benchmarks/heart_disease.py choose           # on made-up patients: reads no record
     python benchmarks/heart_disease.py curve            # writes docs/experiments/heart-disease.{json,png}
+    python benchmarks/heart_disease.py curve --method auto      # one method's rows anew, the others as they are
     python benchmarks/heart_disease.py draw             # the picture again, from the JSON file
 
 They are simulations of the federation in one process: the parties' and coordinator's code, the servers' law of noise.
@@ -130,16 +131,21 @@ def choose() -> None:
         print(f"{lost:.4f} {steps:8} {norm:5} {difference:6} {gamma:5} {step:5}")
 
 
-def curve(seeds: int) -> None:
-    """Every method over epsilon on the hospitals' records."""
+def curve(seeds: int, only: str | None) -> None:
+    """Every method over epsilon on the hospitals' records, or one of them beside the others' rows of before."""
     described = schema()
     parties = {each.name: load([each.data_file], described) for each in HOSPITALS}
     hold_out = load([hold_out_file()], described)
     reference = compare(np.zeros(described.dimension), parties, hold_out)
+    path = OUTPUT / "heart-disease.json"
+    kept = [row for row in json.loads(path.read_text())["rows"] if row["method"] != only] if only else []
     rows = []
-    for name, algorithm in METHODS.items():
+    for name in METHODS:
+        if only and name != only:
+            rows += [row for row in kept if row["method"] == name]
+            continue
         for epsilon in EPSILONS:
-            found = list(aucs(algorithm, epsilon, [(parties, hold_out)], range(seeds)))
+            found = list(aucs(METHODS[name], epsilon, [(parties, hold_out)], range(seeds)))
             values = [auc for auc, _ in found]
             rows.append(
                 {
@@ -157,7 +163,7 @@ def curve(seeds: int) -> None:
             print("{method}: epsilon {epsilon} auc {auc:.4f} ± {auc_std:.4f}, within {within:.0%}".format(**rows[-1]))
     body = {**reference.as_json(), "hold_out": reference.hold_out, "rows": rows}
     del body["auc"], body["accuracy"]  # of the zero model
-    (OUTPUT / "heart-disease.json").write_text(json.dumps(body, indent=1) + "\n")
+    path.write_text(json.dumps(body, indent=1) + "\n")
     draw(body, OUTPUT / "heart-disease.png")
 
 
@@ -195,11 +201,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("choose", "curve", "draw"))
     parser.add_argument("--seeds", type=int, default=40)
+    parser.add_argument("--method", choices=METHODS, help="curve: only this one")
     wanted = parser.parse_args()
     if wanted.what == "choose":
         choose()
     elif wanted.what == "curve":
-        curve(wanted.seeds)
+        curve(wanted.seeds, wanted.method)
     else:
         draw(json.loads((OUTPUT / "heart-disease.json").read_text()), OUTPUT / "heart-disease.png")
 

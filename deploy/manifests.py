@@ -26,7 +26,7 @@ from party.contributor import Encoding
 from party.schema import Schema
 from privacy.accountants import Accountant, Reading, accountant
 from privacy.calibration import smallest_noise
-from privacy.claim import FinitePrecision, gaussian_reading
+from privacy.claim import FinitePrecision, gaussian_reading, require_share
 from privacy.errors import ConditionsUnmet, InvalidParameter
 from privacy.event import Event
 from privacy.mechanism import Mechanism, Unit
@@ -38,7 +38,10 @@ MOST_NUDGES = 20
 
 @dataclass(frozen=True)
 class Claiming:
-    """An accountant whose readings are claims: the finite precision's share of ε and δ is in them."""
+    """An accountant whose readings are claims: the finite precision's share of ε and δ is in them.
+
+    How large a part of ε that is, is not asked here: of a small ε far from the target it may be most.
+    """
 
     chosen: Accountant
     precision: FinitePrecision
@@ -135,14 +138,18 @@ def draft(
 
 
 def quietest(
-    plan: Plan, sizes: dict[str, int], unit: Unit, epsilon: float, delta: float, claiming: Accountant
+    plan: Plan, sizes: dict[str, int], unit: Unit, epsilon: float, delta: float, claiming: Claiming
 ) -> Mechanism:
-    """The mechanism with the smallest noise at which every party's units have (ε, δ)."""
-    mechanism = mechanism_of(plan, sizes, delta, 1.0, unit)
+    """The mechanism with the smallest noise at which every party's units have (ε, δ); refused if the sampler's finite
+    precision is more than its share of the claim there.
+    """
+    mechanism = mechanism_of(plan, sizes, delta, 1.0, unit, epsilon)
     events: set[Event] = set(mechanism.events().values())
     noise = max(smallest_noise(claiming, event, epsilon, delta)[0] for event in events)
     for _ in range(MOST_NUDGES):
-        if all(claiming.epsilon(event.with_noise(noise), delta).epsilon <= epsilon for event in events):
+        worst = max(claiming.epsilon(event.with_noise(noise), delta).epsilon for event in events)
+        if worst <= epsilon:
+            require_share(claiming.precision, worst)
             return replace(mechanism, noise_multiplier=noise)
         noise *= NUDGE
     raise InvalidParameter(

@@ -31,8 +31,6 @@ from privacy.sampling import FixedSize, Poisson, Sampler
 
 Floats = NDArray[np.float64]
 
-OVERFLOW_SHARE = 1e-3
-"""Of δ, for Poisson batches that overflow their public cap."""
 BUFFER = 1 << 16
 
 
@@ -74,20 +72,23 @@ class Calibrated:
     """With the finite sampler's terms: see deploy/certified.py"""
 
 
-def mechanism_of(plan: Plan, sizes: dict[str, int], delta: float, noise_multiplier: float, unit: Unit) -> Mechanism:
-    """Every party at the same rate, rounded: each is accounted at its own."""
+def mechanism_of(
+    plan: Plan, sizes: dict[str, int], delta: float, noise_multiplier: float, unit: Unit, epsilon: float = 0.0
+) -> Mechanism:
+    """Every party at the same rate, rounded: each is accounted at its own. `epsilon` is what the run aims at."""
+    allowance = Poisson.overflow_allowance(delta, epsilon)
     total = sum(sizes.values())
     cohorts = []
     for party, units in sizes.items():
-        initial = _sampler(plan, plan.initial_batch, units, total, delta) if plan.initial_batch else None
-        cohorts.append(Cohort(party, _sampler(plan, plan.batch, units, total, delta), initial))
+        initial = _sampler(plan, plan.initial_batch, units, total, allowance) if plan.initial_batch else None
+        cohorts.append(Cohort(party, _sampler(plan, plan.batch, units, total, allowance), initial))
     return Mechanism(tuple(cohorts), plan.clip, noise_multiplier, plan.steps, unit)
 
 
-def _sampler(plan: Plan, batch: int, units: int, total: int, delta: float) -> Sampler:
+def _sampler(plan: Plan, batch: int, units: int, total: int, allowance: float) -> Sampler:
     share = min(units, max(1, round(batch * units / total)))
     if plan.sampling == "poisson" and share < units:
-        return Poisson.with_overflow(units, share, plan.releases, OVERFLOW_SHARE * delta)
+        return Poisson.with_overflow(units, share, plan.releases, allowance)
     if plan.sampling not in ("wor", "poisson"):
         raise InvalidParameter(f"sampling is {plan.sampling!r}: use wor or poisson")
     if plan.sampling == "poisson":
@@ -99,7 +100,7 @@ def calibrate(
     plan: Plan, sizes: dict[str, int], epsilon: float, delta: float, name: str = "pld", unit: Unit | None = None
 ) -> Calibrated:
     """The smallest noise at which the worst party's units have (ε, δ)."""
-    mechanism = mechanism_of(plan, sizes, delta, 1.0, unit or Unit())
+    mechanism = mechanism_of(plan, sizes, delta, 1.0, unit or Unit(), epsilon)
     if not plan.private:
         return Calibrated(mechanism, float("inf"), delta, "none")
     chosen = accountant(name)

@@ -83,7 +83,8 @@ def gaussian_reading(precision: FinitePrecision, chosen: Accountant, event: Even
     """ε of the Gaussian mechanism at the δ that the sampler's terms leave of a total of `delta`.
 
     δ″ is weighed by e^ε, which depends on the δ that is left: start from ε at 99 % of the total, which is not below
-    the final one as long as the certificate keeps to its share, and refuse where it does not.
+    the final one as long as the certificate keeps to its share, and refuse where it does not. More noise never makes
+    a refusal nor a larger ε, so that a search for noise may go by both.
     """
     require_delta(delta)
     if not chosen.certifies:
@@ -100,13 +101,21 @@ def gaussian_reading(precision: FinitePrecision, chosen: Accountant, event: Even
             f"the noise sampler takes {(delta - left) / delta:.2%} of delta {delta}, more than {LARGEST_SHARE:.0%}: "
             "use a finer noise preset, fewer rounds or a larger delta"
         )
-    reading = chosen.epsilon(event, left)
-    if precision.epsilon_added > LARGEST_SHARE * (reading.epsilon + precision.epsilon_added):
+    return chosen.epsilon(event, left)
+
+
+def require_share(precision: FinitePrecision, epsilon: float) -> None:
+    """Refuse a run's claim if the sampler takes more than its share of it.
+
+    Of the least protected party's ε, that is: a party that the same noise protects better has a smaller ε and the same
+    addition, and neither that nor a search for noise that passes a small ε is a reason to refuse.
+    """
+    if precision.epsilon_added > LARGEST_SHARE * epsilon:
         raise InvalidParameter(
-            f"the noise sampler adds {precision.epsilon_added:.3g} to epsilon {reading.epsilon:.3g}, more than "
-            f"{LARGEST_SHARE:.0%}: use a finer noise preset or fewer rounds"
+            f"the noise sampler adds {precision.epsilon_added:.3g} to epsilon "
+            f"{epsilon - precision.epsilon_added:.3g}, more than {LARGEST_SHARE:.0%}: "
+            "use a finer noise preset or fewer rounds"
         )
-    return reading
 
 
 def require_coverage(precision: FinitePrecision, mechanism: Mechanism, dimension: int) -> None:
@@ -143,6 +152,7 @@ class Claim:
         readings = {event: gaussian_reading(precision, chosen, event, delta) for event in mechanism.events().values()}
         party, event = max(mechanism.events().items(), key=lambda item: readings[item[1]].epsilon)
         reading = readings[event]
+        require_share(precision, reading.epsilon + precision.epsilon_added)
         return cls(mechanism, party, reading, precision, reading.epsilon + precision.epsilon_added, delta)
 
     @property

@@ -122,6 +122,13 @@ class Poisson:
                 f"cap {self.cap} must lie between the expected batch {self.expected} and the {self.units} records"
             )
 
+    @staticmethod
+    def overflow_allowance(delta: float, epsilon: float = 0.0) -> float:
+        """What a run may overflow its cap with in all: a thousandth of δ, and less from ε = 2.2 on, for e^ε multiplies
+        it (`accountants.with_overflow`) and it is to take no more than a hundredth of δ at the ε that is aimed at.
+        """
+        return delta * min(1e-3, 1e-2 / (1 + math.exp(min(epsilon, 700.0))))
+
     @classmethod
     def with_overflow(cls, units: int, expected: int, releases: int, allowance: float) -> "Poisson":
         """The smallest cap at which `releases` draws overflow with probability at most `allowance` in all."""

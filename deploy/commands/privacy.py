@@ -36,9 +36,6 @@ AccountantName = Annotated[str, typer.Option("--accountant", help="pld, rdp, pap
 Relation = Annotated[str, typer.Option(help="replace-one, or add-or-remove for comparisons.")]
 Json = Annotated[bool, typer.Option("--json", help="End with one line of JSON.")]
 
-OVERFLOW_SHARE = 1e-3
-"""Of δ, that the default cap may spend on draws beyond it."""
-
 
 @app.command()
 def epsilon(
@@ -92,7 +89,7 @@ def calibrate(
 ) -> None:
     """The smallest noise that keeps a run within an epsilon at a delta."""
     chosen = _chosen(accountant_name)
-    event = _event(records, batch, rounds, 1.0, delta, sampling, relation, cap)
+    event = _event(records, batch, rounds, 1.0, delta, sampling, relation, cap, epsilon)
     started = time.perf_counter()
     noise, reading = smallest_noise(chosen, event, epsilon, delta)
     result = _described(event, accountant_name, delta) | {
@@ -126,7 +123,7 @@ def rounds(
 ) -> None:
     """The largest number of rounds that a noise keeps within an epsilon at a delta."""
     chosen = accountant(accountant_name)
-    one = _event(records, batch, 1, noise_multiplier, delta, sampling, relation, cap)
+    one = _event(records, batch, 1, noise_multiplier, delta, sampling, relation, cap, epsilon)
     started = time.perf_counter()
     count, reading = largest_count(chosen, one, epsilon, delta)
     result = _described(one, accountant_name, delta) | {
@@ -148,17 +145,26 @@ def _chosen(name: str) -> Accountant:
 
 
 def _event(
-    records: int, batch: int, rounds: int, noise: float, delta: float, sampling: str, relation: str, cap: int | None
+    records: int,
+    batch: int,
+    rounds: int,
+    noise: float,
+    delta: float,
+    sampling: str,
+    relation: str,
+    cap: int | None,
+    epsilon: float = 0.0,
 ) -> Event:
-    require_delta(delta)
-    release = SampledGaussian(_sampler(records, batch, rounds, delta, sampling, cap), noise, rounds)
+    """`epsilon` is what is aimed at, if anything."""
+    allowance = Poisson.overflow_allowance(require_delta(delta), epsilon)
+    release = SampledGaussian(_sampler(records, batch, rounds, allowance, sampling, cap), noise, rounds)
     known = {item.value: item for item in NeighbouringRelation}
     if relation not in known:
         raise InvalidParameter(f"no neighbouring relation {relation!r}: choose replace-one or add-or-remove")
     return Event((release,), known[relation])
 
 
-def _sampler(records: int, batch: int, rounds: int, delta: float, sampling: str, cap: int | None) -> Sampler:
+def _sampler(records: int, batch: int, rounds: int, allowance: float, sampling: str, cap: int | None) -> Sampler:
     require_whole("rounds", rounds, 1, 10_000_000)
     if sampling == "wor":
         if cap is not None:
@@ -168,7 +174,7 @@ def _sampler(records: int, batch: int, rounds: int, delta: float, sampling: str,
         raise InvalidParameter(f"no sampling {sampling!r}: choose wor or poisson")
     if cap is not None:
         return Poisson(records, batch, cap)
-    return Poisson.with_overflow(records, batch, rounds, OVERFLOW_SHARE * delta)
+    return Poisson.with_overflow(records, batch, rounds, allowance)
 
 
 def _described(event: Event, name: str, delta: float) -> dict[str, Any]:

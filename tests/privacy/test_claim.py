@@ -9,7 +9,7 @@ from privacy.claim import EXACT, Claim, FinitePrecision
 from privacy.clipping import MomentumClip
 from privacy.errors import InvalidParameter
 from privacy.event import NeighbouringRelation
-from privacy.filters import Policy, charge_of
+from privacy.filters import Policy, charge_of, recounted
 from privacy.mechanism import Cohort, Mechanism, Unit
 from privacy.paper_accountant import PaperAccountant
 from privacy.sampling import FixedSize, Poisson
@@ -49,8 +49,21 @@ def test_a_sampler_that_takes_more_than_one_percent_or_covers_too_little_is_refu
 ) -> None:
     with pytest.raises(InvalidParameter, match=message):
         Claim.of(mechanism, 100, DELTA, PLD, precision)
-    with pytest.raises(InvalidParameter, match=message):
-        charge_of(mechanism, "south", 100, DELTA, PLD, precision, Policy("rdp", 16))
+    if precision.epsilon_added == 0:  # of the run's epsilon the share is asked for where the run's claim is made
+        with pytest.raises(InvalidParameter, match=message):
+            charge_of(mechanism, "south", 100, DELTA, PLD, precision, Policy("rdp", 16))
+
+
+def test_a_party_that_the_runs_noise_protects_far_better_pays_its_own_charge() -> None:
+    """The sampler's terms are below a hundredth of the run's claim, and above one of what the large party pays."""
+    cohorts = (Cohort("large", FixedSize(10_000, 10)), Cohort("small", FixedSize(5, 1)))
+    run = Mechanism(cohorts, MomentumClip(1, 0.1, 0.5), 4.0, 20, Unit())
+    terms = FinitePrecision(100 * 21, 4e-3, 1e-9, 1e-10)
+    assert Claim.of(run, 100, DELTA, PLD, terms).party == "small"
+    charge = charge_of(run, "large", 100, DELTA, PLD, terms, Policy())
+    assert charge.cost.epsilon >= PLD.epsilon(run.event("large"), DELTA).epsilon + terms.epsilon_added
+    assert terms.epsilon_added > 0.01 * charge.cost.epsilon
+    assert recounted(charge, Policy()).epsilon == charge.cost.epsilon
 
 
 def test_the_sentence_names_everything_that_the_guarantee_rests_on() -> None:
