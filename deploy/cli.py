@@ -11,6 +11,7 @@ import sys
 
 import typer
 from parley.federation.errors import FederationError, PeerRefusedError
+from parley.federation.extras import missing
 
 from coordinator.errors import CoordinatorError
 from deploy.commands import (
@@ -78,6 +79,12 @@ def main() -> None:
         raise SystemExit(EXIT_PEER) from None
     except (FederationError, MpcError, PartyError, CoordinatorError, PrivacyError, DeployError) as error:
         print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(EXIT_USAGE) from None
+    except ImportError as error:
+        wanted = missing(error)
+        if wanted is None:
+            raise
+        print(f"error: {wanted}", file=sys.stderr)
         raise SystemExit(EXIT_USAGE) from None
 
 

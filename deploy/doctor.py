@@ -20,6 +20,7 @@ from typing import Any
 from parley.federation.admission import AdmissionRecord
 from parley.federation.credentials import KEY_FILE, Identity
 from parley.federation.errors import FederationError
+from parley.federation.extras import EXTRAS, missing
 from parley.federation.manifest import Manifest
 from parley.federation.names import Role
 from parley.federation.policy import ROLES, PartyPolicy, Policy, read_policy
@@ -85,12 +86,12 @@ def examine(folder: Path, manifests: Sequence[Manifest] = ()) -> list[Finding]:
 
 def _software() -> Finding:
     version = f"parley {software_version()}, source {source_digest()[:16]}, Python {sys.version.split()[0]}"
-    missing = [name for name in ("scipy", "dp_accounting") if find_spec(name) is None]
-    if missing:
+    absent = [name for name, extra in EXTRAS.items() if extra == "accounting" and find_spec(name) is None]
+    if absent:
         return Finding(
             "software",
             FAILED,
-            f"{version}: {' and '.join(missing)} missing, and no manifest can be verified without",
+            f"{version}: {' and '.join(absent)} missing, and no manifest can be verified without",
             "pip install 'parley-federation[accounting]'",
         )
     return Finding("software", OK, version)
@@ -261,6 +262,11 @@ def _guarded(check: str, look: Callable[[], Finding]) -> Finding:
         return look()
     except (FederationError, PartyError, PrivacyError, MpcError, OSError) as error:
         return Finding(check, FAILED, str(error), "correct the records, the schema or the installation")
+    except ImportError as error:
+        wanted = missing(error)
+        if wanted is None:
+            raise
+        return Finding(check, FAILED, "cannot be looked at", wanted)
 
 
 def _range(check: str, manifest: Manifest) -> Finding:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from parley.federation.errors import FederationError
+from parley.federation.extras import missing
 from parley.federation.manifest import Manifest
 
 from mpc.errors import MpcError
@@ -163,7 +164,10 @@ def main() -> None:
     except (FederationError, MpcError, PrivacyError, OSError, sqlite3.Error) as error:
         answer = {"refused": str(error)}
     except ImportError as error:
-        answer = {"refused": f"{error.name} is not installed here: pip install 'parley-federation[accounting]'"}
+        wanted = missing(error)
+        if wanted is None:
+            raise
+        answer = {"refused": wanted}
     print(json.dumps(answer))
 
 

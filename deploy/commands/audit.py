@@ -37,10 +37,8 @@ def privacy(
     json: Annotated[bool, typer.Option("--json", help="End with one line of JSON.")] = False,
 ) -> None:
     """Bound ε from below for the honest system and for five faults."""
-    try:
-        from deploy.privacy_audit import run  # needs the `accounting` extra, which a bare installation lacks
-    except ModuleNotFoundError as error:
-        fail(f"{error.name} is missing: pip install 'parley-federation[accounting]'")
+    from deploy.privacy_audit import run  # needs the `accounting` extra, which a bare installation lacks
+
     run(runs, delta, confidence, units, json)
 
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from deploy.batch_runs import Prepared, federation_of, prepare
 from deploy.console import progress
-from deploy.errors import RunFileError
 from deploy.evaluation import evaluate, gradient_norm
 from deploy.experiments import tables
 
@@ -26,10 +25,8 @@ NORM_RECORDS = 8192
 
 def draw(name: str, folder: Path, out: Path, seeds: int) -> list[dict[str, Any]]:
     """Writes figure-N.png and figure-N.json below `out`; returns the curves."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise RunFileError("figures need matplotlib: pip install 'parley-federation[plots]'") from None
+    import matplotlib
+
     matplotlib.use("Agg")
     from matplotlib import pyplot
 

@@ -22,6 +22,7 @@ from typing import Any
 from mpc.errors import MpcError
 from mpc.tables import Cover, Precision
 from parley.federation.errors import FederationError, ManifestError
+from parley.federation.extras import missing
 from parley.federation.manifest import Manifest
 from privacy.claim import Claim, FinitePrecision
 from privacy.errors import InvalidParameter, PrivacyError
@@ -235,6 +236,8 @@ def _computed(manifest: Manifest, arguments: list[str]) -> dict[str, Any]:
         raise FederationError(
             f"the process that verifies manifests ended with code {done.returncode}: {done.stderr.decode()[-300:]}"
         ) from None
+    if "missing" in answer:
+        raise FederationError(f"no manifest can be verified: {answer['missing']}")
     if "refused" in answer:
         raise ManifestError(answer["field"], answer["refused"])
     return answer
@@ -273,6 +276,11 @@ def main() -> None:
         answer = answered(manifest, sys.argv[1:])
     except ManifestError as refusal:
         answer = {"field": refusal.field, "refused": str(refusal).removeprefix(f"{refusal.field}: ")}
+    except ImportError as error:
+        wanted = missing(error)
+        if wanted is None:
+            raise
+        answer = {"missing": wanted}
     print(json.dumps(answer))
 
 

@@ -1,0 +1,217 @@
+"""Every command once on an installation without extras: it works, or says in one line what to install.
+
+A process in which the extras' modules cannot be imported, nor in the processes that it starts, plays all of them.
+"""
+
+import bz2
+import gzip
+import json
+import lzma
+import os
+import struct
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from parley.federation.extras import EXTRAS, missing
+from parley.federation.manifest import Manifest
+
+from deploy.cli import app
+from deploy.demo_recipe import manifest_body
+from deploy.provisioning import provision
+
+ROOT = Path(__file__).parents[2]
+ABSENT = """
+import sys
+from importlib.machinery import PathFinder
+
+class Installed(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.split(".")[0] in {modules} else super().find_spec(name, path, target)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Installed
+"""
+PLAYER = """
+import contextlib, io, json, sys, traceback
+from deploy.cli import main
+
+for words in json.load(sys.stdin):
+    code, out, err = 0, io.StringIO(), io.StringIO()
+    sys.argv = ["parley", *words]
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as done:
+            code = done.code or 0
+        except BaseException:
+            code = -1
+            traceback.print_exc()
+    print(json.dumps([words, code, out.getvalue(), err.getvalue()]), file=sys.__stdout__, flush=True)
+"""
+APPROVAL = "--by me --digest {digest}"
+WITHOUT = {
+    # These do without, as far as an installation, files or a federation at hand let them.
+    "aggregator run": "nowhere",
+    "aggregator status": "north",
+    "aggregator withdraw": "north heart-disease --by me",
+    "audit verify": "lead",
+    "bench aggregate": "--parties 2 --dimension 8",
+    "bench gradients": "--seconds 0.1",
+    "bench noise": "--dimension 8 --no-baseline",
+    "ca approve": "nowhere --fingerprint 00 --out there",
+    "ca init": "banks --folder banks",
+    "ca inspect": "nowhere",
+    "ca show": "--folder authority",
+    "coordinator run": "nowhere",
+    "coordinator status": "lead",
+    "dashboard": "nowhere",
+    "export": "nowhere --output model.npz",
+    "health": "nowhere",
+    "init": "study-of-mine",
+    "ledger show": "nowhere",
+    "ledger verify": "nowhere",
+    "manifest digest": "study.toml",
+    "node install": "nowhere",
+    "node request": "parley://banks/party/one --folder one",
+    "node rotate": "--folder one",
+    "node show": "--folder va/identity",
+    "noise certificate": "--samples 1e5 --epsilon 1 --delta 1e-5",
+    "party check": "va --run study.toml",
+    "party run": "nowhere",
+    "party runs": "va",
+    "party status": "va",
+    "party withdraw": "va heart-disease --by me",
+    "resume": "heart-disease --node lead",
+    "run": "study.toml --node lead",
+    "status": "--node lead",
+    "stop": "heart-disease --node lead",
+    "watch": "heart-disease --node lead",
+    # The lemma of the paper's accountant needs no numbers of others.
+    "privacy epsilon": "--records 99 --batch 9 --rounds 9 --noise-multiplier 9 --delta 1e-5 --accountant paper",
+}
+WITH = {
+    "aggregator approve": f"north study.toml {APPROVAL}",
+    "audit privacy": "--runs 100",
+    "bench train": "--parties 2 --rounds 10",
+    "coordinator approve": f"lead study.toml {APPROVAL}",
+    "demo": "--output demo",
+    "doctor": "va --manifest study.toml",
+    "manifest check": "study.toml",
+    "manifest draft": "study-of-mine/study.toml -o drafted.toml",
+    "party approve": f"va study.toml {APPROVAL}",
+    "privacy calibrate": "--records 99 --batch 9 --rounds 9 --epsilon 1 --delta 1e-5",
+    "privacy rounds": "--records 99 --batch 9 --noise-multiplier 9 --epsilon 1 --delta 1e-5",
+    "provision": "provisioned",
+    "reproduce a9a": "--data {data} --seeds 1 --method ddp-srm",
+    "reproduce adaptive": "--data {data} --seeds 1 --passes 0.01",
+    "reproduce convex": "--data {data} --seeds 1 --only wine",
+    "reproduce figures": "--data {data} --out pictures",
+    "reproduce ijcnn1": "--data {data} --seeds 1 --method ddp-srm",
+    "simulate": "simulated.toml",
+}
+"""What needs the extra `accounting`, or `plots` for the figures."""
+RUN_FILE = """
+data.train = ["a9a/a9a.xz"]
+schema.format = "libsvm"
+schema.nonzeros = 14
+schema.features = { count = 123, low = 0, high = 1, whole = true }
+schema.target = { name = "label", kind = "binary", positive = ["1"], negative = ["-1"] }
+model.kind = "logistic"
+algorithm.name = "dp-gd"
+privacy = { epsilon = 1.0, delta = 1e-5 }
+"""
+
+
+def leaves(command: Any, words: tuple[str, ...] = ()) -> Iterator[str]:
+    if not hasattr(command, "commands"):
+        yield " ".join(words)
+        return
+    for name, each in command.commands.items():
+        yield from leaves(each, (*words, name))
+
+
+def data_sets(folder: Path) -> None:
+    """Sixty records of each that `reproduce` and `simulate` read before they calibrate; `convex` does that first."""
+    lines = b"\n".join((b"+1 3:1 11:1", b"-1 5:1 14:1", b"-1 3:1 5:1") * 20) + b"\n"
+    images = struct.pack(">IIII", 0x803, 60, 28, 28) + bytes(60 * 784)
+    labels = struct.pack(">II", 0x801, 60) + bytes(range(10)) * 6
+    for name, content in {
+        "a9a/a9a.xz": lzma.compress(lines),
+        "a9a/a9a.t.xz": lzma.compress(lines),
+        "ijcnn1/ijcnn1.bz2": bz2.compress(lines),
+        "ijcnn1/ijcnn1.t.bz2": bz2.compress(lines),
+        "mnist/train-images-idx3-ubyte.gz": gzip.compress(images),
+        "mnist/train-labels-idx1-ubyte.gz": gzip.compress(labels),
+        "mnist/t10k-images-idx3-ubyte.gz": gzip.compress(images),
+        "mnist/t10k-labels-idx1-ubyte.gz": gzip.compress(labels),
+    }.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(content)
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str, str]]:
+    """Exit code, standard output and standard error of every command."""
+    folder = tmp_path_factory.mktemp("bare")
+    manifest = Manifest.from_json(manifest_body())
+    provision(folder, manifest, 4, lambda _: None)
+    (folder / "simulated.toml").write_text(RUN_FILE)
+    data_sets(folder)
+    (folder / "site").mkdir()
+    (folder / "site" / "sitecustomize.py").write_text(ABSENT.format(modules=set(EXTRAS)))
+    commands = [
+        [*name.split(), *rest.format(digest=manifest.digest.hex(), data=".").split()]
+        for name, rest in {**WITHOUT, **WITH}.items()
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", PLAYER],
+        input=json.dumps(commands), capture_output=True, text=True, cwd=folder, timeout=300, check=False,
+        env={**os.environ, "PYTHONPATH": str(folder / "site")},
+    )  # fmt: skip
+    found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('[["')]
+    assert len(found) == len(commands), done.stderr
+    return {name: (code, out, err) for name, (_, code, out, err) in zip({**WITHOUT, **WITH}, found, strict=True)}
+
+
+def test_every_command_is_played() -> None:
+    assert sorted(leaves(typer.main.get_command(app))) == sorted([*WITHOUT, *WITH])
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_a_command_that_needs_no_extra_does_not_miss_one(played: dict[str, tuple[int, str, str]], name: str) -> None:
+    code, _, err = played[name]
+    assert code in (0, 1, 2, 3), err
+    assert "Traceback" not in err
+    assert "not installed" not in err
+
+
+@pytest.mark.parametrize("name", WITH)
+def test_a_command_that_needs_an_extra_says_so(played: dict[str, tuple[int, str, str]], name: str) -> None:
+    code, out, err = played[name]
+    assert "Traceback" not in err
+    advice = f"pip install 'parley-federation[{'plots' if name == 'reproduce figures' else 'accounting'}]'"
+    if name == "doctor":  # goes on, and reports all that it could look at
+        assert (code, advice in out) == (1, True), out
+        return
+    assert code == 2, err
+    last = err.strip().splitlines()[-1]
+    assert last.startswith("error: ")
+    assert f"is not installed here: {advice}" in last
+
+
+def test_the_modules_are_those_of_the_projects_extras() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    by_extra = {extra: {module for module, of in EXTRAS.items() if of == extra} for extra in declared if extra != "dev"}
+    names = {extra: {line.split("=")[0].strip(">").replace("-", "_") for line in declared[extra]} for extra in by_extra}
+    assert names == by_extra
+
+
+def test_what_no_extra_brings_is_a_defect_and_not_hidden() -> None:
+    assert missing(ModuleNotFoundError("No module named 'nothing'", name="nothing")) is None
+    assert missing(ImportError("cannot import name 'x'")) is None
