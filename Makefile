@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(wildcard mpc/native/*.c) mpc/native/build.py
 PROTOS := $(wildcard proto/parley/v1/*.proto)
 
-.PHONY: demo compose-demo compose-up compose-link compose-down test test-all check generate clean
+.PHONY: demo compose-demo compose-up compose-link compose-down test test-all test-long check generate clean
 
 demo: $(VENV)/.installed  ## four hospitals train together on this machine: a model and a privacy report
 	$(BIN)/parley demo
@@ -27,6 +27,9 @@ test: $(VENV)/.test-installed  ## the default suite, under 10 minutes on 2 cores
 
 test-all: $(VENV)/.test-installed  ## what is marked slow or docker
 	$(BIN)/python -m pytest -q -m "slow or docker"
+
+test-long: $(VENV)/.test-installed  ## what CI does not run: whole grids, 200,000 fuzzed neighbours
+	$(BIN)/python -m pytest -q -n 2 -m long
 
 check: $(VENV)/.test-installed  ## lint, types, generated code
 	$(BIN)/ruff check .

@@ -225,9 +225,7 @@ class Life:
             raise refused("malformed", str(error)) from None
         values = contribution(contributor, query, question.length)
         if values is None:
-            # A record may be the cause, and then this answer tells so. It is the last one: on disk before it leaves,
-            # and whatever becomes of it, no process of this party answers this run again.
-            self.gate.record.withdraw(self.manifest.digest)
+            self._answer_no_more()
             values = np.zeros(question.length, np.int64)
         # A seed and a blind of their own for every answer: a second vector under one seed would be a two-time pad.
         seed, blind = random_bytes(SEED_BYTES), random_bytes(BLIND_BYTES)
@@ -238,6 +236,11 @@ class Life:
         )
         self.gate.outbox.put(self.manifest.digest, answer, last)
         return answer
+
+    def _answer_no_more(self) -> None:
+        """A record may be why an answer could not be computed, and then zeros tell so, once: that the run is left is on
+        disk before they go out, and whatever becomes of them no process of this party answers it again."""
+        self.gate.record.withdraw(self.manifest.digest)
 
     def _same(self, question: coordinator_pb2.Round, last: Answer) -> None:
         """A question that was answered before: the newest one again, or a typed refusal."""

@@ -55,3 +55,8 @@ def kind_of(algorithm: str, releases: int, round_index: int) -> str | None:
     """The one kind that this round may ask for; None where nothing may be asked."""
     found = programme_of(algorithm, releases)
     return None if found is None else found.kind(round_index)
+
+
+def asks(algorithm: str, releases: int, round_index: int, kind: str) -> bool:
+    """Whether the algorithm asks this kind in this round."""
+    return kind_of(algorithm, releases, round_index) == kind
