@@ -381,7 +381,7 @@ def _fit(rng: np.random.Generator, target: Target, aimed: bool) -> Question:
         values[COMMON:] = row
     else:
         values = rng.integers(-256, 257, (COMMON + CHANGED, columns))
-    labels: Floats = np.arange(len(values)) % 2.0
+    labels = np.asarray(np.arange(len(values)) % 2.0, np.float64)
     if target.model == "huber":
         labels = 2e6 * labels - 1e6 if aimed else np.asarray(rng.choice(EXTREMES, len(values)))
     bound = math.sqrt(columns)
