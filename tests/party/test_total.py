@@ -72,9 +72,8 @@ def test_no_encoded_row_is_longer_than_the_schemas_bound(
         {"format": "csv", "features": features, "target": target, "intercept": intercept, "bits": bits}
     )
     ends = [[low, low + width, 1e9, -1e9] for low, width, _, _ in bounds]
-    cells: dict[str, Sequence[Any]] = {
-        f"c{index}": [str(each) for each in values] for index, values in enumerate(ends)
-    } | {"y": ["1"] * 4}
+    cells: dict[str, Sequence[Any]] = {"y": ["1"] * 4}
+    cells.update({f"c{index}": [str(each) for each in values] for index, values in enumerate(ends)})
     records = encode(Table(cells, 4), schema)
     squared = Fraction(int(records.rows.norms.squared.max()), 4**records.rows.bits)
     # The root is rounded, to the nearest float.
