@@ -2,7 +2,7 @@
 
 A question is drawn at random, with a mechanism and records that differ in one unit: half of the questions are wild (any
 number that passes `Contributor.check`), half aim at the bound (units whose terms are opposite and cut by the clip). Of
-one question's data sets each two are neighbours, so that a few answers try many pairs. Every record takes part, and
+one question's data sets each two are neighbours, so that a few answers try many pairs. Draws are the same for all, and
 distances that come near the bound are counted in Python's integers, in lattice steps: over 2·bound/step as declared,
 and over 2^bits/multiplier, which is what the noise of the servers protects.
 """
@@ -31,7 +31,7 @@ from party.rows import DenseRows, Rows, SparseRows
 from privacy.clipping import Clip, GradientClip, MomentumClip
 from privacy.errors import PrivacyError
 from privacy.mechanism import Cohort, Mechanism, Unit
-from privacy.sampling import FixedSize
+from privacy.sampling import FixedSize, Poisson
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -240,7 +240,10 @@ def _question(rng: np.random.Generator, target: Target, aimed: bool) -> Question
     clip = _clip(rng, two, aimed)
     unit = Unit("unit" if target.units else None)
     noise = float(rng.choice([0.3, 0.5, 0.7, 1.2, 2.0, 50.0]))
-    mechanism = Mechanism((Cohort("a", FixedSize(COMMON + 1, COMMON + 1)),), clip, noise, 3, unit)
+    everyone = COMMON + 1
+    # Some wild questions draw: the same units from all data sets, of which some are computed and left out.
+    drawn = Poisson(everyone, 2, everyone) if not aimed and rng.random() < 0.1 else FixedSize(everyone, everyone)
+    mechanism = Mechanism((Cohort("a", drawn),), clip, noise, 3, unit)
     index = 1 if two or rng.random() < 0.5 else 0
     if isinstance(clip, MomentumClip) and not two and clip.gamma < 1:
         index = 0
@@ -263,7 +266,7 @@ def _clip(rng: np.random.Generator, two: bool, aimed: bool) -> Clip:
     size = float(rng.choice(NORMS))
     if aimed and size > 1:
         size = 1.0  # no scale that is admitted lets terms come near it
-    if not aimed and rng.random() < 0.6:
+    if not aimed and rng.random() < 0.75:
         size = float(rng.choice([1e-23, 1e-24]))  # over which float32 ends
     if not two and rng.random() < 0.7:
         return GradientClip(size * float(rng.uniform(0.1, 10)))
@@ -295,7 +298,7 @@ def _wild(rng: np.random.Generator, target: Target, model: Model, columns: int) 
         points[1] = np.maximum(np.abs(points[1]), rng.choice([5e-324, 1e-9, 1.0, 1e9]))
     if "two points" in target.kind and rng.random() < 0.5:
         points[-1] = points[-2] + rng.normal(0, 1e-6, model.dimension)
-    if isinstance(model, Perceptron) and rng.random() < 0.7:
+    if isinstance(model, Perceptron) and rng.random() < 0.85:
         # Whoever has the right label has a residual of exactly zero.
         points = [_weights(model, float(rng.choice([-1e6, 1e6])), target, most=1e4) for _ in points]
         points[-1] = points[-1] + rng.normal(0, 1e-3, model.dimension)
