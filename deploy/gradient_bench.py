@@ -113,13 +113,14 @@ def _private(
     case: Case, clip: Clip, batch: int, points: tuple[NDArray[np.float64], ...]
 ) -> Callable[[NDArray[np.int64]], Any]:
     terms = Terms.of(clip, 1)
-    sigma = 2 * 1.3 * terms.bound
-    bits = fraction_bits(batch, terms.bound, sigma, SCALE_BITS, case.model.largest_limit)
+    bound = clip.contribution_bound(1)
+    sigma = 2 * 1.3 * bound
+    bits = fraction_bits(batch, bound, sigma, SCALE_BITS, case.model.largest_limit)
     lattice, present = Lattice(sigma, bits, SCALE_BITS), np.ones(batch, np.bool_)
     chosen = points[: terms.points]
 
     def run(indices: NDArray[np.int64]) -> Any:
-        scale = Scale.of(lattice, terms.bound, batch)
+        scale = Scale.of(lattice, bound, batch)
         block = case.rows.take(indices)
         return case.model.contribution(block, case.targets[indices], present, chosen, terms, scale)
 

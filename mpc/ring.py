@@ -25,6 +25,8 @@ Words = NDArray[np.uint64]
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+LARGEST_LIMIT = 1 << 26
+"""Lattice steps of one record's term, so that their square is exact in float64."""
 LARGEST_NOISE = 16
 """Standard deviations: W < 16 in both presets, so no sample can be larger."""
 
@@ -86,27 +88,30 @@ class Lattice:
             )
         return scaled.astype(np.int64)
 
-    def encode_records(self, records: Floats, clip: float) -> Integers:
-        """Each row encoded so that its integer norm never exceeds clip / step, exactly; rows that are not finite
+    def steps_within(self, length: float) -> int:
+        """How many steps are no longer than `length`, exactly: a rounded quotient may be one too many."""
+        return math.floor(Fraction(length) / Fraction(self.step))
+
+    def encode_records(self, records: Floats, limit: int) -> Integers:
+        """Each row encoded so that its integer norm never exceeds `limit` steps, exactly; rows that are not finite
         become zero.
 
         Clip, round towards zero, then check in integers; what rounding in floating point left too long is shortened.
+        The same work for every row, whether it is long or not.
         """
-        if not (clip > 0 and math.isfinite(clip)):
-            raise ConfigurationError(f"clip norm {clip}: give a positive number")
-        limit = math.floor(Fraction(clip) / Fraction(self.step))  # exactly: a rounded quotient may be one too many
-        if limit >= 1 << 26:
-            raise RangeError(f"clip norm {clip:g} is {limit:,} lattice steps: at most 2^26, use fewer fraction_bits")
+        if not 0 < limit < LARGEST_LIMIT:
+            raise RangeError(f"a record's clip norm is {limit:,} lattice steps: 1 to 2^26, change fraction_bits")
         rows = np.where(np.isfinite(records).all(axis=1, keepdims=True), records, 0.0)
         largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
         unit = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0)
         length = np.sqrt((unit**2).sum(axis=1, keepdims=True))  # of the row over its largest entry: 1 or more
-        scale = np.minimum(largest, np.divide(clip, length, out=np.zeros_like(length), where=length > 0))
-        encoded = np.trunc(np.clip(unit * (scale / self.step), -limit, limit)).astype(np.int64)
-        while (long := _squares(encoded) > float(limit * limit)).any():
-            shrink = limit / np.sqrt(_squares(encoded[long]))[:, None] * (1 - 2.0**-30)
-            encoded[long] = np.trunc(encoded[long] * shrink).astype(np.int64)
-        return np.asarray(encoded, np.int64)
+        with np.errstate(over="ignore"):  # beyond the limit, like any number that is
+            steps = np.minimum(largest / self.step, limit / np.maximum(length, 1.0))
+        encoded = np.trunc(np.clip(unit * steps, -limit, limit))
+        long = np.sqrt(np.maximum(_squares(encoded), limit * limit))
+        shrink = np.where(long > limit, limit / long * (1 - 2.0**-30), 1.0)
+        encoded = np.trunc(encoded * shrink[:, None])
+        return np.where(_squares(encoded)[:, None] > float(limit * limit), 0.0, encoded).astype(np.int64)
 
     def decode(self, integers: Integers) -> Floats:
         """Lattice steps back to the data's unit."""
@@ -130,9 +135,9 @@ class Lattice:
         return (total << np.uint64(64 - bits)).view(np.int64) >> (64 - bits)
 
 
-def _squares(rows: Integers) -> Floats:
+def _squares(rows: Floats) -> Floats:
     """Squared norms: exact below 2^53, and never below it when they are not."""
-    return np.asarray((rows.astype(np.float64) ** 2).sum(axis=1))
+    return np.asarray((rows**2).sum(axis=1))
 
 
 def share(values: Integers, seed: bytes) -> Words:

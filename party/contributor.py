@@ -7,22 +7,24 @@ answer is an integer vector on the lattice of the round's noise, ready to be sha
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mpc.errors import MpcError
 from mpc.ring import Lattice
 from party.encoding import Scale, Terms, fraction_bits
 from party.errors import QueryError
 from party.frame import Frame
-from party.local import MARGIN, LocalFit, constants
+from party.local import MARGIN, LocalFit, constants, require_reach
 from party.local import fit as fit_locally
 from party.models import Constant, Linear, Model
 from party.records import Records
+from privacy.errors import PrivacyError
 from privacy.mechanism import Mechanism
 from privacy.randomness import Randomness
-from privacy.sampling import Batch
+from privacy.sampling import Batch, require_in_range
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -97,11 +99,17 @@ class Encoding:
         return cls(mechanism, bits, scale_bits)
 
     def lattice(self, round_index: int) -> Lattice:
-        """Refuses a round whose sum could leave the ring."""
+        """Refuses a round whose sum could leave the ring, or whose step is none to count with."""
         lattice = Lattice(self.mechanism.noise_deviation(round_index), self.fraction_bits, self.scale_bits)
         samplers = [self.mechanism.sampler(cohort.party, round_index) for cohort in self.mechanism.cohorts]
         lattice.check_range(sum(each.length for each in samplers), self.mechanism.sensitivity(round_index) / 2)
+        require_in_range("the lattice's step", lattice.step)
         return lattice
+
+    def scale(self, party: str, round_index: int) -> Scale:
+        """How long a record's term may be in a round, by the bound that its noise is accounted with and no other."""
+        length = self.mechanism.sampler(party, round_index).length
+        return Scale.of(self.lattice(round_index), self.mechanism.clip.contribution_bound(round_index), length)
 
 
 @dataclass
@@ -117,6 +125,8 @@ class Contributor:
     """A second answer to one round would be a second exposure that nothing accounts: refused."""
     framed: tuple[Frame, Records] | None = None
     """The records as the last frame shows them."""
+    counting: dict[bool, tuple[Lattice, Scale]] = field(default_factory=dict)
+    """By whether a round is after the first: all of those count alike."""
 
     def __post_init__(self) -> None:
         mechanism = self.encoding.mechanism
@@ -132,7 +142,16 @@ class Contributor:
             )
 
     def check(self, query: Query) -> None:
-        """Refuse what this run's mechanism or model does not admit. Reads public facts only, never a record."""
+        """Refuse what this run's mechanism or model does not admit. Reads public facts only, never a record.
+
+        Whatever could be refused is refused here: once it has passed, a question is answered whatever the records are.
+        """
+        try:
+            self._check(query)
+        except (MpcError, PrivacyError) as error:
+            raise QueryError(str(error)) from None
+
+    def _check(self, query: Query) -> None:
         mechanism, index = self.encoding.mechanism, query.round_index
         if index <= self.last_round:
             raise QueryError(f"round {index} was answered already: resend what was stored, never compute it again")
@@ -148,7 +167,7 @@ class Contributor:
         query, frame = query.unframed(self.records.rows.dimension)
         if frame is not None:
             frame.check(self.records.rows.dimension)
-        terms = Terms.of(mechanism.clip, index, 1.0)
+        terms, (_, scale) = Terms.of(mechanism.clip, index, 1.0), self._counting(index)
         if query.kind == "means" and (terms.points != 1 or query.points):
             raise QueryError("feature rows are averaged at no point, under a single clip norm")
         if query.kind == "norms" and (terms.points != 1 or len(query.points) != 1):
@@ -158,40 +177,59 @@ class Contributor:
         if query.kind == "losses" and (terms.points != 1 or not 2 <= len(query.points) <= MOST_CANDIDATES):
             raise QueryError(f"losses are compared at 2 to {MOST_CANDIDATES} points, under a single clip norm")
         if query.kind == "solution":
-            self._check_solution(query, mechanism.clip.contribution_bound(index), self.encoding.lattice(index))
+            self._check_solution(query, mechanism.clip.contribution_bound(index), scale)
 
     def contribution(self, query: Query) -> Integers:
-        """int64[dimension] in steps of the round's lattice. Call once per round: each call draws a fresh batch."""
+        """int64[dimension] in steps of the round's lattice. Call once per round: each call draws a fresh batch.
+
+        Total: a record whose arithmetic fails counts as zero, and no record makes this raise, or warn.
+        """
         self.check(query)
+        with np.errstate(all="ignore"):
+            return self._answer(query)
+
+    def _answer(self, query: Query) -> Integers:
         mechanism, index = self.encoding.mechanism, query.round_index
         query, frame = query.unframed(self.records.rows.dimension)
         terms = Terms.of(mechanism.clip, index, query.scale if query.kind in ("gradient", "means") else 1.0)
-        bound = mechanism.clip.contribution_bound(index)
-        lattice = self.encoding.lattice(index)
+        lattice, scale = self._counting(index)
         held = self._seen(frame)
         self.last_round = index
         if query.kind == "solution":
-            return self._solution(query, lattice)
+            return self._solution(query, lattice, scale)
         batch = mechanism.draw(self.party, index, self.randomness)
         if query.kind == "losses":
-            return self._in_chunks(batch, 1, lambda part: self._losses(part, held, query, bound, lattice))
+            return self._in_chunks(batch, 1, lambda part: self._losses(part, held, query, lattice, scale))
         if query.kind == "norms":
-            return self._in_chunks(batch, 1, lambda part: self._norms(part, held, query, bound, lattice))
+            return self._in_chunks(batch, 1, lambda part: self._norms(part, held, query, scale))
         if query.kind == "means":
             columns = held.rows.dimension
-            found = self._summed(batch, held, Linear(columns, Constant()), (np.zeros(columns),), terms, lattice)
+            found = self._summed(batch, held, Linear(columns, Constant()), (np.zeros(columns),), terms, lattice, scale)
             # As long as a model, so that every question of a run but the histograms has one length.
             return np.pad(found, (0, self.model.dimension - columns))
-        return self._summed(batch, held, self.model, query.points, terms, lattice)
+        return self._summed(batch, held, self.model, query.points, terms, lattice, scale)
+
+    def _counting(self, index: int) -> tuple[Lattice, Scale]:
+        """Lattice and limit of a round; refused if the run has no such round, or none that can be counted."""
+        self.encoding.mechanism.sensitivity(index)
+        if (index > 0) not in self.counting:
+            self.counting[index > 0] = (self.encoding.lattice(index), self.encoding.scale(self.party, index))
+        return self.counting[index > 0]
 
     def _summed(
-        self, batch: Batch, held: Records, model: Model, points: tuple[Floats, ...], terms: Terms, lattice: Lattice
+        self,
+        batch: Batch,
+        held: Records,
+        model: Model,
+        points: tuple[Floats, ...],
+        terms: Terms,
+        lattice: Lattice,
+        scale: Scale,
     ) -> Integers:
         if held.unit_column is None:
-            scale = Scale.of(lattice, terms.bound, len(batch.indices))
             return self._in_chunks(batch, 1, lambda part: _by_row(part, held, model, points, terms, scale))
         width = held.records_per_unit * model.dimension
-        return self._in_chunks(batch, width, lambda part: _by_unit(part, held, model, points, terms, lattice))
+        return self._in_chunks(batch, width, lambda part: _by_unit(part, held, model, points, terms, lattice, scale))
 
     def _seen(self, frame: Frame | None) -> Records:
         """The records in this frame, computed once for all rounds that keep it."""
@@ -210,19 +248,18 @@ class Contributor:
         answers = [answer(Batch(batch.indices[part], batch.present[part])) for part in parts]
         return np.asarray(np.sum(answers, axis=0, dtype=np.int64))
 
-    def _losses(self, batch: Batch, held: Records, query: Query, bound: float, lattice: Lattice) -> Integers:
+    def _losses(self, batch: Batch, held: Records, query: Query, lattice: Lattice, scale: Scale) -> Integers:
         """Σ of each unit's vector (ℓ(θ_k) − ℓ(θ_0)) for k ≥ 1, scaled and clipped: int64[points − 1]."""
         members = held.unit_members(batch.indices)
         flat = np.maximum(members, 0).ravel()
         block, targets = held.rows.take(flat), held.targets[flat]
-        with np.errstate(all="ignore"):
-            losses = np.stack([self.model.losses(block, targets, point) for point in query.points], axis=1)
-            differences = query.scale * (losses[:, 1:] - losses[:, :1]).reshape(*members.shape, -1)
-            rows = np.where((members >= 0)[:, :, None], differences, 0.0).sum(axis=1)
-            encoded = lattice.encode_records(clip_vectors(rows, bound), bound)
+        losses = np.stack([self.model.losses(block, targets, point) for point in query.points], axis=1)
+        differences = query.scale * (losses[:, 1:] - losses[:, :1]).reshape(*members.shape, -1)
+        rows = np.where((members >= 0)[:, :, None], differences, 0.0).sum(axis=1)
+        encoded = lattice.encode_records(rows, scale.limit)
         return np.asarray((encoded * batch.present[:, None]).sum(axis=0))
 
-    def _norms(self, batch: Batch, held: Records, query: Query, bound: float, lattice: Lattice) -> Integers:
+    def _norms(self, batch: Batch, held: Records, query: Query, scale: Scale) -> Integers:
         """How many units have a gradient norm in (scale·2^(−k/2−1/2), scale·2^(−k/2)], times the bound: int64[BUCKETS].
 
         The first and the last bucket are open; a unit of several records counts with the sum of their norms.
@@ -230,37 +267,41 @@ class Contributor:
         members = held.unit_members(batch.indices)
         flat = np.maximum(members, 0).ravel()
         block, targets = held.rows.take(flat), held.targets[flat]
-        with np.errstate(all="ignore"):
-            norms = self.model.gradient_norms(block, targets, query.points[0]).reshape(members.shape)
-            total = np.where(members >= 0, norms, 0.0).sum(axis=1)
-            place = np.floor(-2 * np.log2(np.maximum(total, 1e-300) / query.scale))
+        norms = self.model.gradient_norms(block, targets, query.points[0]).reshape(members.shape)
+        total = np.where(members >= 0, norms, 0.0).sum(axis=1)
+        place = np.floor(-2 * np.log2(np.maximum(total, 1e-300) / query.scale))
         sound = np.isfinite(total) & batch.present
         bucket = np.clip(np.where(sound, place, 0), 0, BUCKETS - 1).astype(np.int64)
-        weight = int(lattice.encode(np.array([bound]))[0])
-        return weight * np.bincount(bucket, weights=sound, minlength=BUCKETS).astype(np.int64)
+        return scale.limit * np.bincount(bucket, weights=sound, minlength=BUCKETS).astype(np.int64)
 
-    def _check_solution(self, query: Query, bound: float, lattice: Lattice) -> None:
+    def _check_solution(self, query: Query, bound: float, scale: Scale) -> None:
         """Refused unless the mechanism pays for the sensitivity of a fitted model."""
         count = len(self.records.rows)
         if query.local is None or not isinstance(self.model, Linear):
             raise QueryError("a local solution needs a linear model and a description of the fit")
         if self.encoding.mechanism.releases != 1 or self.encoding.mechanism.sampler(self.party, 0).rate != 1:
             raise QueryError("a local solution reads every record once: one release, of all records")
+        require_reach(self.records, query.local)
         lipschitz, smoothness = constants(self.model, query.local.reach)
         needed = count * query.local.sensitivity(lipschitz, smoothness, count)
-        rounding = 2 * math.sqrt(self.model.dimension) * lattice.step
+        rounding = 2 * math.sqrt(self.model.dimension) * scale.step
+        if query.local.rounding(count) > MARGIN / 2:
+            raise QueryError(f"{count:,} records in {query.local.steps:,} steps round by too much: use fewer steps")
         if rounding > MARGIN / 2 * needed or needed * (1 + MARGIN) > 2 * bound:
             raise QueryError(
                 f"a record moves this party's solution by {needed * (1 + MARGIN):.4g} and the mechanism pays for "
                 f"{2 * bound:.4g}: raise the clip norm, or use a finer lattice"
             )
 
-    def _solution(self, query: Query, lattice: Lattice) -> Integers:
-        """This party's own model times its number of records."""
-        if query.local is None or not isinstance(self.model, Linear):
-            raise QueryError("a local solution needs a linear model and a description of the fit")
+    def _solution(self, query: Query, lattice: Lattice, scale: Scale) -> Integers:
+        """This party's own model times its number of records, as `_check_solution` has let through."""
+        assert query.local is not None
+        assert isinstance(self.model, Linear)
         count = len(self.records.rows)
-        return lattice.encode(count * fit_locally(self.records, self.model, query.local, self.randomness))
+        found = count * fit_locally(self.records, self.model, query.local, self.randomness)
+        # A model that is paid for is no longer than this, and cutting brings no two models further apart.
+        most = count * scale.limit * scale.step
+        return lattice.encode(np.clip(np.nan_to_num(found, nan=0.0), -most, most))
 
 
 def _by_row(
@@ -277,6 +318,7 @@ def _by_unit(
     points: tuple[Floats, ...],
     terms: Terms,
     lattice: Lattice,
+    scale: Scale,
 ) -> Integers:
     """Units of several records: their gradients are summed before the clip."""
     members = held.unit_members(batch.indices)
@@ -284,14 +326,11 @@ def _by_unit(
     block, targets = held.rows.take(flat), held.targets[flat]
     mask = (members >= 0)[:, :, None]
     shape = (*members.shape, model.dimension)
-    with np.errstate(all="ignore"):
-        sums = [
-            np.where(mask, model.gradients(block, targets, point).reshape(shape), 0.0).sum(axis=1) for point in points
-        ]
-        wanted = terms.gradient_weight * clip_vectors(sums[0], terms.gradient_norm)
-        if len(points) == 2:
-            wanted += terms.difference_weight * clip_vectors(sums[0] - sums[1], terms.difference_norm)
-    encoded = lattice.encode_records(wanted, terms.bound)
+    sums = [np.where(mask, model.gradients(block, targets, point).reshape(shape), 0.0).sum(axis=1) for point in points]
+    wanted = terms.gradient_weight * clip_vectors(sums[0], terms.gradient_norm)
+    if len(points) == 2:
+        wanted += terms.difference_weight * clip_vectors(sums[0] - sums[1], terms.difference_norm)
+    encoded = lattice.encode_records(wanted, scale.limit)
     return np.asarray((encoded * batch.present[:, None]).sum(axis=0))
 
 

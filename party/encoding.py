@@ -2,17 +2,17 @@
 
 A record's term is W ⊗ X in lattice steps, X its integer features and W the integers nearest to what the real clipped
 coefficients ask for. Rounding may have made the term longer than the clip allows, so its norm |W|²·|X|² is checked in
-exact integers against L², L = floor(bound / step), and W shortened until it fits. Every term then has norm at most
-`bound` whatever floating point did before, and sums of such integers below 2^53 are exact in any order.
+exact integers against L², L = floor(bound / step) of the bound that the mechanism is accounted with, and W shortened
+until it fits. Every term then has norm at most that bound whatever floating point did before, and sums of such integers
+below 2^53 are exact in any order.
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc.ring import Lattice
+from mpc.ring import LARGEST_LIMIT, Lattice
 from party.errors import QueryError
 from party.rows import Norms
 from privacy.clipping import Clip, MomentumClip
@@ -21,15 +21,14 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 EXACT = 2.0**53
-LARGEST_LIMIT = 1 << 26
-"""Lattice steps per record, so that the limit's square is exact in float64."""
 SAFETY = 1 - 2.0**-40
 """Covers the rounding of a scale factor before the integers are truncated and checked again."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What one record contributes: α·clip(g − g′, C2) + β·clip(g, C1), of norm at most α·C2 + β·C1."""
+    """What one record contributes: α·clip(g − g′, C2) + β·clip(g, C1), as floating point has it: how long it may be is
+    the mechanism's to say (`Scale.limit`)."""
 
     difference_weight: float
     """α, 1 − γ after the first release of DDP-SRM and 0 wherever there is one point"""
@@ -55,10 +54,6 @@ class Terms:
         """How many iterates the term is evaluated at."""
         return 2 if self.difference_weight else 1
 
-    @property
-    def bound(self) -> float:
-        return self.difference_weight * self.difference_norm + self.gradient_weight * self.gradient_norm
-
 
 @dataclass(frozen=True)
 class Scale:
@@ -70,11 +65,9 @@ class Scale:
 
     @classmethod
     def of(cls, lattice: Lattice, bound: float, records: int) -> "Scale":
-        """Refuses what could not be summed exactly: `records` terms of norm L must stay below 2^53."""
-        limit = math.floor(bound / lattice.step)
-        # The quotient is rounded; the claim is about the real number.
-        while limit * lattice.step > bound:
-            limit -= 1
+        """For terms of norm `bound`, the clip's own; refuses what could not be summed exactly: `records` terms of norm
+        L must stay below 2^53."""
+        limit = lattice.steps_within(bound)
         if not 1 <= limit < LARGEST_LIMIT:
             raise QueryError(
                 f"a record's term may span {limit:,} lattice steps, and must span 1 to {LARGEST_LIMIT:,}: "

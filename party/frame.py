@@ -5,20 +5,21 @@ mean they are a quarter shorter. A frame is public (a released mean, say); a rec
 record and of the frame alone, so the clip bounds its term as it bounds any other, and sensitivity does not change.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from party.errors import QueryError
-from party.rows import DenseRows, Rows
+from party.rows import LARGEST_SQUARED, DenseRows, Norms, Rows
 
 Floats = NDArray[np.float64]
 
 BITS = 8
 """Fraction bits of framed features: few, for the longer a row of integers, the coarser is its residual."""
 LARGEST = 2.0**14
-"""Of a framed feature, in the data's unit: what lies beyond is cut."""
+"""Of a framed feature, in the data's unit: what lies beyond is cut, and sooner where there are many columns."""
 MOST_COLUMNS = 4096
 """Framed rows are dense."""
 ROWS_AT_ONCE = 4096
@@ -57,12 +58,22 @@ class Frame:
             raise QueryError(f"rows of {columns:,} columns are kept as they are: frame at most {MOST_COLUMNS:,}")
 
     def rows(self, rows: Rows) -> DenseRows:
-        """All rows of a party in this frame."""
+        """All rows of a party in this frame, in a type and within a limit that no record has a say in."""
         self.check(rows.dimension)
-        held = np.empty((len(rows), rows.dimension), np.int32)
+        held, squared = np.empty((len(rows), rows.dimension), np.int32), np.empty(len(rows))
+        limit = float(largest_entry(rows.dimension))
         for start in range(0, len(rows), ROWS_AT_ONCE):
             chosen = np.arange(start, min(start + ROWS_AT_ONCE, len(rows)))
-            with np.errstate(over="ignore"):  # an infinity is cut like any other number
+            with np.errstate(all="ignore"):  # an infinity is cut like any other number
                 framed = FORMS[self.form]((rows.take(chosen).dense() * 2.0**-rows.bits - self.shift) * self.scale)
-            held[chosen] = np.rint(np.clip(framed, -LARGEST, LARGEST) * 2.0**BITS)
-        return DenseRows.of(held, BITS)
+            whole = np.rint(np.clip(framed * 2.0**BITS, -limit, limit))
+            held[chosen], squared[chosen] = whole, np.einsum("ij,ij->i", whole, whole)
+        return DenseRows(held, Norms.of(squared, BITS), BITS)
+
+
+def largest_entry(columns: int) -> int:
+    """Of a framed row, as the integer that is kept: a row with this in every column can still be counted exactly.
+
+    A row that could not be would have to be refused, and the refusal would tell that there is one.
+    """
+    return min(int(LARGEST * 2**BITS), math.isqrt((int(LARGEST_SQUARED) - 1) // columns))

@@ -9,7 +9,6 @@ mechanism pays for less is refused. Imports numpy, `mpc` and the rest of `party`
     permuted SGD (Out-SGD), convex      2·k·L·η            η ≤ 2/β         Wu and others 2017, k passes in one order
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +18,7 @@ from party.errors import QueryError
 from party.models import Huber, Linear, Logistic
 from party.records import Records
 from privacy.randomness import Randomness, uniform_words
+from privacy.sampling import LARGEST, SMALLEST
 
 Floats = NDArray[np.float64]
 
@@ -39,16 +39,28 @@ class LocalFit:
     strength: float
     """μ of an added μ/2·|θ|², 0 for none"""
     reach: float
-    """Public bound of a row's norm"""
+    """Bound of a row's norm; a party asks that it cover the schema's"""
 
     def __post_init__(self) -> None:
         if self.method not in ("descent", "permuted-sgd"):
             raise QueryError(f"no local method {self.method!r}: use descent or permuted-sgd")
-        numbers = (self.step, self.reach)
-        if not (1 <= self.steps <= 100_000 and all(0 < each < math.inf for each in numbers) and self.strength >= 0):
-            raise QueryError("a local fit needs steps of 1 to 100,000 and a step and reach above 0")
+        numbers = (self.step, self.reach, self.strength or 1.0)
+        if not (1 <= self.steps <= 100_000 and all(SMALLEST <= each <= LARGEST for each in numbers)):
+            raise QueryError(
+                "a local fit needs steps of 1 to 100,000, and a step, a reach and, if any, a strength from "
+                f"{SMALLEST:g} to {LARGEST:g}"
+            )
         if self.method == "permuted-sgd" and self.strength:
             raise QueryError("permuted SGD is accounted without an added penalty: set strength to 0")
+
+    def rounding(self, records: int) -> float:
+        """What floating point may move the fitted model by, over its sensitivity, from above.
+
+        A step's gradient sums `records` terms and an iterate is rounded in every step; none of that grows on the way,
+        as the steps of a smooth convex loss bring two iterates no further apart.
+        """
+        made = self.steps * records if self.method == "permuted-sgd" else self.steps
+        return records * (records + made) * 2.0**-50
 
     def sensitivity(self, lipschitz: float, smoothness: float, records: int) -> float:
         """How far replacing one of `records` records moves the fitted model."""
@@ -76,12 +88,23 @@ def constants(model: object, reach: float) -> tuple[float, float]:
     raise QueryError("output perturbation needs a convex Lipschitz loss: use a logistic or a Huber model")
 
 
-def fit(records: Records, model: Linear, local: LocalFit, randomness: Randomness) -> Floats:
-    """The party's own model, starting from zero."""
+def require_reach(records: Records, local: LocalFit) -> None:
+    """Refuse a fit whose constants hold for shorter rows than the schema admits: by public facts, never by a row.
+
+    A row is within the schema's bound by how it was encoded; to look whether one is longer than what a question says
+    would be a predicate on the longest row.
+    """
     if records.unit_column is not None:
         raise QueryError("a local fit protects rows: use a gradient method for units of several records")
-    if (records.rows.norms.squared > (local.reach * 2.0**records.rows.bits) ** 2 * (1 + 1e-12)).any():
-        raise QueryError("a row is longer than the public bound of the query: take the bound from the schema")
+    if not local.reach >= records.row_bound:
+        raise QueryError(
+            f"the fit is for rows of norm {local.reach:g} and the schema admits {records.row_bound:g}: take the bound "
+            "from the schema"
+        )
+
+
+def fit(records: Records, model: Linear, local: LocalFit, randomness: Randomness) -> Floats:
+    """The party's own model, starting from zero, over rows that `require_reach` has let through."""
     count = len(records.rows)
     theta: Floats = np.zeros(model.dimension)
     if local.method == "descent":

@@ -12,7 +12,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from party.encoding import LARGEST_LIMIT, Scale, Terms, fit, to_integers
+from mpc.ring import LARGEST_LIMIT
+from party.encoding import Scale, Terms, fit, to_integers
 from party.errors import SchemaError
 from party.rows import Block
 

@@ -41,9 +41,10 @@ LARGEST_PART = 2.0**28
 """Lattice steps of either part of a record's term before they cancel: four layers' squares fit 63 bits."""
 FLOAT_MARGIN = 1 - 2.0**-14
 """For norms that were computed in float32."""
+MOST_FEATURES, MOST_HIDDEN = 1 << 20, 1 << 12
 LARGEST_WEIGHT = np.float32(2.0**12)
-"""A public model's weight beyond this acts as this: with rows below 2^26, up to 2^20 features and hidden widths up to
-2^12, no score and no delta leaves float32, so that none is ever nan and no step of a pass looks for one."""
+"""A public model's weight beyond this acts as this: with rows below 2^26, at most so many features and so wide hidden
+layers no score and no delta leaves float32, so that none is ever nan and no step of a pass looks for one."""
 LARGEST_RESIDUAL = 2.0**20
 """A record whose loss is steeper contributes zero."""
 TINY = 1e-300
@@ -93,8 +94,12 @@ class Perceptron:
     activation: str = "relu"
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.hidden) <= 3 or min(self.hidden) < 1:
-            raise SchemaError(f"hidden layers are {list(self.hidden)}: give one to three widths above 0")
+        if not 1 <= len(self.hidden) <= 3 or not 1 <= min(self.hidden) <= max(self.hidden) <= MOST_HIDDEN:
+            raise SchemaError(
+                f"hidden layers are {list(self.hidden)}: give one to three widths of 1 to {MOST_HIDDEN:,}"
+            )
+        if not 1 <= self.features <= MOST_FEATURES:
+            raise SchemaError(f"a perceptron sees {self.features:,} features: use at most {MOST_FEATURES:,}")
         if self.activation not in ("relu", "tanh"):
             raise SchemaError(f"activation {self.activation!r} is not built in: use relu or tanh")
 
@@ -286,9 +291,13 @@ def _fitted(
         exact.append(whole.astype(np.float64))
     lengths = _lengths(exact, inner)
     kept &= (lengths >= 0) & (lengths <= scale.limit * scale.limit)
-    for whole in exact:
-        whole *= kept[:, None, None]
-    return exact
+    return [_only(kept, whole) for whole in exact]
+
+
+def _only(kept: Flags, whole: Floats) -> Floats:
+    """Zero for all others. Not a product: a weight beyond float32 times a delta of zero is not a number, nor is zero
+    times that, and one such record would make the sum of all of them none."""
+    return np.where(kept[:, None, None], whole, 0.0)
 
 
 def _quantised(activations: Array) -> Floats:
@@ -339,6 +348,7 @@ def _lengths(deltas: list[Floats], inner: list[Inner]) -> Integers:
         for product, gram, times in products:
             # Squares below 2^53 make every partial sum of a product exact (Cauchy and Schwarz); four layers' terms of
             # weight 1, 1 and 2 below 2^58 stay inside 63 bits.
-            inexact |= (product >= EXACT) | (np.abs(product) * np.abs(gram) >= 2.0**58)
+            # Written so that a nan is inexact too.
+            inexact |= ~((product < EXACT) & (np.abs(product) * np.abs(gram) < 2.0**58))
             total += times * np.where(inexact, 0, product).astype(np.int64) * gram
     return np.where(inexact, -1, total)

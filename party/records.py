@@ -4,6 +4,7 @@ Errors name row and column. A number that is not finite is refused; one outside 
 counted. The counts stay on this machine: they are facts about private data.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +33,8 @@ class Records:
     """int64[units, records_per_unit], −1 where a unit has fewer; unused for rows as units."""
     adjusted: dict[str, int] = field(default_factory=dict)
     """Cells cut to bounds and records left out, by column. Local: never sent anywhere."""
+    row_bound: float = math.inf
+    """A public bound on every row's norm, in the data's unit: the schema's. Without one no query may rest on one."""
 
     @property
     def units(self) -> int:
@@ -55,7 +58,7 @@ class Records:
             rows: Rows = SparseRows.of(columns, self.rows.values[indices], self.rows.bits, self.rows.dimension)
         else:
             rows = DenseRows.of(block.dense(), self.rows.bits)
-        return Records(rows, self.targets[indices])
+        return Records(rows, self.targets[indices], row_bound=self.row_bound)
 
 
 def load(paths: Sequence[Path], schema: Schema) -> Records:
@@ -76,9 +79,9 @@ def encode(data: Table | Sparse | Dense, schema: Schema) -> Records:
     if len(targets) != len(rows):
         raise SchemaError(f"{len(targets)} labels for {len(rows)} rows: the two files do not belong together")
     if schema.unit is None or not isinstance(data, Table):
-        return Records(rows, targets, adjusted=adjusted)
+        return Records(rows, targets, adjusted=adjusted, row_bound=schema.feature_bound)
     members = _members(_column(data, schema.unit), schema, adjusted)
-    return Records(rows, targets, schema.unit, members, adjusted)
+    return Records(rows, targets, schema.unit, members, adjusted, schema.feature_bound)
 
 
 def encode_features(data: Table | Sparse | Dense, schema: Schema, adjusted: dict[str, int]) -> Rows:

@@ -190,12 +190,18 @@ class Schema:
 
     @property
     def feature_bound(self) -> float:
-        """A public bound on the norm of an encoded row, intercept included."""
+        """A public bound on the norm of an encoded row, intercept included, as it is after rounding to integers."""
         if isinstance(self.features, Uniform):
-            squared = self.features.largest**2 * min(self.features.count, self.nonzeros or self.features.count)
+            most = min(self.features.count, self.nonzeros or self.features.count)
+            squared = most * self._encoded(self.features.largest) ** 2
         else:
-            squared = math.fsum(feature.largest**2 for feature in self.features)
-        return math.sqrt(squared + self.intercept)
+            squared = sum(self._encoded(feature.largest) ** 2 for feature in self.features)
+        # Integers until here, so that only the root is rounded.
+        return math.sqrt(squared + self.intercept * 4**self.fraction_bits) * 2.0**-self.fraction_bits
+
+    def _encoded(self, largest: float) -> int:
+        """The largest integer that a feature becomes; beyond 2^60 it does not matter which: no such row is counted."""
+        return math.floor(min(largest * (1 + 2.0**-50) * 2.0**self.fraction_bits, 2.0**60) + 0.5)
 
     @property
     def outputs(self) -> int:

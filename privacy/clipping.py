@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privacy.errors import InvalidParameter
-from privacy.sampling import store_float
+from privacy.sampling import require_in_range, store_float
 
 Gradients = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -48,7 +48,7 @@ class GradientClip:
     extra_releases: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
-        store_float(self, "norm", "clip norm")
+        store_float(self, "norm", "clip norm", require_in_range)
 
     def contribution_bound(self, round_index: int) -> float:
         """The largest norm of one unit's term."""
@@ -77,9 +77,9 @@ class MomentumClip:
     extra_releases: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        store_float(self, "gradient_norm", "clip norm C1")
-        store_float(self, "difference_norm", "clip norm C2")
-        store_float(self, "gamma", "gamma")
+        store_float(self, "gradient_norm", "clip norm C1", require_in_range)
+        store_float(self, "difference_norm", "clip norm C2", require_in_range)
+        store_float(self, "gamma", "gamma", require_in_range)
         if self.gamma > 1:
             raise InvalidParameter(f"gamma is {self.gamma}: give a number above 0 and at most 1")
 

@@ -6,14 +6,23 @@ the privacy side of DDP-SRM (Wang, Jayaraman, Evans and Gu, Algorithm 2) and of 
 numpy and the rest of `privacy` only; it stays light, for a party holds it for days.
 """
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from privacy.clipping import Clip, Gradients, clip_from_json
 from privacy.errors import InvalidParameter
 from privacy.event import LARGEST_COUNT, Event, NeighbouringRelation, SampledGaussian, digest_of
 from privacy.randomness import Randomness
-from privacy.sampling import Batch, Sampler, require_whole, sampler_from_json, store_float
+from privacy.sampling import (
+    Batch,
+    Sampler,
+    require_in_range,
+    require_whole,
+    sampler_from_json,
+    store_float,
+)
 
 
 @dataclass(frozen=True)
@@ -77,6 +86,8 @@ class Mechanism:
             raise InvalidParameter("only the recursive estimator has a first batch of its own: leave it out")
         store_float(self, "noise_multiplier", "noise multiplier")
         require_whole("rounds", self.steps, 1, LARGEST_COUNT - 1)
+        for round_index in {0, self.releases - 1}:
+            require_in_range("the noise's deviation", self.noise_deviation(round_index))
         # Builds every event once, so that a mechanism that cannot be accounted cannot be held either.
         for cohort in self.cohorts:
             self.event(cohort.party)
@@ -91,8 +102,15 @@ class Mechanism:
         return 2 * self.clip.contribution_bound(self._round(round_index))
 
     def noise_deviation(self, round_index: int) -> float:
-        """σ_t, on the scale of the sum. It does not depend on the batch, nor on how many parties are present."""
-        return self.noise_multiplier * self.sensitivity(round_index)
+        """σ_t, on the scale of the sum. It does not depend on the batch, nor on how many parties are present.
+
+        Rounded up: what is accounted is a multiplier of which the noise must not fall short by a last digit either.
+        """
+        sensitivity = self.sensitivity(round_index)
+        nearest = self.noise_multiplier * sensitivity
+        if not math.isfinite(nearest) or Fraction(nearest) >= Fraction(self.noise_multiplier) * Fraction(sensitivity):
+            return nearest
+        return math.nextafter(nearest, math.inf)
 
     def sampler(self, party: str, round_index: int) -> Sampler:
         """How the party's batch of this release is drawn."""

@@ -7,6 +7,7 @@ and the probability of that goes into δ (`overflow_probability`). A batch is dr
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,6 +18,9 @@ from privacy.errors import InvalidParameter
 from privacy.randomness import Randomness, uniform_below_each, uniform_words
 
 LARGEST_POPULATION = 1 << 40
+SMALLEST, LARGEST = 1e-30, 1e30
+"""Of clip norms, of γ from below, of deviations of noise and of a lattice's steps. Far inside what float64 holds to
+2^-53 of its value: smaller numbers lose digits, and a step that lost some counts a record by more than its noise."""
 
 
 def require_whole(name: str, value: object, low: int, high: int) -> int:
@@ -33,9 +37,17 @@ def require_positive(name: str, value: object) -> float:
     return float(value)
 
 
-def store_float(holder: object, name: str, what: str) -> None:
+def require_in_range(name: str, value: object) -> float:
+    """`value` as a float within what a run may count with, or one line that says what it should be."""
+    number = require_positive(name, value)
+    if not SMALLEST <= number <= LARGEST:
+        raise InvalidParameter(f"{name} is {number:g}: give a number from {SMALLEST:g} to {LARGEST:g}")
+    return number
+
+
+def store_float(holder: object, name: str, what: str, require: Callable[[str, object], float] | None = None) -> None:
     """Make a field of a frozen object a positive float: 4 and 4.0 must not have two digests."""
-    object.__setattr__(holder, name, require_positive(what, getattr(holder, name)))
+    object.__setattr__(holder, name, (require or require_positive)(what, getattr(holder, name)))
 
 
 @dataclass(frozen=True)

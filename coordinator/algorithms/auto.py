@@ -108,7 +108,8 @@ class Auto(Algorithm):
 
     def questions(self) -> dict[str, int]:
         kinds = ["gradient", *("norms" if "norms" in kind else MOMENTS[kind] for kind in self.asked)]
-        return {f"framed {kind}" if self.viewed and kind in ("gradient", "norms") else kind: 1 for kind in kinds}
+        seen = {f"framed {kind}" if self.viewed and kind in ("gradient", "norms") else kind: 1 for kind in kinds}
+        return {"norms": 1} | seen  # the first histogram is of rows as read
 
     def begin(self, plan: Plan, theta: Floats, noise: float, randomness: Randomness) -> None:
         super().begin(plan, theta, noise, randomness)

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 from parley.federation.errors import ManifestError
+from parley.federation.kinds import programme_of
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName
 
+from mpc.errors import MpcError
 from mpc.tables import FORMATS
 from party.client.errors import RefusedRunError, UnfitRecordsError, refused
 from party.client.settings import Settings, Vocabulary
@@ -21,6 +23,7 @@ from party.models import Model
 from party.readers import Dense, Sparse, Table, read
 from party.records import Records, encode
 from party.schema import Schema
+from privacy.errors import PrivacyError
 from privacy.randomness import SystemRandomness
 
 
@@ -42,10 +45,16 @@ def understand(manifest: Manifest, vocabulary: Vocabulary) -> Understood:
             f"is {manifest.model.dimension:,} and a {manifest.model.kind} model on this schema has "
             f"{model.dimension:,} parameters: write that",
         )
+    if programme_of(manifest.algorithm.name, manifest.releases) is None:
+        raise ManifestError(
+            "algorithm.name",
+            f"is {manifest.algorithm.name!r}, of which this installation knows no run of {manifest.releases:,} rounds: "
+            "draft the manifest anew",
+        )
     scale_bits = FORMATS[manifest.noise.precision].scale_bits
     try:
         most = Encoding.of(manifest.mechanism, scale_bits, model.largest_limit).fraction_bits
-    except QueryError as error:
+    except (QueryError, MpcError, PrivacyError) as error:
         raise ManifestError("noise.fraction_bits", str(error)) from None
     if manifest.noise.fraction_bits > most:
         raise ManifestError(

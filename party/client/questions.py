@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+from parley.federation.kinds import asks, kind_of
 from parley.federation.manifest import Manifest
 from parley.federation.rounds import PIECE_BYTES, LocalWork, point_digest, query_digest
 from parley.v1 import coordinator_pb2
@@ -40,6 +41,10 @@ def check_form(question: coordinator_pb2.Round, manifest: Manifest) -> None:
         raise refused("malformed", f"round {index} is asked of a run of {manifest.releases:,} rounds", LEAVE)
     if kind not in KINDS:
         raise refused("malformed", f"a query of kind {kind[:40]!r} is asked", f"ask {', '.join(KINDS)}")
+    algorithm = manifest.algorithm.name
+    if not asks(algorithm, manifest.releases, index, kind):
+        wanted = kind_of(algorithm, manifest.releases, index) or "nothing"
+        raise refused("malformed", f"round {index} of {algorithm} is asked {kind}", f"it may ask {wanted}")
     if not (math.isfinite(question.scale) and SMALLEST_SCALE <= question.scale <= 1 / SMALLEST_SCALE):
         raise refused("malformed", f"round {index} has the scale {question.scale}", "give a positive, sane one")
     if not 1 <= len(question.points) <= POINTS[kind]:

@@ -183,9 +183,10 @@ class Life:
             if self.uploader.send(last, self.stop, again=not fresh):
                 crash.point("party.acknowledged")
                 acknowledged = last.round_index
+            self._require_admitted()
 
     def _require_admitted(self) -> None:
-        """Its operator may have withdrawn it, in another process."""
+        """Its operator may have withdrawn it, in another process; or this party could not compute its last answer."""
         if (version := self.gate.record.version()) != self._version:
             self.gate.require_admitted(self.manifest)
             self._version = version
@@ -223,6 +224,9 @@ class Life:
         except QueryError as error:
             raise refused("malformed", str(error)) from None
         values = contribution(contributor, query, question.length)
+        if values is None:
+            self._answer_no_more()
+            values = np.zeros(question.length, np.int64)
         # A seed and a blind of their own for every answer: a second vector under one seed would be a two-time pad.
         seed, blind = random_bytes(SEED_BYTES), random_bytes(BLIND_BYTES)
         payload = blind + share(values, seed).astype("<u8", copy=False).data
@@ -232,6 +236,11 @@ class Life:
         )
         self.gate.outbox.put(self.manifest.digest, answer, last)
         return answer
+
+    def _answer_no_more(self) -> None:
+        """A record may be why an answer could not be computed, and then zeros tell so, once: that the run is left is on
+        disk before they go out, and whatever becomes of them no process of this party answers it again."""
+        self.gate.record.withdraw(self.manifest.digest)
 
     def _same(self, question: coordinator_pb2.Round, last: Answer) -> None:
         """A question that was answered before: the newest one again, or a typed refusal."""
@@ -332,8 +341,8 @@ class Life:
             log.warning("the coordinator is asked again", run=self.manifest.run, error=said)
 
 
-def contribution(contributor: Contributor, query: Query, length: int) -> Integers:
-    """int64[length]. Whatever records do to the computation, their party is neither absent nor late: zeros then."""
+def contribution(contributor: Contributor, query: Query, length: int) -> Integers | None:
+    """int64[length], or None where it cannot be computed at all, which no record is known to bring about."""
     try:
         values = np.atleast_1d(contributor.contribution(query))
         if values.shape == (length,):
@@ -343,8 +352,8 @@ def contribution(contributor: Contributor, query: Query, length: int) -> Integer
         # Presence and failure must not depend on records, and neither must a log line: its class says enough.
         problem = type(error).__name__
     contributor.last_round = query.round_index
-    log.error("the round cannot be computed here, zeros are contributed", round=query.round_index, kind=problem)
-    return np.zeros(length, np.int64)
+    log.error("the round cannot be computed here, this party leaves", round=query.round_index, kind=problem)
+    return None
 
 
 def settle(ledger: Ledger, manifest: Manifest, response: coordinator_pb2.NextRoundResponse, authority: bytes) -> None:

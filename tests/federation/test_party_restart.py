@@ -162,25 +162,64 @@ def test_points_and_shares_over_a_mebibyte_travel_in_pieces_and_resume(stage: St
         assert len(stage.a.payloads[0]) == BLIND_BYTES + 8 * dimension
 
 
-def test_a_computation_that_fails_contributes_zeros_in_time_and_logs_no_value(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("kind", [ValueError, MemoryError, RecursionError])
+def test_a_computation_that_fails_is_answered_with_zeros_once_and_the_run_is_left_for_good(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], kind: type[Exception]
 ) -> None:
+    """Were a record the cause, its bit would show once and not in every round; and no value shows at all."""
     made = manifest(**EVERYONE)
     stage.offer(made)
     secret = "patient 4711 has 123.456"
 
     def fails(*_: Any) -> Any:
-        raise ValueError(secret)
+        raise kind(secret)
 
-    monkeypatch.setattr("party.contributor.Contributor._summed", fails)
     with Running(stage):
         stage.coordinator.ask(asked(made, 0))
-        assert stage.opened(0).tolist() == [0, 0, 0]
-        wait_for(lambda: stage.coordinator.requests[-1].after_round == 0)
+        assert stage.opened(0).any()
+        monkeypatch.setattr("party.contributor.Contributor._summed", fails)
+        stage.coordinator.ask(asked(made, 1))
+        assert stage.opened(1).tolist() == [0, 0, 0]
+        wait_for(lambda: not stage.coordinator.joins[-1].accepted)
+        # The words are those of a run that its operator has withdrawn.
+        assert "has left run heart-1" in stage.coordinator.joins[-1].reason
+    monkeypatch.undo()
+    stage.coordinator.ask(asked(made, 2))
+    before = len(stage.coordinator.requests)
+    with Running(stage) as again:
+        again.client._known.clear()  # offered anew, as to a party that has forgotten it
+        wait_for(lambda: len(stage.coordinator.joins) >= 3)
+        assert not stage.coordinator.joins[-1].accepted
+    assert len(stage.coordinator.requests) == before
+    assert sorted(stage.a.payloads) == [0, 1]
+    assert sorted(ledger(stage).runs["heart-1"].recorded) == [0, 1]
     said = "".join(capfd.readouterr())
-    assert "zeros are contributed" in said
+    assert "the round cannot be computed here, this party leaves" in said
     assert "4711" not in said
     assert "123.4" not in said
+
+
+def test_a_party_that_dies_before_its_last_answer_is_stored_does_not_compute_it_again(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = manifest(**EVERYONE)
+    stage.offer(made)
+
+    def fails(*_: Any) -> Any:
+        raise MemoryError
+
+    def full(*_: Any) -> Any:
+        raise OutboxError("the disk is full")
+
+    with monkeypatch.context() as patches, Running(stage):
+        wait_for(lambda: stage.coordinator.joins)
+        patches.setattr("party.contributor.Contributor._summed", fails)
+        patches.setattr("party.client.outbox.Outbox.put", full)
+        stage.coordinator.ask(asked(made, 0))
+        wait_for(lambda: not stage.coordinator.joins[-1].accepted)
+    with Running(stage):
+        assert not stage.a.payloads
+    assert not stage.a.payloads
 
 
 def test_records_that_do_not_fit_are_named_locally_and_to_nobody_else(

@@ -25,7 +25,7 @@ def records(seed: int = 0) -> Records:
     rng = np.random.default_rng(seed)
     values = rng.integers(-64, 65, (N, D))
     targets = (values @ rng.normal(0, 1, D) + rng.normal(0, 20, N) > 0).astype(np.float64)
-    return Records(DenseRows.of(values, 6), targets)
+    return Records(DenseRows.of(values, 6), targets, row_bound=3.0)
 
 
 def federation(name: str, noise: bool, **parameters: object) -> tuple[Federation, Algorithm, Plan]:

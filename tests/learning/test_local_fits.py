@@ -1,12 +1,14 @@
 """Output perturbation: the sensitivities hold on neighbouring data sets, and a party refuses what is not paid for."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from coordinator.algorithm import Plan, Setting, build
 from deploy.simulation import Federation, mechanism_of
 from party.errors import QueryError
-from party.local import LocalFit, constants, fit
+from party.local import LocalFit, constants, fit, require_reach
 from party.models import Linear, Logistic
 from party.records import Records
 from party.rows import DenseRows
@@ -31,7 +33,10 @@ def records(rng: np.random.Generator) -> tuple[Records, Records]:
     index = int(rng.integers(0, N))
     other_values[index] = np.roll(other_values[index], 1)
     other_targets[index] = 1 - other_targets[index]
-    return Records(DenseRows.of(values, BITS), targets), Records(DenseRows.of(other_values, BITS), other_targets)
+    pairs = ((values, targets), (other_values, other_targets))
+    # Entries of at most 1/2 in four columns.
+    first, second = (Records(DenseRows.of(rows, BITS), labels, row_bound=1.0) for rows, labels in pairs)
+    return first, second
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -71,7 +76,21 @@ def test_a_party_refuses_a_solution_that_the_mechanism_does_not_pay_for() -> Non
                 run.run()
 
 
-def test_a_row_beyond_the_public_bound_is_refused() -> None:
+def test_a_fit_for_shorter_rows_than_the_schema_admits_is_refused_without_a_look_at_them() -> None:
     first, _ = records(np.random.default_rng(0))
-    with pytest.raises(QueryError, match="longer"):
-        fit(first, Linear(D, Logistic()), LocalFit("descent", 5, 1.0, 0.0, 0.3), SystemRandomness())
+    require_reach(first, LocalFit("descent", 5, 1.0, 0.0, 1.0))
+    for short in (first, replace(first, rows=DenseRows.of(np.zeros((N, D)), BITS))):
+        with pytest.raises(QueryError, match="the schema admits 1:"):
+            require_reach(short, LocalFit("descent", 5, 1.0, 0.0, 0.999))
+    with pytest.raises(QueryError, match="the schema admits inf"):
+        require_reach(replace(first, row_bound=np.inf), LocalFit("descent", 5, 1.0, 0.0, 1e30))
+    with pytest.raises(QueryError, match="protects rows"):
+        require_reach(replace(first, unit_column="patient"), LocalFit("descent", 5, 1.0, 0.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    "numbers", [(1e-31, 0.0, 1.0), (1.0, 0.0, 1e31), (1.0, 1e-31, 1.0), (1.0, np.inf, 1.0), (1.0, np.nan, 1.0)]
+)
+def test_a_fits_numbers_are_such_that_can_be_counted_with(numbers: tuple[float, float, float]) -> None:
+    with pytest.raises(QueryError, match="from 1e-30 to 1e"):
+        LocalFit("descent", 5, *numbers)

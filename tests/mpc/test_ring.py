@@ -111,12 +111,13 @@ hostile = st.one_of(finite, st.sampled_from([1e308, -1e308, 5e-324, 0.0, float("
 @settings(max_examples=300, deadline=None)
 def test_an_encoded_record_never_exceeds_its_clip(records: np.ndarray, clip: float, sigma: float) -> None:
     lattice = Lattice(sigma, 8)
-    if clip / lattice.step >= 2**26:
+    limit = lattice.steps_within(clip)
+    assert limit == int(Fraction(clip) / Fraction(lattice.step))
+    if not 0 < limit < 2**26:
         with pytest.raises(RangeError):
-            lattice.encode_records(records, clip)
+            lattice.encode_records(records, limit)
         return
-    encoded = lattice.encode_records(records, clip)
-    limit = int(Fraction(clip) / Fraction(lattice.step))
+    encoded = lattice.encode_records(records, limit)
     for row, integers in zip(records, encoded, strict=True):
         assert sum(int(v) ** 2 for v in integers) <= limit**2
         if not np.isfinite(row).all():
@@ -126,7 +127,7 @@ def test_an_encoded_record_never_exceeds_its_clip(records: np.ndarray, clip: flo
 def test_records_within_the_clip_are_only_rounded_towards_zero() -> None:
     lattice = Lattice(1.0, 16)
     records = np.array([[0.5, -0.25, 1e-9], [0.6, 0.8, 0.0]])
-    encoded = lattice.encode_records(records, 1.0)
+    encoded = lattice.encode_records(records, lattice.steps_within(1.0))
     assert encoded[0].tolist() == [1 << 15, -(1 << 14), 0]
     assert np.abs(encoded[1] - np.array([0.6, 0.8, 0]) * 2**16).max() <= 1.0
 

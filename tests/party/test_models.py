@@ -62,13 +62,12 @@ def test_the_fused_query_is_the_sum_of_clipped_records(name: str, clip: Clip, di
     model, block = MODELS[name], rows.take(np.arange(N))
     near = theta + np.random.default_rng(3).normal(0, distance / np.sqrt(len(theta)), len(theta))
     terms = Terms.of(clip, 1)
-    sigma = 2.0 * 1.3 * terms.bound
-    lattice = Lattice(sigma, fraction_bits(N, terms.bound, sigma, 41, model.largest_limit))
+    bound = clip.contribution_bound(1)
+    sigma = 2.0 * 1.3 * bound
+    lattice = Lattice(sigma, fraction_bits(N, bound, sigma, 41, model.largest_limit))
     points = (theta, near)[: terms.points]
     present = np.arange(N) % 5 > 0
-    found = lattice.decode(
-        model.contribution(block, targets, present, points, terms, Scale.of(lattice, terms.bound, N))
-    )
+    found = lattice.decode(model.contribution(block, targets, present, points, terms, Scale.of(lattice, bound, N)))
     gradients = model.gradients(block, targets, theta)
     expected = terms.gradient_weight * clip_vectors(gradients, terms.gradient_norm)
     if len(points) == 2:
@@ -103,9 +102,10 @@ def test_sparse_and_dense_rows_give_the_same_integers(name: str) -> None:
     dense = np.zeros((N, D))
     np.put_along_axis(dense, columns, values, axis=1)
     _, targets, theta = data(name)
-    terms = Terms.of(GradientClip(0.5), 0)
+    clip = GradientClip(0.5)
+    terms = Terms.of(clip, 0)
     lattice = Lattice(1.3, 20)
-    scale = Scale.of(lattice, terms.bound, N)
+    scale = Scale.of(lattice, clip.norm, N)
     everyone, present = np.arange(N), np.ones(N, np.bool_)
     answers = [
         MODELS[name].contribution(rows.take(everyone), targets, present, (theta,), terms, scale)
@@ -123,10 +123,12 @@ def test_a_perceptrons_answer_is_the_same_with_and_without_the_compiled_sums(
     """Integers, so equal to the last bit on every processor that computes the same scores."""
     rows, targets, theta = data("perceptron")
     near = theta + np.random.default_rng(3).normal(0, 1e-3, len(theta))
-    terms = Terms.of(MomentumClip(0.4, 0.05, 0.3) if momentum else GradientClip(0.3), 1)
-    sigma = 2.0 * 1.3 * terms.bound
-    lattice = Lattice(sigma, fraction_bits(N, terms.bound, sigma, 41, MODELS["perceptron"].largest_limit))
-    scale = Scale.of(lattice, terms.bound, N)
+    clip = MomentumClip(0.4, 0.05, 0.3) if momentum else GradientClip(0.3)
+    terms = Terms.of(clip, 1)
+    bound = clip.contribution_bound(1)
+    sigma = 2.0 * 1.3 * bound
+    lattice = Lattice(sigma, fraction_bits(N, bound, sigma, 41, MODELS["perceptron"].largest_limit))
+    scale = Scale.of(lattice, bound, N)
     block, present, points = rows.take(np.arange(N)), np.ones(N, np.bool_), (theta, near)[: terms.points]
     compiled = MODELS["perceptron"].contribution(block, targets, present, points, terms, scale)
     monkeypatch.setattr("party.perceptron.available", lambda: False)
@@ -139,8 +141,9 @@ def test_a_perceptrons_record_with_a_runaway_score_contributes_zero() -> None:
     """Weights and targets of any size leave no nan behind and do not touch other records."""
     model = Perceptron(2, (3,), Squared())
     rows = DenseRows.of(np.array([[3, 4], [1, 0]]), 0).take(np.array([0, 1]))
-    terms = Terms.of(MomentumClip(1.0, 0.5, 0.3), 1)
-    scale = Scale.of(Lattice(2.0, 16), terms.bound, 2)
+    clip = MomentumClip(1.0, 0.5, 0.3)
+    terms = Terms.of(clip, 1)
+    scale = Scale.of(Lattice(2.0, 16), clip.contribution_bound(1), 2)
     points = (np.linspace(-1, 1, model.dimension), np.linspace(-1, 1.1, model.dimension))
     alone = model.contribution(rows, np.array([0.5, 0.0]), np.array([True, False]), points, terms, scale)
     for target in (1e308, np.inf, np.nan):

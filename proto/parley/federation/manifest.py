@@ -31,7 +31,9 @@ from parley.federation.errors import ManifestError
 from parley.federation.fields import Fields, Plain, canonical_text
 from parley.federation.mechanism import mechanism_from, mechanism_table, party_tables
 from parley.federation.names import NodeName, Role
+from privacy.errors import PrivacyError
 from privacy.mechanism import Mechanism
+from privacy.sampling import require_in_range
 
 PROTOCOL = 1
 HEADER = f"parley manifest {PROTOCOL}\n".encode()
@@ -148,10 +150,12 @@ class Manifest:
             )
         for round_index in self.kinds_of_rounds:
             try:
-                self.lattice(round_index).check_range(
+                lattice = self.lattice(round_index)
+                lattice.check_range(
                     self.most_contributions(round_index), self.mechanism.clip.contribution_bound(round_index)
                 )
-            except MpcError as error:
+                require_in_range("the lattice's step", lattice.step)
+            except (MpcError, PrivacyError) as error:
                 raise ManifestError("noise.fraction_bits", f"round {round_index}: {error}") from None
 
     @property

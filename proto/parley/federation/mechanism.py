@@ -12,7 +12,7 @@ from privacy.clipping import Clip, GradientClip, MomentumClip
 from privacy.errors import PrivacyError
 from privacy.event import LARGEST_COUNT, LARGEST_NOISE, SMALLEST_NOISE, NeighbouringRelation
 from privacy.mechanism import Cohort, Mechanism, Unit
-from privacy.sampling import LARGEST_POPULATION, FixedSize, Poisson, Sampler
+from privacy.sampling import LARGEST_POPULATION, FixedSize, Poisson, Sampler, require_in_range
 
 LARGEST_NORM = 1e12
 MOST_PARTIES = 10_000
@@ -78,13 +78,18 @@ def _sampler(fields: Fields) -> Sampler:
 def _clip(fields: Fields) -> Clip:
     kind = fields.choice("kind", (GradientClip.kind, MomentumClip.kind))
     if kind == GradientClip.kind:
-        norm = fields.number("norm", 0, LARGEST_NORM)
+        norm = _in_range(fields, "norm", LARGEST_NORM)
         fields.finish()
         return GradientClip(norm)
-    gradient, difference = (fields.number(name, 0, LARGEST_NORM) for name in ("gradient_norm", "difference_norm"))
-    gamma = fields.number("gamma", 0, 1)
+    gradient, difference = (_in_range(fields, name, LARGEST_NORM) for name in ("gradient_norm", "difference_norm"))
+    gamma = _in_range(fields, "gamma", 1)
     fields.finish()
     return MomentumClip(gradient, difference, gamma)
+
+
+def _in_range(fields: Fields, name: str, most: float) -> float:
+    value = fields.number(name, 0, most)
+    return _built(fields.path(name), lambda: require_in_range("this", value))
 
 
 def _built(field: str, build: Callable[[], Built]) -> Built:
