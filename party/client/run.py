@@ -25,7 +25,8 @@ from parley.v1 import coordinator_pb2
 from mpc import crash
 from mpc.randomness import random_bytes
 from mpc.ring import share
-from party.client.admission import Gate, Ready, Waiting
+from party.client.admission import UNSEALED, Gate, Ready, Waiting
+from party.client.data import Understood
 from party.client.errors import AskAgainError, OutboxError, RefusedRunError, StoppedError, refused
 from party.client.outbox import ENDED, JOINED, LEFT, REFUSED, SETTLED, WAITING, Answer
 from party.client.questions import LEAVE, Points, check_form
@@ -113,29 +114,33 @@ class Life:
     def live(self) -> None:
         """Until the run is over, or this party has left it."""
         try:
-            contributor = self._admission()
+            understood = self._admission()
             self.admitted = True
             self._note(JOINED)
             crash.point("party.joined")
             self._join(True, "")
-            self._rounds(contributor)
+            # Only now are records read: this party has said that it takes part, and no record had a say in it.
+            self._rounds(self.gate.contributor(self.manifest, understood))
         except RefusedRunError as refusal:
             self._leave(refusal)
 
-    def _admission(self) -> Contributor:
+    def _admission(self) -> Understood:
         """Until the policy admits the run, as it is or as it is changed meanwhile, or a person does."""
         while not self.stop.is_set():
-            policy = self.gate.policy_stamp()
+            stamp = self.gate.stamp()
             found: Ready | Waiting = self.gate.decide(self.manifest)
             if isinstance(found, Ready):
-                return found.contributor
+                return found.understood
             self._note(WAITING, found.reasons)
-            log.warning(
-                "the run waits for parley party approve", run=self.manifest.run, manifest=self.manifest.digest.hex()
+            event = (
+                "the run waits for parley schema check"
+                if found is UNSEALED
+                else "the run waits for parley party approve"
             )
-            while self.gate.policy_stamp() == policy and not self.stop.wait(APPROVAL_POLL_SECONDS):
+            log.warning(event, run=self.manifest.run, manifest=self.manifest.digest.hex())
+            while self.gate.stamp() == stamp and not self.stop.wait(APPROVAL_POLL_SECONDS):
                 if (ready := self.gate.approved(self.manifest)) is not None:
-                    return ready.contributor
+                    return ready.understood
         raise StoppedError("this process is ending")
 
     def _rounds(self, contributor: Contributor) -> None:

@@ -42,7 +42,7 @@ def node_files(host: str) -> dict[str, str]:
     for party in PARTIES:
         found[party] = (
             f'role = "party"\ncoordinator = "{host}:{PORTS["lead"]}"\n[aggregators]\n{share}'
-            f'[data]\nfiles = ["data/{party}.csv"]\npopulation = "patients"\n{budget}'
+            f'[data]\nfiles = ["data/{party}.csv"]\nschema = "schema.toml"\npopulation = "patients"\n{budget}'
         )
     return found
 

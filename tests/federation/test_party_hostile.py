@@ -124,7 +124,7 @@ MANIFESTS: dict[str, tuple[dict[str, Any], str]] = {
     "a model that is not installed": ({**EVERYONE, "model.kind": "wormhole"}, "wormhole"),
     "other numbers of units": (
         {**EVERYONE, "parties.0.sampler": {"kind": "wor", "units": 299, "batch": 299}},
-        "records are not ready",
+        "count 299 units of hospital-a and it has 300",
     ),
 }
 
