@@ -4,6 +4,7 @@ Used for manifests and policies, from TOML or from the canonical form alike. Sta
 """
 
 import difflib
+import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -19,6 +20,8 @@ LARGEST_WHOLE = (1 << 63) - 1
 MOST_NESTED = 16
 LONGEST_NAME = 200
 """Of a field, in a message."""
+MOST_SUGGESTED = 100
+"""Names that a misspelt one is compared with: each comparison takes time, and a stranger chooses how many there are."""
 Choice = TypeVar("Choice", bound=str)
 
 
@@ -210,12 +213,15 @@ class Fields:
                 raise self.refuse(str(name), f"is unknown{_suggestion(str(name), self._asked)}; remove it or rename it")
 
     def _unknown_near(self, name: str) -> str | None:
-        near = difflib.get_close_matches(name, [str(each) for each in self._body], 1, 0.7)
+        given = [str(each) for each in itertools.islice(self._body, MOST_SUGGESTED)]
+        near = difflib.get_close_matches(name, [each for each in given if len(each) <= LONGEST_NAME], 1, 0.7)
         return near[0] if near else None
 
 
 def _suggestion(given: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(given, sorted(known), 1, 0.6)
+    if len(given) > LONGEST_NAME:
+        return ""
+    near = difflib.get_close_matches(given, sorted(known)[:MOST_SUGGESTED], 1, 0.6)
     return f" (did you mean {near[0]!r}?)" if near else ""
 
 
