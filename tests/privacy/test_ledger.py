@@ -16,7 +16,7 @@ from privacy import chain
 from privacy.accountants import accountant
 from privacy.chain import Head
 from privacy.claim import EXACT
-from privacy.errors import BudgetExceeded, LedgerRefused, PrivacyError
+from privacy.errors import BudgetExceeded, InvalidParameter, LedgerRefused, PrivacyError
 from privacy.event import Event, NeighbouringRelation, SampledGaussian
 from privacy.filters import Cap, Charge, Cost, Policy, charge_of
 from privacy.ledger import EndProof, Ledger

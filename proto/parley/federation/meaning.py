@@ -21,6 +21,7 @@ from typing import Any
 
 from mpc.errors import MpcError
 from mpc.tables import Cover, Precision
+from parley.federation import columns
 from parley.federation.errors import FederationError, ManifestError
 from parley.federation.manifest import Manifest
 from privacy.claim import Claim, FinitePrecision
@@ -66,10 +67,11 @@ class Meaning:
         )
         return [
             f"Run {manifest.run} of federation {manifest.federation}, manifest {manifest.digest.hex()}.",
-            f"Parties: {len(units)} ({', '.join(manifest.parties)}) with {min(units):,} to {max(units):,} units; "
+            f"Parties: {len(units)} ({columns.listed(manifest.parties)}) with {min(units):,} to {max(units):,} units; "
             f"a round needs {manifest.minimum_parties} of them within {manifest.deadline_seconds:g} seconds.",
             f"Model: {manifest.model.kind} of {manifest.model.dimension:,} parameters, trained by "
             f"{manifest.algorithm.name} in {manifest.releases:,} rounds.",
+            *columns.sentences(manifest.schema.body),
             f"Privacy: epsilon {self.epsilon:.4g} at delta {self.delta:.3g} for the least protected party "
             f"({self.worst_party}), by accountant {manifest.guarantee.accountant}; the manifest claims "
             f"{manifest.guarantee.epsilon:.4g}.",
