@@ -106,7 +106,12 @@ def verify_with_charge(manifest: Manifest, party: str, filters: Policy) -> tuple
         raise ManifestError("parties", f"have no {party!r} but {listed}: ask for a manifest with it")
     claimed = manifest.guarantee
     chosen = accountant(claimed.accountant)
-    charge = charge_of(manifest.mechanism, party, manifest.model.dimension, claimed.delta, chosen, precision, filters)
+    try:
+        charge = charge_of(
+            manifest.mechanism, party, manifest.model.dimension, claimed.delta, chosen, precision, filters
+        )
+    except PrivacyError as error:  # of another party than the one that the claim is about
+        raise ManifestError("privacy.epsilon", f"no charge can be made for {party}: {error}") from None
     return meaning, charge
 
 
