@@ -17,7 +17,7 @@ from deploy.nodes_party import party_node, settings_of, vocabulary
 from deploy.sealing import seal_node
 from party.client.admission import Gate, Waiting
 from party.client.data import Shelf
-from party.client.errors import RefusedRunError
+from party.client.errors import RefusedRunError, refused
 from party.contributor import Contributor, Query
 from party.fit import Fit
 
@@ -178,7 +178,7 @@ class Institution:
             self._verify(gate, made)
             found = gate.decide(made)
             if isinstance(found, Waiting):
-                raise RefusedRunError(0, WAITS)
+                raise refused("policy", WAITS)
             contributor: Contributor = gate.contributor(made, found.understood)
             return contributor.contribution(Query(0, (point,)))
         finally:

@@ -4,7 +4,7 @@ Each attack is tried on two institutions that differ in one record, or in one ha
 heard of them differs. `heard` is everything: joining, refusing and with which words, leaving, silence.
 """
 
-import time
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from parley.federation.manifest import Manifest
 from parley.federation.meaning import verify
 
 from deploy.attacks.institution import JOINS, UNITS, Institution, manifest, rows
-from deploy.attacks.kinds import Attack, Finding, Guard
+from deploy.attacks.kinds import Attack, Finding, Guard, removed
 from party.client.data import Shelf
 from party.client.errors import RefusedRunError
 from party.client.seal import Sealed
@@ -27,10 +27,8 @@ from party.readers import Data, read
 from party.records import Records, encode
 from party.rows import DenseRows, Norms
 from party.schema import Schema
+from privacy.claim import MOST_READINGS, gaussian_reading
 from privacy.errors import PrivacyError
-
-MOST_SECONDS = 2.0
-"""Of a core, for a manifest of whatever kind."""
 
 
 def _told_apart(one: str, other: str) -> Finding:
@@ -218,14 +216,24 @@ def _heard_with(institution: Institution, asked: Manifest, shelf: type[Shelf]) -
 
 def _many_sizes(folder: Path, _: tuple[Guard, ...]) -> Finding:
     """M4: as many parties as a policy may admit, each of another size, so that each has another epsilon to compute."""
-    verify(manifest())  # libraries and tables are loaded once per process
     parties = [{"name": "hospital-a", "sampler": {"kind": "wor", "units": UNITS, "batch": 5}}]
     parties += [{"name": f"p{n}", "sampler": {"kind": "wor", "units": 1000 + n, "batch": 45}} for n in range(99)]
-    asked = manifest(parties=parties, **{"mechanism.noise_multiplier": 1.2, "mechanism.steps": 39})
-    began = time.process_time()
-    verify(asked)
-    seconds = time.process_time() - began
-    return Finding("bounded" if seconds <= MOST_SECONDS else "succeeds", MOST_SECONDS, seconds)
+    # A name of its own: what was verified once in a process is remembered.
+    asked = manifest(
+        parties=parties,
+        run=f"sizes-{secrets.token_hex(4)}",
+        **{"mechanism.noise_multiplier": 1.2, "mechanism.steps": 39},
+    )
+    readings = 0
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal readings
+        readings += 1
+        return gaussian_reading(*arguments)
+
+    with removed(Guard("counter", "privacy.claim:gaussian_reading", counted)):
+        verify(asked)
+    return Finding("bounded" if readings <= MOST_READINGS else "succeeds", MOST_READINGS, readings)
 
 
 ODD: dict[str, Any] = {
@@ -327,10 +335,12 @@ def _read_as_the_manifest_says(self: Shelf, manifest: Manifest, schema: Schema, 
     return encode(data, schema, layout.missing)
 
 
-def _narrow(cls: type[DenseRows], values: NDArray[Any], bits: int, reach: object = None) -> DenseRows:
+def _narrow(cls: type[DenseRows], values: NDArray[np.number], bits: int, reach: object = None) -> DenseRows:
     """The narrowest type that holds these values."""
     kinds = (np.uint8, np.int16, np.int32)
-    held = next(values.astype(k) for k in kinds if np.iinfo(k).min <= values.min() and values.max() <= np.iinfo(k).max)
+    held: NDArray[np.number] = next(
+        values.astype(k) for k in kinds if np.iinfo(k).min <= values.min() and values.max() <= np.iinfo(k).max
+    )
     squared = np.einsum("ij,ij->i", held.astype(np.float64), held.astype(np.float64))
     return cls(held, Norms.of(squared, bits), bits)
 
