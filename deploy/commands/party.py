@@ -51,6 +51,8 @@ def approve(
     """Admit a manifest by hand, against the policy or without one. Exit code 1 where nobody may."""
     from parley.federation.meaning import verify_apart_with_charge
 
+    from party.holding import read_holding
+
     settings = settings_of(party_node(node))
     manifest = _manifest(settings, which)
     if digest.strip().lower() != manifest.digest.hex():
@@ -59,6 +61,7 @@ def approve(
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     ledger, record = open_ledger(settings), AdmissionRecord(settings.admissions)
     name = settings.identity.load().name
+    require_equal(read_holding(settings.schema), manifest, understand(manifest, vocabulary), name)
     meaning, _ = verify_apart_with_charge(manifest, name.name, ledger.policy, settings.verified)
     try:
         policy = policy_of(settings)

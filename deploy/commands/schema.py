@@ -44,7 +44,7 @@ def check(node: Node, json_output: Json = False) -> None:
         if found.fits:
             print(f"sealed: {found.records:,} records of {found.units:,} units, {found.columns:,} columns")
         for column, count in found.adjusted.items():
-            print(f"  {column}: {count:,} cut to the bounds or left out")
+            print(f"  {column}: {count:,} of {found.records:,} cut to the bounds or left out")
     if not found.fits:
         raise SystemExit(EXIT_BAD_NEWS)
 

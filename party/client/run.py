@@ -41,6 +41,8 @@ Integers = NDArray[np.int64]
 log = logs.logger()
 
 APPROVAL_POLL_SECONDS = 1.0
+PREPARE_SECONDS = 0.5
+"""Reading the records ends for others at a multiple of it: how long it took to the millisecond is the records' affair."""
 RESTART_SECONDS = 5.0
 SHORTEST_WAIT_SECONDS = 0.2
 """Between two answers that there is nothing to do: a coordinator that does not let its callers wait is not spun for."""
@@ -119,8 +121,7 @@ class Life:
             self._note(JOINED)
             crash.point("party.joined")
             self._join(True, "")
-            # Only now are records read: this party has said that it takes part, and no record had a say in it.
-            self._rounds(self.gate.contributor(self.manifest, understood))
+            self._rounds(self._prepared(understood))
         except RefusedRunError as refusal:
             self._leave(refusal)
 
@@ -142,6 +143,19 @@ class Life:
                 if (ready := self.gate.approved(self.manifest)) is not None:
                     return ready.understood
         raise StoppedError("this process is ending")
+
+    def _prepared(self, understood: Understood) -> Contributor:
+        """Only now are records read: this party has said that it takes part, and no record had a say in it.
+
+        Neither has one in when it asks for its first question, but for reading that takes longer than any other.
+        """
+        began = time.monotonic()
+        try:
+            return self.gate.contributor(self.manifest, understood)
+        finally:
+            taken = time.monotonic() - began
+            if self.stop.wait(PREPARE_SECONDS - taken % PREPARE_SECONDS):
+                raise StoppedError("this process is ending")
 
     def _rounds(self, contributor: Contributor) -> None:
         outbox, digest = self.gate.outbox, self.manifest.digest
