@@ -15,9 +15,8 @@ from privacy.errors import InvalidParameter
 from privacy.event import Event, NeighbouringRelation
 from privacy.mechanism import Mechanism
 from privacy.sampling import require_whole
+from privacy.worst import worst
 
-MOST_READINGS = 32
-"""Of an accountant for one claim: what a stranger's manifest may cost."""
 LARGEST_SHARE = 0.01
 """Of ε and of δ that the sampler may take; beyond it the run is refused, and a finer sampler is what is needed."""
 
@@ -120,38 +119,6 @@ def require_coverage(precision: FinitePrecision, mechanism: Mechanism, dimension
         )
 
 
-def _worst(events: dict[str, Event], chosen: Accountant) -> dict[str, Event]:
-    """Of these parties' events those that the largest epsilon can be of.
-
-    A reading follows from the rates at which units are drawn, in the first release and after it, and from the
-    probability that a padded batch overflows; more of either is never more private. So a party counts only if none
-    exceeds it in all of them: a reading takes some 40 ms, and a manifest may list thousands of sizes.
-    """
-    if chosen.name not in ("pld", "rdp"):
-        found = dict(events)
-    else:
-        by_size = {
-            (
-                event.releases[-1].sampler.rate,
-                event.releases[0].sampler.rate,
-                event.overflow_probability,
-            ): (party, event)
-            for party, event in events.items()
-        }
-        kept: list[tuple[float, float, float]] = []
-        for size in sorted(by_size, reverse=True):
-            if not any(all(own <= its for own, its in zip(size, other, strict=True)) for other in kept):
-                kept.append(size)
-            if len(kept) > MOST_READINGS:
-                break
-        found = dict(by_size[size] for size in kept)
-    if len(set(found.values())) > MOST_READINGS:
-        raise InvalidParameter(
-            f"parties sample in over {MOST_READINGS} ways of which none is plainly the least private: use fewer sizes"
-        )
-    return found
-
-
 @dataclass(frozen=True)
 class Claim:
     """The guarantee of one run for the units of its worst party, and everything that it rests on."""
@@ -174,7 +141,7 @@ class Claim:
     ) -> "Claim":
         """The claim at a total `delta`; refused where the sampler's certificate covers less or takes too much."""
         require_coverage(precision, mechanism, dimension)
-        events = _worst(mechanism.events(), chosen)
+        events = worst(mechanism.events(), chosen)
         readings = {event: gaussian_reading(precision, chosen, event, delta) for event in events.values()}
         party, event = max(events.items(), key=lambda item: readings[item[1]].epsilon)
         reading = readings[event]

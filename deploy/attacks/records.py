@@ -27,8 +27,9 @@ from party.readers import Data, read
 from party.records import Records, encode
 from party.rows import DenseRows, Norms
 from party.schema import Schema
-from privacy.claim import MOST_READINGS, gaussian_reading
+from privacy.claim import gaussian_reading
 from privacy.errors import PrivacyError
+from privacy.worst import MOST_READINGS
 
 
 def _told_apart(one: str, other: str) -> Finding:
@@ -357,7 +358,7 @@ GUARDS: tuple[Guard, ...] = (
     Guard("form-of-files-is-the-institutions", "party.client.data:Shelf.records", _read_as_the_manifest_says),
     Guard("one-population", "privacy.ledger:Ledger.require_own", lambda self, name, identity=None: None),
     Guard("limits-on-manifests", "parley.federation.policy:_small", _nothing),
-    Guard("worst-parties-only", "privacy.claim:_worst", lambda events, chosen: events),
+    Guard("worst-parties-only", "privacy.claim:worst", lambda events, chosen: events),
     Guard("types-of-a-schema", "party.schema:Schema.__post_init__", lambda self: None),
     Guard("types-by-public-bounds", "party.rows:DenseRows.of", classmethod(_narrow)),
 )
