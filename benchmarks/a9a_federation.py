@@ -32,6 +32,7 @@ from deploy.run_file import RunFile
 from deploy.running import Coordinator
 from deploy.simulation import SeededRandomness, permutation
 from deploy.train_bench import admit_beforehand
+from party.holding import Layout
 from party.records import load
 from party.schema import Schema, schema_from_json
 
@@ -44,7 +45,7 @@ REGULARISER = Regulariser("nonconvex", 0.001)
 
 
 def schema() -> Schema:
-    return schema_from_json({"format": "libsvm", "target": TARGET, **DATA_SETS["a9a"].schema})
+    return schema_from_json({"target": TARGET, **DATA_SETS["a9a"].schema})
 
 
 def split_lines(pooled: Path, folder: Path, seed: int) -> dict[str, list[Path]]:
@@ -70,7 +71,7 @@ def study(sizes: dict[str, int]) -> Manifest:
 
 def over_the_federation(manifest: Manifest, data: dict[str, list[Path]], test: Path, folder: Path) -> dict[str, float]:
     """One run; its public evaluation and its times."""
-    with LocalFederation(folder, manifest, data, [test]) as federation:
+    with LocalFederation(folder, manifest, data, [test], layout=Layout("libsvm")) as federation:
         for node in federation.nodes.values():
             admit_beforehand(node, manifest)
         began = time.monotonic()

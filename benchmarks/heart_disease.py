@@ -73,7 +73,7 @@ def made_up(seed: int) -> tuple[dict[str, Records], Records]:
     ends = np.cumsum([0, *SIZES.values(), 2000])
     scaled = np.rint(rows * 2.0**described.fraction_bits)
     records = [
-        Records(DenseRows.of(scaled[start:end], described.fraction_bits), ill[start:end])
+        Records(DenseRows.of(scaled[start:end], described.fraction_bits, described.integer_reach), ill[start:end])
         for start, end in itertools.pairwise(ends)
     ]
     return dict(zip(SIZES, records, strict=False)), records[-1]

@@ -31,15 +31,15 @@ def hold(path: Path) -> dict[str, float | int]:
     bare = resident("VmRSS")
     from deploy.settling import settle
     from party.contributor import Contributor, Encoding, Query
+    from party.holding import described
     from party.models import Linear, Logistic
     from party.records import load
-    from party.schema import schema_from_json
     from privacy.clipping import MomentumClip
     from privacy.mechanism import Cohort, Mechanism
     from privacy.randomness import SystemRandomness
     from privacy.sampling import FixedSize
 
-    schema = schema_from_json(
+    layout, schema = described(
         {
             "format": "libsvm",
             "target": {"name": "label", "kind": "binary", "positive": ["1"], "negative": ["-1"]},
@@ -47,7 +47,7 @@ def hold(path: Path) -> dict[str, float | int]:
             "nonzeros": 14,
         }
     )
-    records = load([path], schema)
+    records = load([path], schema, layout)
     model = Linear(schema.dimension, Logistic())
     mechanism = Mechanism((Cohort("a", FixedSize(records.units, 40)),), MomentumClip(2.5, 0.02, 0.5), 1.5, QUERIES)
     party = Contributor("a", records, model, Encoding.of(mechanism, 41, model.largest_limit), SystemRandomness())

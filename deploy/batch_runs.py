@@ -26,6 +26,7 @@ from deploy.simulation import (
     seeded_stream,
     split,
 )
+from party.holding import Layout
 from party.records import Records, load
 from party.schema import Schema
 from privacy.accountants import accountant
@@ -52,15 +53,16 @@ class Prepared:
 
 
 @lru_cache(maxsize=4)
-def _load(paths: tuple[Path, ...], schema: Schema) -> Records:
+def _load(paths: tuple[Path, ...], schema: Schema, layout: Layout) -> Records:
     """Read once for all rows of a table."""
-    return load(paths, schema)
+    return load(paths, schema, layout)
 
 
 def prepare(setup: RunFile, certified: bool = False) -> Prepared:
     """Read, plan and calibrate; `certified` pays for the sampler's finite precision too, which takes some seconds."""
-    pooled = [_load(tuple(paths), setup.schema) for paths in setup.train]
-    return prepare_with(setup, pooled, _load(tuple(setup.test), setup.schema) if setup.test else None, certified)
+    pooled = [_load(tuple(paths), setup.schema, setup.layout) for paths in setup.train]
+    test = _load(tuple(setup.test), setup.schema, setup.layout) if setup.test else None
+    return prepare_with(setup, pooled, test, certified)
 
 
 def prepare_with(setup: RunFile, pooled: list[Records], test: Records | None, certified: bool = False) -> Prepared:

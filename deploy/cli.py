@@ -33,6 +33,7 @@ from deploy.commands import (
     privacy,
     reproduce,
     runs,
+    schema,
     simulate,
 )
 from deploy.console import EXIT_PEER, EXIT_USAGE
@@ -63,6 +64,7 @@ app.command()(dashboard.dashboard)
 for command in (runs.run, runs.watch, runs.status, runs.stop, runs.resume, containers.health, containers.provision):
     app.command()(command)
 app.add_typer(party.app, name="party")
+app.add_typer(schema.app, name="schema")
 app.add_typer(reproduce.app, name="reproduce")
 app.command("simulate")(simulate.simulate)
 app.command("export")(export)

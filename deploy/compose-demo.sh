@@ -52,6 +52,10 @@ up() {
     say "keys, certificates and configuration of seven nodes, into $federation"
     mkdir -p "$federation"
     compose run --rm provision 2>&1 | grep -v '^Creating '
+    say "each hospital compares its records with its schema, and seals both"
+    for hospital in cleveland hungarian switzerland va; do
+        quietly compose run --rm --no-deps "$hospital" schema check /node
+    done
     say "starting seven containers, each once those that it dials are healthy"
     quietly compose up -d --no-build
     docker ps --filter "label=com.docker.compose.project=$(project)" --format 'table {{.Names}}\t{{.Status}}'

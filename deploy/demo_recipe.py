@@ -66,7 +66,6 @@ def _category(name: str, categories: str) -> dict[str, Any]:
 
 
 SCHEMA_BODY: dict[str, Any] = {
-    "format": "csv",
     "intercept": True,
     "target": {"name": "num", "kind": "binary", "positive": ["1", "2", "3", "4"], "negative": ["0"]},
     "features": [

@@ -22,7 +22,7 @@ from parley.federation.credentials import KEY_FILE, Identity
 from parley.federation.errors import FederationError
 from parley.federation.extras import EXTRAS, missing
 from parley.federation.manifest import Manifest
-from parley.federation.names import Role
+from parley.federation.names import NodeName, Role
 from parley.federation.policy import ROLES, PartyPolicy, Policy, read_policy
 from parley.federation.trail import verify as verify_trail
 
@@ -251,8 +251,9 @@ def _manifest(node: AnyNode, identity: Identity | None, manifest: Manifest) -> I
             yield Finding(check, FAILED, text, "the first one dials: change node.toml or the manifest")
     yield _guarded(f"{check}: ring", lambda: _range(f"{check}: ring", manifest))
     if isinstance(node, PartyNode):
-        name = identity.name.name if identity is not None else None
-        yield _guarded(f"{check}: data", lambda: _data(f"{check}: data", node, name, manifest))
+        yield _guarded(
+            f"{check}: data", lambda: _data(f"{check}: data", node, identity.name if identity else None, manifest)
+        )
     else:
         yield _guarded(f"{check}: vocabulary", lambda: _vocabulary(f"{check}: vocabulary", manifest))
 
@@ -286,31 +287,38 @@ def _vocabulary(check: str, manifest: Manifest) -> Finding:
     return Finding(check, OK, "this installation knows its model, schema and algorithm")
 
 
-def _data(check: str, node: PartyNode, name: str | None, manifest: Manifest) -> Finding:
+def _data(check: str, node: PartyNode, name: NodeName | None, manifest: Manifest) -> Finding:
+    from deploy.nodes_party import vocabulary
     from deploy.vocabulary import check_vocabulary
-    from party.records import load
-    from party.schema import schema_from_json
+    from party.client.data import require_equal, understand
+    from party.holding import read_holding
 
     check_vocabulary(manifest)
-    records = load(node.data, schema_from_json(manifest.schema.body))
-    text = f"{len(records.rows):,} records of {records.units:,} units fit the schema"
     if name is not None:
-        due = manifest.mechanism.sampler(name, 0).units
-        if due != records.units:
-            return Finding(
-                check,
-                FAILED,
-                f"{text}, and the manifest counts {due:,} units",
-                "have the manifest give the true number",
-            )
-    cut = sum(records.adjusted.values())
-    if cut:
-        columns = ", ".join(sorted(records.adjusted))
-        return Finding(check, WARNING, f"{text}; {cut:,} values were cut or left out: {columns}", "look at the columns")
-    return Finding(check, OK, text)
+        require_equal(read_holding(node.schema), manifest, understand(manifest, vocabulary), name)
+    return Finding(check, OK, f"its columns and its count of units are those of {node.schema.name}")
+
+
+def _seal(node: PartyNode) -> Finding:
+    """Every byte of the files, not a cell of the records."""
+    from deploy.nodes_party import settings_of
+    from party.client.seal import verified
+
+    check, fix = "seal", f"`parley schema check {node.folder}`: until then this node waits and joins no run"
+    try:
+        sealed = verified(settings_of(node))
+    except PartyError as error:
+        return Finding(check, FAILED, str(error), fix)
+    policy = read_policy(node.policy) if node.policy.exists() else None
+    if isinstance(policy, PartyPolicy) and policy.unit_column != sealed.holding.unit:
+        units = [unit or "single rows" for unit in (policy.unit_column, sealed.holding.unit)]
+        text = f"policy.toml protects {units[0]} and {node.schema.name} {units[1]}"
+        return Finding(check, FAILED, text, "make them agree: no run is admitted otherwise")
+    return Finding(check, OK, f"records and {node.schema.name} are those that were compared")
 
 
 def _data_files(node: PartyNode) -> Iterator[Finding]:
+    yield _guarded("seal", lambda: _seal(node))
     for path in node.data:
         if not os.access(path, os.R_OK):
             why = "cannot be read" if path.exists() else "is not there"

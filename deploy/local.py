@@ -25,9 +25,13 @@ from parley.federation.names import NodeName, Role
 
 from deploy.certificates import ThrowAwayAuthority
 from deploy.errors import DeployError
+from deploy.toml_text import toml_text
+from party.holding import CSV, Layout, held
+from party.schema import schema_from_json
 
 READY_SECONDS = 60.0
 STOP_SECONDS = 10.0
+SCHEMA_FILE = "schema.toml"
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """One BLAS thread per process: many processes share this machine."""
 
@@ -133,8 +137,10 @@ class LocalFederation:
         capacity: int | None = None,
         budget: tuple[float, float] | None = None,
         dashboard: bool = False,
+        layout: Layout = CSV,
     ) -> None:
-        """`data` are each party's files. Folders are written here; `start` starts the processes.
+        """`data` are each party's files, of one form. Folders are written and records sealed here, as `parley schema
+        check` does it on a host of its own; `start` starts the processes.
 
         With `dashboard` the coordinator serves it, at `dashboard_url`.
         """
@@ -171,10 +177,11 @@ class LocalFederation:
             manifest.coordinator.name,
             f'role = "coordinator"\nlisten = "{self.ports["coordinator"]}"\n[aggregators]\n'
             + "".join(f'{name} = "{self.ports[f"control {name}"]}"\n' for name in names)
-            + (f"[evaluation]\nfiles = [{files}]\n" if files else "")
+            + (f'[evaluation]\nfiles = [{files}]\nschema = "schema.toml"\n' if files else "")
             + f"[budget]\nepsilon = {epsilon}\ndelta = {delta}\n"
             + (f'[dashboard]\nlisten = "{self.ports["dashboard"]}"\n' if dashboard else ""),
         )
+        (self.coordinator.folder / SCHEMA_FILE).write_text(toml_text(layout.as_json()) + "\n")
         for party in manifest.parties:
             files = ", ".join(json.dumps(str(path.absolute())) for path in data[party])
             self._write(
@@ -183,9 +190,12 @@ class LocalFederation:
                 f'role = "party"\ncoordinator = "{manifest.coordinator.name}@{self.ports["coordinator"]}"\n'
                 "[aggregators]\n"
                 + "".join(f'{name} = "{self.ports[f"share {name}"]}"\n' for name in names)
-                + f'[data]\nfiles = [{files}]\npopulation = "records"\n'
+                + f'[data]\nfiles = [{files}]\nschema = "{SCHEMA_FILE}"\npopulation = "records"\n'
                 f"[budget]\nepsilon = {epsilon}\ndelta = {delta}\n",
             )
+            home = self.nodes[party].folder
+            (home / SCHEMA_FILE).write_text(schema_text(manifest, party, layout))
+            sealed(home)
 
     def _write(self, role: Role, name: str, node: str) -> None:
         home = self.folder / name
@@ -254,14 +264,30 @@ def policy_text(role: Role, manifest: Manifest, epsilon_total: float) -> str:
     leader = f'coordinators = ["{manifest.coordinator.name}"]\n'
     head = f'role = "{role}"\n'
     if role is Role.party:
+        most = f"largest_parties = {len(manifest.parties)}\nlargest_manifest_bytes = {2 * len(manifest.canonical)}\n"
         return (
-            f"{head}{limits}epsilon_total = {epsilon_total}\n{least}unit_column = {json.dumps(unit)}\n"
+            f"{head}{limits}epsilon_total = {epsilon_total}\n{least}{most}{sizes}unit_column = {json.dumps(unit)}\n"
             f'models = ["{manifest.model.kind}"]\nalgorithms = ["{manifest.algorithm.name}"]\n{leader}'
             f"[aggregators]\n{entities}"
         )
     if role is Role.aggregator:
         return f"{head}{least}largest_parties = {len(manifest.parties)}\n{sizes}{leader}[operators]\n{entities}"
     return f"{head}{limits}{least}{sizes}[aggregators]\n{entities}"
+
+
+def schema_text(manifest: Manifest, party: str, layout: Layout) -> str:
+    """What an institution writes whose columns are exactly those of a manifest."""
+    units = manifest.mechanism.sampler(party, 0).units
+    return toml_text(held(schema_from_json(manifest.schema.body), layout, units).as_json()) + "\n"
+
+
+def sealed(home: Path) -> None:
+    """As `parley schema check` does it."""
+    from deploy.sealing import seal_node
+
+    found = seal_node(home)
+    if not found.fits:
+        raise DeployError(f"{home.name}: {'; '.join(found.problems)}")
 
 
 @contextlib.contextmanager

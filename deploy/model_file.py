@@ -34,6 +34,7 @@ from parley.federation.meaning import Meaning
 
 from deploy.errors import ModelFileError
 from deploy.software import DISTRIBUTION, software_version, source_digest
+from party.holding import LAYOUT_FIELDS, Layout
 from party.models import Model, sigmoid
 from party.readers import Dense, Table, read
 from party.records import encode_features
@@ -56,7 +57,7 @@ class LoadedModel:
 
     @cached_property
     def schema(self) -> Schema:
-        return schema_from_json(self.description["schema"])
+        return schema_from_json(columns_of(self.description["schema"]))
 
     @cached_property
     def model(self) -> Model:
@@ -250,10 +251,23 @@ def _write(path: Path, theta: Floats, description: bytes, card: Mapping[str, Any
         raise ModelFileError(f"{path} cannot be written: {error.strerror}") from None
 
 
+def columns_of(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what a file looked like, which model files of earlier versions say too."""
+    return {name: value for name, value in body.items() if name not in LAYOUT_FIELDS}
+
+
+def layout_by_name(path: Path) -> Layout:
+    """A file's form by its name: .csv, .parquet, .npz, and anything else as LIBSVM text; with .xz, .bz2, .gz too."""
+    suffixes = [each for each in path.suffixes if each not in (".xz", ".bz2", ".gz")]
+    last = suffixes[-1][1:] if suffixes else ""
+    return Layout(last if last in ("csv", "parquet", "npz") else "libsvm")
+
+
 def _given(rows: Any, schema: Schema) -> Any:
     """Rows as the readers of `party` give them."""
     if isinstance(rows, str | Path):
-        return read([Path(rows)], schema)
+        path = Path(rows)
+        return read([path], layout_by_name(path), schema.target.name)
     if isinstance(schema.features, Uniform):
         values = np.atleast_2d(np.asarray(rows, np.float64))
         return Dense(values, np.zeros(len(values)))

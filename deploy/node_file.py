@@ -8,7 +8,8 @@
     south = "host:7401"                  peer = "0.0.0.0:7403"   # B only     south = "host:7402"
     [data]                               [peer]                               [evaluation]       # public, optional
     files = ["records.csv"]              name = "south"                       files = ["test.csv"]
-    population = "patients"              address = "host:7403"   # A only
+    schema = "schema.toml"               address = "host:7403"   # A only     schema = "test.toml"
+    population = "patients"
     [budget]                             [noise]          # optional         [budget]           # optional
     epsilon = 4.0                        cover = "strips"                     epsilon = 10.0     # the default
     delta = 1e-4                         precision = "standard"               delta = 1e-3       # the default
@@ -151,6 +152,8 @@ class PartyNode(Node):
     aggregators: Mapping[str, Address]
     """Share ports by name."""
     data: tuple[Path, ...]
+    schema: Path
+    """What the records are, as this institution says: `party.holding`."""
     population: str
     """Whose records these are, in the ledger: budgets add up over everything under one name."""
     epsilon: float
@@ -214,6 +217,8 @@ class CoordinatorNode(Node):
     """Control ports by name."""
     evaluation: tuple[Path, ...]
     """A PUBLIC test set; empty for none."""
+    layout: Path | None
+    """What its files look like: `party.holding`."""
     epsilon: float
     """The cap over all runs that this coordinator leads."""
     delta: float
@@ -262,6 +267,7 @@ def _party(fields: Fields, home: Path, log: LogSettings) -> AnyNode:
         name or _only_coordinator(fields, home),
         aggregators,
         _files(data, home),
+        home / data.text("schema"),
         data.text("population"),
         budget.number("epsilon", 0, LARGEST_TOTAL),
         budget.number("delta", 0, 0.5),
@@ -303,16 +309,17 @@ def _aggregator(fields: Fields, home: Path, log: LogSettings) -> AnyNode:
 
 def _coordinator(fields: Fields, home: Path, log: LogSettings) -> AnyNode:
     evaluation: tuple[Path, ...] = ()
+    layout: Path | None = None
     if fields.has("evaluation"):
         table = fields.table("evaluation")
-        evaluation = _files(table, home)
+        evaluation, layout = _files(table, home), home / table.text("schema")
         table.finish()
     epsilon, delta = COORDINATOR_BUDGET
     if fields.has("budget"):
         table = fields.table("budget")
         epsilon, delta = table.number("epsilon", 0, LARGEST_TOTAL), table.number("delta", 0, 0.5)
         table.finish()
-    return CoordinatorNode(home, log, _addresses(fields, "listen"), _two(fields), evaluation, epsilon, delta)
+    return CoordinatorNode(home, log, _addresses(fields, "listen"), _two(fields), evaluation, layout, epsilon, delta)
 
 
 def _dashboard(fields: Fields, home: Path) -> DashboardSettings:

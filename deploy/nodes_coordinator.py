@@ -45,6 +45,7 @@ from deploy.operator_socket import SocketAddress
 from deploy.preparation import prepare
 from deploy.settling import settle
 from mpc.grpc_link import LISTENING
+from party.holding import CSV, Layout, read_layout
 from privacy.filters import Cap, Charge, Policy
 from privacy.ledger import EndProof, Ledger
 from privacy.mechanism import ROW
@@ -121,6 +122,11 @@ class NodeBooks:
         ledger.settle(EndProof(manifest.run, opened, "both aggregators' signed ends", evidence), lambda proof: None)
 
 
+def layout_of(node: CoordinatorNode) -> Layout:
+    """What the files of its public test set look like."""
+    return read_layout(node.layout) if node.layout is not None else CSV
+
+
 class CoordinatorProcess:
     """Everything that lives as long as the process."""
 
@@ -147,7 +153,7 @@ class CoordinatorProcess:
             store=self.store,
             books=books,
             worker=self._worker,
-            prepare=lambda manifest: prepare(manifest, node.evaluation),
+            prepare=lambda manifest: prepare(manifest, node.evaluation, layout=layout_of(node)),
             controls=lambda manifest: Controls(node.identity, manifest, addresses),
             opener=lambda controls: controls,
             note=note,

@@ -42,6 +42,7 @@ def settings_of(node: PartyNode) -> Settings:
         str(node.coordinator),
         {name: str(address) for name, address in node.aggregators.items()},
         node.data,
+        node.schema,
         node.population,
         Cap(node.epsilon, node.delta),
     )

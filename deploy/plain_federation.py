@@ -202,14 +202,18 @@ def take_part(node: PartyNode) -> None:
     from deploy.preparation import model_of
     from mpc.tables import FORMATS
     from party.contributor import Contributor, Encoding, Query
+    from party.holding import read_holding
     from party.records import load
     from privacy.randomness import SystemRandomness
 
     identity = node.identity.load()
     manifest = AdmissionRecord(node.admissions).all()[0][0].manifest
     schema, model = model_of(manifest)
+    holding = read_holding(node.schema)
     encoding = Encoding(manifest.mechanism, manifest.noise.fraction_bits, FORMATS[manifest.noise.precision].scale_bits)
-    contributor = Contributor(identity.name.name, load(node.data, schema), model, encoding, SystemRandomness())
+    contributor = Contributor(
+        identity.name.name, load(node.data, schema, holding.layout), model, encoding, SystemRandomness()
+    )
     lead = NodeName(manifest.federation, Role.coordinator, manifest.coordinator.name)
     first = manifest.identities(Role.aggregator)[0]
     settle()

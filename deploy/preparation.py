@@ -15,6 +15,7 @@ from deploy.run_file import build_algorithm, build_model, setting_of
 from deploy.simulation import query_of
 from deploy.vocabulary import check_vocabulary
 from party.contributor import answer_length
+from party.holding import CSV, Layout
 from party.models import Model
 from party.records import Records, load
 from party.schema import Schema, schema_from_json
@@ -29,8 +30,13 @@ def model_of(manifest: Manifest) -> tuple[Schema, Model]:
     return schema, build_model({"kind": manifest.model.kind, **manifest.model.options.body}, schema)
 
 
-def prepare(manifest: Manifest, evaluation: Sequence[Path] = (), randomness: Randomness | None = None) -> Prepared:
-    """Refused where this installation cannot follow the manifest. `evaluation` is a PUBLIC data set."""
+def prepare(
+    manifest: Manifest,
+    evaluation: Sequence[Path] = (),
+    randomness: Randomness | None = None,
+    layout: Layout = CSV,
+) -> Prepared:
+    """Refused where this installation cannot follow the manifest. `evaluation` is a PUBLIC data set in `layout`."""
     check_vocabulary(manifest)
     schema, model = model_of(manifest)
     regulariser = Regulariser(**manifest.regulariser.body)
@@ -44,15 +50,15 @@ def prepare(manifest: Manifest, evaluation: Sequence[Path] = (), randomness: Ran
     def length(ask: Ask) -> int:
         return answer_length(query_of(0, ask), model.dimension)
 
-    return Prepared(algorithm, plan, theta, length, evaluator(manifest, evaluation))
+    return Prepared(algorithm, plan, theta, length, evaluator(manifest, evaluation, layout))
 
 
-def evaluator(manifest: Manifest, files: Sequence[Path]) -> Callable[[Floats], dict[str, float]]:
+def evaluator(manifest: Manifest, files: Sequence[Path], layout: Layout = CSV) -> Callable[[Floats], dict[str, float]]:
     """Loss, error and, for binary targets, accuracy and AUC on public files; nothing without files."""
     if not files:
         return lambda theta: {}
     schema, model = model_of(manifest)
-    records = load(files, schema)
+    records = load(files, schema, layout)
     regulariser = Regulariser(**manifest.regulariser.body)
     return lambda theta: quality(model, records, theta, regulariser, schema.target.kind)
 

@@ -21,8 +21,9 @@ from parley.federation.names import NodeName, Role
 from deploy import demo_recipe, nodes
 from deploy.certificates import PEM, Authority, load_request
 from deploy.heart_data import hold_out_file
-from deploy.local import policy_text
+from deploy.local import SCHEMA_FILE, policy_text, schema_text
 from deploy.toml_text import toml_text
+from party.holding import CSV
 
 LISTEN = {"coordinator": 7400, "share": 7401, "control": 7402, "peer": 7403, "dashboard": 7480}
 SHORTEST_LEFT = dt.timedelta(days=7)
@@ -45,6 +46,10 @@ def provision(folder: Path, manifest: Manifest, runs: int, say: Say, owner: tupl
         _write(home / "node.toml", text)
         _write(home / "policy.toml", policy_text(role, manifest, runs * manifest.guarantee.epsilon))
         _data(home / "data", role, name)
+        if role is Role.party:
+            _write(home / SCHEMA_FILE, schema_text(manifest, name, CSV))
+        elif role is Role.coordinator:
+            _write(home / SCHEMA_FILE, toml_text(CSV.as_json()) + "\n")
         if owner is not None:
             _give(home, owner)
 
@@ -118,7 +123,7 @@ def node_files(manifest: Manifest, runs: int) -> Mapping[str, tuple[Role, str]]:
         (
             f'role = "coordinator"\nlisten = [{listen}]\n[aggregators]\n'
             + "".join(f'{name} = "{name}:{LISTEN["control"]}"\n' for name in (first, second))
-            + f'[evaluation]\nfiles = ["data/test.csv"]\n{budget}'
+            + f'[evaluation]\nfiles = ["data/test.csv"]\nschema = "schema.toml"\n{budget}'
             f'[dashboard]\nlisten = "dashboard.{leader}:{LISTEN["dashboard"]}"\n'
         ),
     )
@@ -128,7 +133,7 @@ def node_files(manifest: Manifest, runs: int) -> Mapping[str, tuple[Role, str]]:
             (
                 f'role = "party"\ncoordinator = "{leader}:{LISTEN["coordinator"]}"\n[aggregators]\n'
                 + "".join(f'{name} = "{name}:{LISTEN["share"]}"\n' for name in (first, second))
-                + f'[data]\nfiles = ["data/{party}.csv"]\npopulation = "patients"\n{budget}'
+                + f'[data]\nfiles = ["data/{party}.csv"]\nschema = "schema.toml"\npopulation = "patients"\n{budget}'
             ),
         )
     return found

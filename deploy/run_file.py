@@ -3,7 +3,7 @@
 [data]
 train = ["a9a.xz"]                 # one file, or one list per party under `parties`
 test = ["a9a.t.xz"]                # public: evaluation by the coordinator
-[schema]                           # party/schema.py
+[schema]                           # party/schema.py, and what the files look like: party/holding.py
 [model]
 kind = "logistic"                  # logistic, softmax, linear, huber, smoothed-hinge, perceptron
 [algorithm]
@@ -26,10 +26,11 @@ from coordinator.regularisers import Regulariser
 from coordinator.schedules import Output
 from deploy.central.method import CentralMethod, build_central
 from deploy.errors import RunFileError
+from party.holding import CSV, Layout, described
 from party.models import Huber, Linear, Logistic, Model, Residual, Softmax, Squared
 from party.perceptron import Perceptron
 from party.proximal import SmoothedHinge
-from party.schema import Schema, schema_from_json
+from party.schema import Schema
 
 MODELS = ("logistic", "softmax", "linear", "huber", "smoothed-hinge", "perceptron")
 OPTIONS = {"huber": {"threshold"}, "smoothed-hinge": {"smoothness"}, "perceptron": {"hidden", "activation"}}
@@ -51,6 +52,8 @@ class RunFile:
     parties: int = 1
     noise: bool = True
     regulariser: Regulariser = field(default_factory=Regulariser)
+    layout: Layout = CSV
+    """Of all files."""
 
     def new_model(self) -> Model:
         return build_model(self.model, self.schema)
@@ -86,7 +89,7 @@ def read_run_file(path: Path) -> RunFile:
         raise RunFileError("[federation] parties contradicts the number of file lists in [data] parties: leave it out")
     if not isinstance(parties, int) or not 1 <= parties <= 1000:
         raise RunFileError(f"[federation] parties is {parties!r}: give a whole number from 1 to 1000")
-    schema = schema_from_json(_table(body, "schema", None))
+    layout, schema = described(_table(body, "schema", None))
     run = RunFile(
         [_paths(folder, each) for each in per_party],
         _paths(folder, data.get("test", [])),
@@ -99,6 +102,7 @@ def read_run_file(path: Path) -> RunFile:
         parties,
         federation.get("noise", True),
         _regulariser(_table(body, "regulariser", {"kind", "weight"}, optional=True)),
+        layout,
     )
     run.new_model()
     if run.central_method() is None:

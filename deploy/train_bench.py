@@ -33,7 +33,7 @@ from deploy.local import ONE_THREAD, LocalFederation, NodeProcess, terminated_li
 from deploy.node_file import AggregatorNode, read_node
 from deploy.plain_federation import MARK
 from deploy.running import Coordinator
-from deploy.train_data import study, write_party
+from deploy.train_data import LAYOUT, study, write_party
 from privacy.filters import Policy as Filters
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -99,7 +99,7 @@ def measure(
     fill: bool = True,
 ) -> dict[str, Any]:
     """One run from start to end."""
-    with LocalFederation(folder, manifest, data, capacity=capacity) as federation:
+    with LocalFederation(folder, manifest, data, capacity=capacity, layout=LAYOUT) as federation:
         for node in federation.nodes.values():
             admit_beforehand(node, manifest)
         began = time.monotonic()

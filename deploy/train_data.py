@@ -6,6 +6,7 @@ from parley.federation.manifest import Manifest, Operator
 
 from deploy.manifests import draft
 from mpc.randomness import Csprng
+from party.holding import Layout
 from party.schema import Schema, Target, Uniform
 
 RECORDS = 1000
@@ -29,10 +30,13 @@ def write_party(path: Path, place: int, dimension: int) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
+LAYOUT = Layout("libsvm")
+
+
 def schema(dimension: int) -> Schema:
     """Zero-one features, at most `NONZEROS` of them in a row."""
     target = Target("label", "binary", positive=("+1", "1"), negative=("-1",))
-    return Schema("libsvm", Uniform(dimension, 0.0, 1.0), target, nonzeros=NONZEROS)
+    return Schema(Uniform(dimension, 0.0, 1.0), target, nonzeros=NONZEROS)
 
 
 def study(run: str, parties: int, dimension: int, rounds: int) -> Manifest:

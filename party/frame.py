@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from party.errors import QueryError
-from party.rows import LARGEST_SQUARED, DenseRows, Norms, Rows
+from party.rows import DenseRows, Norms, Rows
+from party.schema import LARGEST_SQUARED
 
 Floats = NDArray[np.float64]
 

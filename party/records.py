@@ -1,11 +1,11 @@
-"""A party's records, read and checked by the schema: exact integer features, targets, units of privacy. Imports numpy.
+"""A party's records, read by its own layout and encoded by a schema: exact integers, targets, units. Imports numpy.
 
 Errors name row and column. A number that is not finite is refused; one outside the public bounds is cut to them and
 counted. The counts stay on this machine: they are facts about private data.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from party.errors import SchemaError
-from party.readers import Dense, Sparse, Table, read
-from party.rows import SPARSE_GAIN, DenseRows, Rows, SparseRows
-from party.schema import Category, Number, Schema, Target, Uniform
+from party.holding import CSV, Layout
+from party.readers import Data, Dense, Sparse, Table, read
+from party.rows import SPARSE_GAIN, DenseRows, Rows, SparseRows, integer_type
+from party.schema import Category, Number, Schema, Target, Uniform, label_of
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+ROWS_AT_ONCE = 4096
 
 
 @dataclass(frozen=True)
@@ -52,43 +55,49 @@ class Records:
         """The records of these rows: for splitting a file over simulated parties. Rows as units only."""
         if self.unit_column:
             raise SchemaError("records grouped by a unit cannot be split by row: split the file by unit")
-        block = self.rows.take(indices)
         if isinstance(self.rows, SparseRows):
             columns = self.rows.columns[indices]
             rows: Rows = SparseRows.of(columns, self.rows.values[indices], self.rows.bits, self.rows.dimension)
         else:
-            rows = DenseRows.of(block.dense(), self.rows.bits)
+            assert isinstance(self.rows, DenseRows)
+            rows = DenseRows.of(self.rows.values[indices], self.rows.bits)
         return Records(rows, self.targets[indices], row_bound=self.row_bound)
 
 
-def load(paths: Sequence[Path], schema: Schema) -> Records:
+def load(paths: Sequence[Path], schema: Schema, layout: Layout = CSV) -> Records:
     """Read and encode; refuses what the schema does not cover."""
-    return encode(read(paths, schema), schema)
+    return encode(read(paths, layout, schema.target.name), schema, layout.missing)
 
 
-def encode(data: Table | Sparse | Dense, schema: Schema) -> Records:
-    """What was read, as the model sees it."""
+def encode(data: Data, schema: Schema, missing: tuple[str, ...] = CSV.missing) -> Records:
+    """What was read, as the model sees it; cells that are among `missing` count as empty."""
     adjusted: dict[str, int] = {}
-    rows = encode_features(data, schema, adjusted)
-    if isinstance(data, Table):
-        targets = _targets(_column(data, schema.target.name), schema.target, schema.missing, adjusted)
-    else:
-        targets = _targets([_label(each) for each in data.labels], schema.target, schema.missing, adjusted)
+    rows = encode_features(data, schema, adjusted, missing)
+    targets = encode_target(data, schema.target, adjusted, missing)
     if not len(rows):
         raise SchemaError("the file has no records")
     if len(targets) != len(rows):
         raise SchemaError(f"{len(targets)} labels for {len(rows)} rows: the two files do not belong together")
     if schema.unit is None or not isinstance(data, Table):
         return Records(rows, targets, adjusted=adjusted, row_bound=schema.feature_bound)
-    members = _members(_column(data, schema.unit), schema, adjusted)
+    members = unit_members(data, schema.unit, schema.records_per_unit, adjusted, missing)
     return Records(rows, targets, schema.unit, members, adjusted, schema.feature_bound)
 
 
-def encode_features(data: Table | Sparse | Dense, schema: Schema, adjusted: dict[str, int]) -> Rows:
+def encode_features(
+    data: Data, schema: Schema, adjusted: dict[str, int], missing: tuple[str, ...] = CSV.missing
+) -> Rows:
     """Features only: what a finished model is asked about has no label yet."""
     if isinstance(data, Table):
-        return _from_table(data, schema, adjusted)
+        return _from_table(data, schema, adjusted, missing)
     return _from_sparse(data, schema, adjusted) if isinstance(data, Sparse) else _from_dense(data, schema, adjusted)
+
+
+def encode_target(data: Data, target: Target, adjusted: dict[str, int], missing: tuple[str, ...]) -> Floats:
+    """Of every row."""
+    if isinstance(data, Table):
+        return _targets(_column(data, target.name), target, missing, adjusted)
+    return _targets([label_of(each) for each in data.labels], target, missing, adjusted)
 
 
 def _column(table: Table, name: str) -> Sequence[Any]:
@@ -96,16 +105,6 @@ def _column(table: Table, name: str) -> Sequence[Any]:
         known = ", ".join(list(table.columns)[:20])
         raise SchemaError(f"no column {name!r} in the file: it has {known}")
     return table.columns[name]
-
-
-def _label(value: Any) -> str:
-    """One spelling per number, so that 1, 1.0 and +1 are the same label."""
-    text = str(value).strip()
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    return str(int(number)) if number.is_integer() else text
 
 
 def _numbers(cells: Sequence[Any], name: str, missing: tuple[str, ...]) -> Floats:
@@ -131,19 +130,34 @@ def _cut(values: Floats, low: float, high: float, name: str, adjusted: dict[str,
     return np.clip(values, low, high)
 
 
-def _from_table(table: Table, schema: Schema, adjusted: dict[str, int]) -> Rows:
+def _from_table(table: Table, schema: Schema, adjusted: dict[str, int], missing: tuple[str, ...]) -> Rows:
+    """Column by column into what is kept: no second copy of all of it."""
     if isinstance(schema.features, Uniform):
         raise SchemaError("a table needs features by name")
-    parts = []
+    held = np.zeros((table.count, schema.dimension), integer_type(schema.integer_reach))
+    scale, start = 2.0**schema.fraction_bits, 0
     for feature in schema.features:
-        cells = _column(table, feature.name)
-        if isinstance(feature, Number):
-            parts.append(_number(cells, feature, schema.missing, adjusted)[:, None])
-        else:
-            parts.append(_category(cells, feature, schema.missing, adjusted))
-    scale = 2.0**schema.fraction_bits
-    encoded = np.rint(np.concatenate([*parts, np.ones((table.count, int(schema.intercept)))], axis=1) * scale)
-    return DenseRows.of(encoded, schema.fraction_bits)
+        encode_column(table, feature, missing, adjusted, held[:, start : start + feature.width], scale)
+        start += feature.width
+    if schema.intercept:
+        held[:, start:] = int(scale)
+    return DenseRows.of(held, schema.fraction_bits, schema.integer_reach)
+
+
+def encode_column(
+    table: Table,
+    feature: Number | Category,
+    missing: tuple[str, ...],
+    adjusted: dict[str, int],
+    into: NDArray[np.number],
+    scale: float,
+) -> None:
+    """One column's encoded columns, integers[rows, width], which are zero so far."""
+    cells = _column(table, feature.name)
+    if isinstance(feature, Number):
+        into[:, 0] = np.rint(_number(cells, feature, missing, adjusted) * scale)
+    else:
+        _category(cells, feature, missing, adjusted, into, int(scale))
 
 
 def _number(cells: Sequence[Any], feature: Number, missing: tuple[str, ...], adjusted: dict[str, int]) -> Floats:
@@ -156,13 +170,19 @@ def _number(cells: Sequence[Any], feature: Number, missing: tuple[str, ...], adj
     return np.where(empty, 0.0, (cut - feature.centre) / feature.spread)
 
 
-def _category(cells: Sequence[Any], feature: Category, missing: tuple[str, ...], adjusted: dict[str, int]) -> Floats:
-    places = {_label(name): index for index, name in enumerate(feature.categories)}
-    encoded = np.zeros((len(cells), feature.width))
+def _category(
+    cells: Sequence[Any],
+    feature: Category,
+    missing: tuple[str, ...],
+    adjusted: dict[str, int],
+    into: NDArray[np.number],
+    one: int,
+) -> None:
+    places = {label_of(name): index for index, name in enumerate(feature.categories)}
     for row, cell in enumerate(cells):
-        label = "" if cell is None else _label(cell)
+        label = "" if cell is None else label_of(cell)
         if label in places:
-            encoded[row, places[label]] = 1.0
+            into[row, places[label]] = one
             continue
         empty = cell is None or label in missing
         rule = feature.missing if empty else feature.other
@@ -172,8 +192,7 @@ def _category(cells: Sequence[Any], feature: Category, missing: tuple[str, ...],
         if not empty:
             adjusted[feature.name] = adjusted.get(feature.name, 0) + 1
         if rule != "zero":
-            encoded[row, places[_label(rule)]] = 1.0
-    return encoded
+            into[row, places[label_of(rule)]] = one
 
 
 def _scaled(values: Floats, features: Uniform, bits: int, adjusted: dict[str, int]) -> Floats:
@@ -188,16 +207,15 @@ def _from_dense(data: Dense, schema: Schema, adjusted: dict[str, int]) -> Rows:
             f"the file has {data.values.shape[1]} columns and the schema {schema.width}: correct its count"
         )
     bits = schema.fraction_bits
-    parts = []
-    for start in range(0, len(data.values), 4096):
-        values = data.values[start : start + 4096].astype(np.float64)
+    held = np.zeros((len(data.values), schema.dimension), integer_type(schema.integer_reach))
+    held[:, features.count :] = 1 << bits  # the intercept, if any
+    for start in range(0, len(data.values), ROWS_AT_ONCE):
+        values = data.values[start : start + ROWS_AT_ONCE].astype(np.float64)
         if not np.isfinite(values).all():
             row, column = (int(each[0]) for each in np.nonzero(~np.isfinite(values)))
             raise SchemaError(f"row {start + row + 1}, column {column + 1}: {values[row, column]} is not finite")
-        encoded = _scaled(values, features, bits, adjusted)
-        parts.append(np.concatenate([encoded, np.full((len(values), int(schema.intercept)), 2.0**bits)], axis=1))
-        parts[-1] = parts[-1].astype(np.int32)
-    return DenseRows.of(np.concatenate(parts), bits)
+        held[start : start + ROWS_AT_ONCE, : features.count] = _scaled(values, features, bits, adjusted)
+    return DenseRows.of(held, bits, schema.integer_reach)
 
 
 def _from_sparse(data: Sparse, schema: Schema, adjusted: dict[str, int]) -> Rows:
@@ -217,13 +235,13 @@ def _from_sparse(data: Sparse, schema: Schema, adjusted: dict[str, int]) -> Rows
         adjusted["non-zeros left out"] = int((~kept).sum())
     owner, place, columns = owner[kept], place[kept], data.columns[kept]
     values = _scaled(data.values[kept], features, bits, adjusted)
+    if len(np.unique(owner * features.count + columns)) < len(owner):
+        raise SchemaError("a row names one column twice: merge the two entries")
     if (width + 1) * SPARSE_GAIN > schema.dimension:
-        dense = np.zeros((count, schema.dimension))
-        if len(np.unique(owner * features.count + columns)) < len(owner):
-            raise SchemaError("a row names one column twice: merge the two entries")
+        dense = np.zeros((count, schema.dimension), integer_type(schema.integer_reach))
         dense[owner, columns] = values
-        dense[:, features.count :] = 2.0**bits
-        return DenseRows.of(dense, bits)
+        dense[:, features.count :] = 1 << bits
+        return DenseRows.of(dense, bits, schema.integer_reach)
     table = np.zeros((2, count, width + schema.intercept))
     table[0, owner, place], table[1, owner, place] = columns, values
     if schema.intercept:
@@ -239,30 +257,36 @@ def _targets(cells: Sequence[Any], target: Target, missing: tuple[str, ...], adj
         cut = _cut(values, target.low, target.high, target.name, adjusted)
         return np.asarray((cut - target.centre) / target.spread)
     if target.kind == "binary":
-        places = {_label(each): 1.0 for each in target.positive} | {_label(each): 0.0 for each in target.negative}
+        places = {label_of(each): 1.0 for each in target.positive} | {label_of(each): 0.0 for each in target.negative}
     else:
-        places = {_label(each): float(index) for index, each in enumerate(target.classes)}
+        places = {label_of(each): float(index) for index, each in enumerate(target.classes)}
     found = np.empty(len(cells))
     for row, cell in enumerate(cells):
-        label = "" if cell is None else _label(cell)
+        label = "" if cell is None else label_of(cell)
         if label not in places:
             raise SchemaError(f"row {row + 1}, column {target.name} has {label[:40]!r}: the schema does not list it")
         found[row] = places[label]
     return found
 
 
-def _members(cells: Sequence[Any], schema: Schema, adjusted: dict[str, int]) -> Integers:
-    """Row numbers by unit, in order of first appearance."""
-    units: dict[str, list[int]] = {}
-    for row, cell in enumerate(cells):
+def unit_names(table: Table, column: str, missing: tuple[str, ...]) -> Iterator[str]:
+    """Whose record each row is."""
+    for row, cell in enumerate(_column(table, column)):
         name = "" if cell is None else str(cell).strip()
-        if not name or name in schema.missing:
-            raise SchemaError(f"row {row + 1}, column {schema.unit} is empty: whose record is it?")
+        if not name or name in missing:
+            raise SchemaError(f"row {row + 1}, column {column} is empty: whose record is it?")
+        yield name
+
+
+def unit_members(table: Table, column: str, most: int, adjusted: dict[str, int], missing: tuple[str, ...]) -> Integers:
+    """Row numbers by unit, at most `most` each, in order of first appearance."""
+    units: dict[str, list[int]] = {}
+    for row, name in enumerate(unit_names(table, column, missing)):
         units.setdefault(name, []).append(row)
-    members = np.full((len(units), schema.records_per_unit), -1, np.int64)
+    members = np.full((len(units), most), -1, np.int64)
     left = 0
     for index, rows in enumerate(units.values()):
-        kept = rows[: schema.records_per_unit]
+        kept = rows[:most]
         left += len(rows) - len(kept)
         members[index, : len(kept)] = kept
     if left:

@@ -7,19 +7,20 @@ counts, so every product, norm and sum that the sensitivity rests on is an integ
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from party.errors import SchemaError
+from party.schema import LARGEST_SQUARED
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-LARGEST_SQUARED = 2.0**52
-"""Of a row's squared integer norm, so that it is exact in float64 whatever the order of summation."""
 FEW = 4
+NUMBERS_AT_ONCE = 1 << 22
+"""Looked at in float64 at a time, where norms are computed: 32 MB."""
 SPARSE_GAIN = 16
 """A matrix is kept sparse where its width is this many times the public number of non-zeros."""
 
@@ -189,17 +190,22 @@ class SparseBlock:
 
 @dataclass(frozen=True)
 class DenseRows:
-    """values: integers[rows, dimension], in the narrowest type: less to keep, and less to gather."""
+    """values: integers[rows, dimension], in the narrowest type for their PUBLIC bounds: less to keep, less to gather.
+
+    Never for the values themselves: one cell of one record would decide how long every answer takes.
+    """
 
     values: NDArray[np.number]
     norms: Norms
     bits: int
 
     @classmethod
-    def of(cls, values: NDArray[np.number], bits: int) -> "DenseRows":
-        held = _narrow(values)
+    def of(cls, values: NDArray[np.number], bits: int, reach: tuple[int, int] | None = None) -> "DenseRows":
+        """`reach` is public: no value lies beyond it. Without it the type is that of `values`, 64 bits for floats."""
+        held = values.astype(integer_type(reach) if reach else _own_type(values), copy=False)
+        size = max(1, NUMBERS_AT_ONCE // max(1, held.shape[1]))
         squared = np.concatenate(
-            [np.zeros(0), *(_squares(held[start : start + 4096]) for start in range(0, len(held), 4096))]
+            [np.zeros(0), *(_squares(held[start : start + size]) for start in range(0, len(held), size))]
         )
         return cls(held, Norms.of(squared, bits), bits)
 
@@ -247,10 +253,14 @@ def _squares(values: NDArray[np.number]) -> Floats:
     return np.asarray(np.einsum("ij,ij->i", wide, wide))
 
 
-def _narrow(values: NDArray[np.number]) -> NDArray[np.number]:
-    low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
+def integer_type(reach: tuple[int, int]) -> np.dtype[Any]:
+    """The narrowest type that rows are kept in whose values lie within `reach`, which is public."""
     for kind in (np.uint8, np.int16, np.int32):
         limits = np.iinfo(kind)
-        if limits.min <= low and high <= limits.max:
-            return values.astype(kind)
-    return values.astype(np.int64)
+        if limits.min <= reach[0] and reach[1] <= limits.max:
+            return np.dtype(kind)
+    return np.dtype(np.int64)
+
+
+def _own_type(values: NDArray[np.number]) -> np.dtype[Any]:
+    return values.dtype if np.issubdtype(values.dtype, np.integer) else np.dtype(np.int64)

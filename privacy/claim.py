@@ -15,6 +15,7 @@ from privacy.errors import InvalidParameter
 from privacy.event import Event, NeighbouringRelation
 from privacy.mechanism import Mechanism
 from privacy.sampling import require_whole
+from privacy.worst import worst
 
 LARGEST_SHARE = 0.01
 """Of ε and of δ that the sampler may take; beyond it the run is refused, and a finer sampler is what is needed."""
@@ -149,8 +150,9 @@ class Claim:
     ) -> "Claim":
         """The claim at a total `delta`; refused where the sampler's certificate covers less or takes too much."""
         require_coverage(precision, mechanism, dimension)
-        readings = {event: gaussian_reading(precision, chosen, event, delta) for event in mechanism.events().values()}
-        party, event = max(mechanism.events().items(), key=lambda item: readings[item[1]].epsilon)
+        events = worst(mechanism.events(), chosen)
+        readings = {event: gaussian_reading(precision, chosen, event, delta) for event in events.values()}
+        party, event = max(events.items(), key=lambda item: readings[item[1]].epsilon)
         reading = readings[event]
         require_share(precision, reading.epsilon + precision.epsilon_added)
         return cls(mechanism, party, reading, precision, reading.epsilon + precision.epsilon_added, delta)

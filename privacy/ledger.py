@@ -68,6 +68,8 @@ class _State:
 
     policy: Policy = field(default_factory=Policy)
     salt: str = ""
+    apart: set[str] = field(default_factory=set)
+    """Populations of which an operator has declared that no person of theirs is in another one here."""
     populations: dict[str, Population] = field(default_factory=dict)
     runs: dict[str, Run] = field(default_factory=dict)
 
@@ -80,6 +82,8 @@ class _State:
                 identities = [Identity.from_json(body["identity"])] if body["identity"] else []
                 unit, cap = Unit(body["unit"]), Cap(**body["cap"])
                 self.populations[body["name"]] = Population(body["name"], unit, cap, identities)
+            case "apart":
+                self.apart.add(body["name"])
             case "content":
                 self.populations[body["name"]].identities.append(Identity.from_json(body["identity"]))
             case "reserve":
@@ -150,6 +154,16 @@ class Ledger:
         """The content of a data set, under this ledger's salt: one canonical byte string per row."""
         return Identity.of(self._state.salt, rows)
 
+    @property
+    def declared_apart(self) -> frozenset[str]:
+        """Names for which somebody answers that nobody is in another population too."""
+        return frozenset(self._state.apart)
+
+    @property
+    def mark(self) -> str:
+        """Which ledger an identity was computed for: tells nothing of the salt."""
+        return hashlib.sha256(b"parley ledger mark" + self._state.salt.encode()).hexdigest()[:32]
+
     def find(self, identity: Identity) -> str | None:
         """The population that has this content, or too much of it, under whatever file name."""
         for population in self._state.populations.values():
@@ -157,6 +171,31 @@ class Ledger:
                 if known.digest == identity.digest or known.overlap(identity) > LARGEST_OVERLAP:
                     return population.name
         return None
+
+    def declare_apart(self, name: str, by: str) -> None:
+        """Let `name` have a cap of its own beside those that are here: `by` answers for it that nobody is in two.
+
+        For data of other people, never for more of the same: a person in two populations has two budgets.
+        """
+        if not name.strip() or not by.strip():
+            raise InvalidParameter("a declaration needs the population's name and whoever answers for it")
+        with self._writing():
+            if name in self._state.populations:
+                raise LedgerRefused(f"population {name} has its budget already: there is nothing to declare")
+            if name not in self._state.apart:
+                self._append("apart", {"name": name, "by": by})
+
+    def require_own(self, name: str, identity: Identity | None = None) -> None:
+        """Refuse a name under which these rows would come to a fresh cap."""
+        same = self.find(identity) if identity else None
+        if same not in (None, name):
+            raise LedgerRefused(f"these rows are those of population {same}: charge runs to {same}")
+        others = [each for each in self._state.populations if each != name]
+        if name not in self._state.populations and others and name not in self._state.apart:
+            raise LedgerRefused(
+                f"this ledger keeps the budget of {others[0]}, and {name} would be a fresh one: write {others[0]} into "
+                f"node.toml; only if no person is in both, declare `parley party populations NODE --apart {name}`"
+            )
 
     def register(self, name: str, unit: Unit, cap: Cap, identity: Identity | None = None) -> None:
         """Admit a population with its cap, for good. A coordinator holds no rows and gives no identity."""
@@ -174,9 +213,8 @@ class Ledger:
                 if (known.unit, known.cap) == (unit, cap) and (identity is None or self.find(identity) == name):
                     return
                 raise LedgerRefused(f"population {name} has another unit, cap or content: caps are final")
-            same = self.find(identity) if identity else None
-            if same:
-                raise LedgerRefused(f"these rows are those of population {same}: charge runs to {same}")
+            if identity is not None:
+                self.require_own(name, identity)
             self._append("population", body)
 
     def extend(self, name: str, identity: Identity) -> None:

@@ -9,6 +9,7 @@ numpy and the rest of `privacy` only; it stays light, for a party holds it for d
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from privacy.clipping import Clip, Gradients, clip_from_json
@@ -90,7 +91,7 @@ class Mechanism:
             require_in_range("the noise's deviation", self.noise_deviation(round_index))
         # Builds every event once, so that a mechanism that cannot be accounted cannot be held either.
         for cohort in self.cohorts:
-            self.event(cohort.party)
+            self._event(cohort)
 
     @property
     def releases(self) -> int:
@@ -135,7 +136,9 @@ class Mechanism:
 
     def event(self, party: str) -> Event:
         """What one unit of this party is exposed to in the whole run."""
-        cohort = self._cohort(party)
+        return self._event(self._cohort(party))
+
+    def _event(self, cohort: Cohort) -> Event:
         releases = [SampledGaussian(cohort.sampler, self.noise_multiplier, self.steps)]
         if self.clip.extra_releases:
             first = cohort.initial_sampler or cohort.sampler
@@ -147,7 +150,7 @@ class Mechanism:
 
     def events(self) -> dict[str, Event]:
         """Every party's event. Other parties' batches condition away, so each stands at its own rate."""
-        return {cohort.party: self.event(cohort.party) for cohort in self.cohorts}
+        return {cohort.party: self._event(cohort) for cohort in self.cohorts}
 
     def as_json(self) -> dict[str, Any]:
         """The canonical form that ledgers and manifests keep."""
@@ -200,9 +203,14 @@ class Mechanism:
     def _round(self, round_index: int) -> int:
         return require_whole("round", round_index, 0, self.releases - 1)
 
+    @cached_property
+    def _by_party(self) -> dict[str, Cohort]:
+        """A manifest may list thousands, and what is read of it asks for each of them."""
+        return {cohort.party: cohort for cohort in self.cohorts}
+
     def _cohort(self, party: str) -> Cohort:
-        for cohort in self.cohorts:
-            if cohort.party == party:
-                return cohort
-        known = ", ".join(cohort.party for cohort in self.cohorts)
-        raise InvalidParameter(f"no party {party!r} in this run: it has {known}")
+        found = self._by_party.get(party)
+        if found is None:
+            known = ", ".join(cohort.party for cohort in self.cohorts)
+            raise InvalidParameter(f"no party {party!r} in this run: it has {known}")
+        return found

@@ -26,6 +26,7 @@ from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, coordinator_pb2, coor
 
 from deploy.certificates import ThrowAwayAuthority
 from deploy.nodes_party import party_node, settings_of, vocabulary
+from deploy.sealing import seal_node
 from mpc.ring import expand
 from mpc.service.relay import Keys
 from party.client.client import PartyClient
@@ -41,7 +42,6 @@ BODY: dict[str, Any] = {
     "model": {"kind": "logistic", "dimension": 3},
     "regulariser": {},
     "schema": {
-        "format": "csv",
         "features": [
             {"name": "age", "low": 20.0, "high": 90.0},
             {"name": "pulse", "low": 30.0, "high": 220.0},
@@ -58,12 +58,21 @@ BODY: dict[str, Any] = {
     ],
     "coordinator": {"name": "lead", "legal_entity": "University Hospital"},
 }
+SCHEMA = """
+units = {units}
+features = [{{ name = "age", low = 20.0, high = 90.0 }}, {{ name = "pulse", low = 30.0, high = 220.0 }}]
+target = {{ name = "sick", kind = "binary", positive = ["1"], negative = ["0"] }}
+"""
 POLICY = """
 role = "party"
 epsilon_per_run = 2.0
 delta_per_run = 1e-5
 epsilon_total = 4.0
 minimum_parties = 2
+largest_parties = 10
+largest_dimension = 1000
+largest_rounds = 100
+largest_manifest_bytes = 1_000_000
 unit_column = ""
 models = ["logistic"]
 algorithms = ["{algorithm}"]
@@ -191,8 +200,11 @@ class Surroundings:
             'role = "party"\n'
             f'coordinator = "lead@127.0.0.1:{ports[0]}"\n'
             f'[aggregators]\nnorth = "127.0.0.1:{ports[1]}"\nsouth = "127.0.0.1:{ports[2]}"\n'
-            '[data]\nfiles = ["records.csv"]\npopulation = "patients"\n[budget]\nepsilon = 4.0\ndelta = 1e-4\n'
+            '[data]\nfiles = ["records.csv"]\nschema = "schema.toml"\npopulation = "patients"\n'
+            "[budget]\nepsilon = 4.0\ndelta = 1e-4\n"
         )
+        (self.node / "schema.toml").write_text(SCHEMA.format(units=len(records)))
+        seal_node(self.node)
         self._client = PartyClient(settings_of(party_node(self.node)), vocabulary)
         self._thread = threading.Thread(target=self._client.serve)
         self._thread.start()

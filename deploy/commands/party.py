@@ -5,7 +5,8 @@ parley party runs NODE                                  # what was proposed, and
 parley party approve NODE heart-1 --digest 9f86… --by "Dr. Ada Osei"
 parley party withdraw NODE heart-1 --by "Dr. Ada Osei"  # no further round is answered
 parley party status NODE --json                         # budget left, what left the site
-parley party check NODE --run heart-1                   # the records against a run's schema, for local eyes
+parley party check NODE --run heart-1                   # whether a run's columns are this party's
+parley party populations NODE                           # whose budgets are kept here
 """
 
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 from parley.federation.admission import AdmissionRecord, Refusal, approve_by_hand
-from parley.federation.errors import ApprovalError, PolicyError
+from parley.federation.errors import ApprovalError, ManifestError, PolicyError
 from parley.federation.manifest import Manifest, read_manifest
 from parley.federation.trail import Trail
 
@@ -21,10 +22,9 @@ from deploy.console import EXIT_BAD_NEWS, emit_json, progress
 from deploy.nodes_party import party_node, settings_of, vocabulary
 from deploy.nodes_party import run as serve
 from party.client.admission import epsilon_spent, open_ledger, policy_of
-from party.client.data import Shelf, understand
+from party.client.data import require_equal, understand
 from party.client.outbox import Outbox
 from party.client.settings import Settings
-from party.errors import PartyError
 from privacy.filters import rdp_capacity
 
 app = typer.Typer(help="A party: its process, its approvals, its budget.", no_args_is_help=True)
@@ -51,6 +51,8 @@ def approve(
     """Admit a manifest by hand, against the policy or without one. Exit code 1 where nobody may."""
     from parley.federation.meaning import verify_apart_with_charge
 
+    from party.holding import read_holding
+
     settings = settings_of(party_node(node))
     manifest = _manifest(settings, which)
     if digest.strip().lower() != manifest.digest.hex():
@@ -59,6 +61,7 @@ def approve(
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     ledger, record = open_ledger(settings), AdmissionRecord(settings.admissions)
     name = settings.identity.load().name
+    require_equal(read_holding(settings.schema), manifest, understand(manifest, vocabulary), name)
     meaning, _ = verify_apart_with_charge(manifest, name.name, ledger.policy, settings.verified)
     try:
         policy = policy_of(settings)
@@ -130,32 +133,60 @@ def check(
     which: Annotated[str, typer.Option("--run", help="A manifest's TOML file, or the name of a run.")],
     json_output: Json = False,
 ) -> None:
-    """Read the records by a run's schema. What is printed tells of records: it is for this machine's operator alone."""
+    """Whether a run's columns are this party's, by schema.toml. Reads no record: that is `parley schema check`."""
+    from party.holding import read_holding
+
     settings = settings_of(party_node(node))
     manifest = _manifest(settings, which)
-    name = settings.identity.load().name
-    understood = understand(manifest, vocabulary)
-    shelf = Shelf(settings)
+    problem = None
     try:
-        records = shelf.records(manifest, understood.schema)
-        problem = None
-        shelf.contributor(manifest, understood, name)
-    except PartyError as error:
+        understood = understand(manifest, vocabulary)
+        require_equal(read_holding(settings.schema), manifest, understood, settings.identity.load().name)
+    except ManifestError as error:
         problem = str(error)
-        records = None
     if json_output:
-        body: dict[str, Any] = {"run": manifest.run, "fits": problem is None, "problem": problem}
-        if records is not None:
-            body |= {"records": len(records.rows), "units": records.units, "adjusted": records.adjusted}
-        emit_json(body)
-    elif problem is not None:
-        print(f"does not fit: {problem}")
-    elif records is not None:
-        print(f"fits: {len(records.rows):,} records, {records.units:,} units")
-        for column, count in records.adjusted.items():
-            print(f"  {column}: {count:,} cut to the bounds or left out")
+        emit_json({"run": manifest.run, "fits": problem is None, "problem": problem})
+    else:
+        print("fits: its columns are this party's" if problem is None else f"does not fit: {problem}")
     if problem is not None:
         raise SystemExit(EXIT_BAD_NEWS)
+
+
+@app.command()
+def populations(
+    node: Node,
+    apart: Annotated[
+        str | None, typer.Option(help="Declare that NO person of this population is in another one here.")
+    ] = None,
+    by: Annotated[str | None, typer.Option(help="Who answers for that.")] = None,
+    json_output: Json = False,
+) -> None:
+    """Whose budgets this node keeps. All its data are one population, unless somebody answers for it that they are not.
+
+    A person in two populations would have two budgets: the declaration is in the trail and in the ledger, for good.
+    """
+    settings = settings_of(party_node(node))
+    settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    ledger = open_ledger(settings)
+    if apart is not None:
+        if by is None:
+            raise ApprovalError("--apart needs --by: who answers for it that no person is in two populations")
+        with Trail.open(settings.trail, settings.identity.load().name) as trail:
+            trail.append("population.apart", durable=True, population=apart, approved_by=by)
+        ledger.declare_apart(apart, by)
+    found = [
+        {"population": each.name, "epsilon_cap": each.cap.epsilon, "epsilon_spent": epsilon_spent(ledger, each.name)}
+        for each in ledger.populations.values()
+    ]
+    declared = sorted(ledger.declared_apart)
+    ledger.close()
+    if json_output:
+        emit_json({"populations": found, "declared_apart": declared})
+        return
+    for each in found:
+        print(f"{each['population']}: epsilon {each['epsilon_spent']:.4g} of {each['epsilon_cap']:g} spent")
+    for name in declared:
+        print(f"{name}: declared apart, its own budget")
 
 
 def _manifest(settings: Settings, which: str) -> Manifest:

@@ -19,8 +19,8 @@ from deploy.console import progress
 from deploy.errors import RunFileError
 from deploy.run_file import RunFile, setting_of
 from deploy.simulation import Calibrated, mechanism_of
+from party.holding import described
 from party.records import load
-from party.schema import schema_from_json
 from privacy.accountants import accountant, worst_party
 from privacy.event import Event, NeighbouringRelation
 from privacy.mechanism import Mechanism, Unit
@@ -60,10 +60,10 @@ def reproduce(
     for file in (*FILES[0], *FILES[1]):
         if not (folder / file).is_file():
             raise RunFileError(f"--data: {file} is not in the folder given; data/README.md says where it comes from")
-    schema = schema_from_json(SCHEMA)
+    layout, schema = described(SCHEMA)
     train, test = ([folder / file for file in pair] for pair in FILES)
-    base = RunFile([train], test, schema, MODEL, {}, 1.0, DELTA)
-    pooled, held_out = load(train, schema), load(test, schema)
+    base = RunFile([train], test, schema, MODEL, {}, 1.0, DELTA, layout=layout)
+    pooled, held_out = load(train, schema, layout), load(test, schema, layout)
     rows = []
     for sigma in sigmas or tuple(PAPER_EPSILON):
         for method in only or tuple(METHODS):

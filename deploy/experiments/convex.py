@@ -24,9 +24,10 @@ from deploy.errors import RunFileError
 from deploy.evaluation import evaluate
 from deploy.experiments import public_schemas
 from deploy.run_file import RunFile
+from party.holding import described
 from party.models import Model
 from party.records import Records, load
-from party.schema import Schema, schema_from_json
+from party.schema import Schema
 
 Floats = NDArray[np.float64]
 
@@ -99,8 +100,8 @@ def reproduce(
             continue
         if not (folder / file).is_file():
             raise RunFileError(f"--data: {file} is not in the folder given")
-        schema = schema_from_json(body)
-        records = load([folder / file], schema)
+        layout, schema = described(body)
+        records = load([folder / file], schema, layout)
         for strength in (0.0, strong):
             table += _table_3(name, records, schema, kind, strength, seeds, methods)
         if name == "adult":

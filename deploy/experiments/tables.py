@@ -15,7 +15,7 @@ from deploy.console import progress
 from deploy.errors import RunFileError
 from deploy.evaluation import gradient_norm
 from deploy.run_file import RunFile
-from party.schema import schema_from_json
+from party.holding import described
 from privacy.accountants import accountant
 from privacy.calibration import smallest_noise
 from privacy.errors import ConditionsUnmet, InvalidParameter
@@ -132,10 +132,10 @@ def setup_of(name: str, folder: Path, row: Row, epsilon: float) -> RunFile:
     for file in (data.train, data.test):
         if not (folder / file).is_file():
             raise RunFileError(f"--data: {file} is not in the folder given; data/README.md says where it comes from")
-    schema = schema_from_json({"format": "libsvm", "target": TARGET, "intercept": row.intercept, **data.schema})
+    layout, schema = described({"format": "libsvm", "target": TARGET, "intercept": row.intercept, **data.schema})
     return RunFile(
         [[folder / data.train]], [folder / data.test], schema, {"kind": "logistic"}, row.algorithm, epsilon, DELTA,
-        parties=row.parties, regulariser=Regulariser("nonconvex", 0.001),
+        parties=row.parties, regulariser=Regulariser("nonconvex", 0.001), layout=layout,
     )  # fmt: skip
 
 

@@ -1,8 +1,10 @@
-"""From a manifest to a charged run, or to a refusal: verify, ask the policy, look at the records, charge the ledger.
+"""From a manifest to a charged run, or to a refusal: seal, limits, schemas, verify, ask the policy, charge the ledger.
 
 Nothing is believed: what a run costs is computed in a short-lived process, and the ledger is charged for all of it
-before this party says that it takes part. Reasons that others are told are about the manifest, the policy and the
-budget, never about records. Imports `mpc.crash`, `privacy`, `parley` and `party` only.
+before this party says that it takes part. Reasons that others are told are about the manifest, the policy, this
+institution's own schema and the budget, never about records, which are read by nothing here: they were compared with
+the whole schema before (`party.client.seal`). What costs time or memory comes after the limits on it. Imports
+`mpc.crash`, `privacy`, `parley` and `party` only.
 """
 
 import contextlib
@@ -15,13 +17,14 @@ from parley.federation.errors import FederationError, ManifestError, PolicyError
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning, verify_apart_with_charge
 from parley.federation.names import NodeName
-from parley.federation.policy import PartyPolicy, Policy, read_policy, reasons_against
+from parley.federation.policy import Policy, Reason, read_policy, reasons_against, reasons_beforehand
 from parley.federation.trail import Trail
 
 from mpc import crash
-from party.client.data import Shelf, Understood, understand, unfit
+from party.client.data import Shelf, Understood, require_equal, understand, unreadable
 from party.client.errors import UnfitRecordsError, refused
 from party.client.outbox import VERIFYING, Outbox
+from party.client.seal import Sealed, Stamp
 from party.client.settings import Settings, Vocabulary
 from party.contributor import Contributor
 from privacy.accountants import conversion
@@ -42,11 +45,15 @@ class Waiting:
     reasons: str
 
 
+UNSEALED = Waiting("the records are not sealed: waiting for this party's operator, `parley schema check`")
+"""The same words for every manifest."""
+
+
 @dataclass(frozen=True)
 class Ready:
-    """Admitted and charged."""
+    """Admitted and charged. The records are read by `Gate.contributor`, after this party has said so."""
 
-    contributor: Contributor
+    understood: Understood
 
 
 def open_ledger(settings: Settings) -> Ledger:
@@ -105,6 +112,9 @@ class Gate:
 
     def decide(self, manifest: Manifest) -> Ready | Waiting:
         """Admit by policy if that is what it says; a RefusedRunError where nobody may wave it through."""
+        sealed = self.shelf.seals.sealed()
+        if sealed is None:
+            return UNSEALED
         if manifest.coordinator.name != self.settings.coordinator:
             raise refused(
                 "not_a_member",
@@ -118,34 +128,56 @@ class Gate:
                     f"aggregators[{index}].name: {operator.name!r} is unknown to this party",
                     "choose another aggregator, or have its address added to node.toml",
                 )
-        try:
-            understood = understand(manifest, self.vocabulary)
-        except ManifestError as error:
-            raise refused("policy", str(error)) from None
         if self._admitted(manifest):
-            return self._charged(manifest, understood, None)
+            return self._charged(manifest, self._understood(manifest, sealed), None, sealed)
+        # By figures that the manifest states: what comes after them costs time and memory in proportion.
+        reasons = self._sorted(reasons_beforehand(manifest, self.node, self._policy()))
+        if reasons is not None:
+            return reasons
+        understood = self._understood(manifest, sealed)
         self.note(manifest, VERIFYING)
         meaning, charge = self._verified(manifest)
         reasons = self._against(meaning)
         if reasons is not None:
             return reasons
-        contributor = self._contributor(manifest, understood)
         self._put(meaning)
-        return self._charged(manifest, understood, charge, contributor)
+        return self._charged(manifest, understood, charge, sealed)
 
-    def policy_stamp(self) -> tuple[int, int, int] | None:
-        """Changes when policy.toml does."""
+    def _understood(self, manifest: Manifest, sealed: Sealed) -> Understood:
+        """What it names, as this institution's schema has it too."""
+        try:
+            understood = understand(manifest, self.vocabulary)
+            require_equal(sealed.holding, manifest, understood, self.node)
+        except ManifestError as error:
+            raise refused("policy", str(error)) from None
+        return understood
+
+    def contributor(self, manifest: Manifest, understood: Understood) -> Contributor:
+        """This party's side of an admitted run. Reads the records, so nobody may be waiting for what comes of it."""
+        try:
+            contributor = self.shelf.contributor(manifest, understood, self.node)
+        except UnfitRecordsError:
+            raise unreadable() from None
+        last = self.outbox.last(manifest.digest)
+        contributor.last_round = last.round_index if last else -1
+        return contributor
+
+    def stamp(self) -> tuple[tuple[int, int, int] | None, Stamp]:
+        """Changes when policy.toml, the seal, the schema or the records do."""
+        seals = self.shelf.seals.stamp()
         try:
             found = self.settings.policy.stat()
         except OSError:
-            return None
-        return found.st_mtime_ns, found.st_size, found.st_ino
+            return None, seals
+        return (found.st_mtime_ns, found.st_size, found.st_ino), seals
 
     def approved(self, manifest: Manifest) -> Ready | None:
         """Ready once a person has approved it; None before."""
-        if not self._admitted(manifest):
+        sealed = self.shelf.seals.sealed()
+        if sealed is None or not self._admitted(manifest):
             return None
-        return self._charged(manifest, understand(manifest, self.vocabulary), None)
+        found = self._charged(manifest, self._understood(manifest, sealed), None, sealed)
+        return found if isinstance(found, Ready) else None
 
     def require_admitted(self, manifest: Manifest) -> None:
         """A refusal if that has changed since."""
@@ -175,21 +207,20 @@ class Gate:
     def _against(self, meaning: Meaning) -> Waiting | None:
         self.ledger.verify()
         spent = epsilon_spent(self.ledger, self.settings.population)
+        return self._sorted(reasons_against(meaning, self.node, self._policy(), spent))
+
+    def _policy(self) -> Policy | None:
         try:
-            policy = policy_of(self.settings)
+            return policy_of(self.settings)
         except PolicyError:
-            policy = None  # half of one admits nothing either
-        reasons = reasons_against(meaning, self.node, policy, spent)
+            return None  # half of one admits nothing either
+
+    @staticmethod
+    def _sorted(reasons: tuple[Reason, ...]) -> Waiting | None:
         text = "; ".join(str(reason) for reason in reasons)
         if any(reason.final for reason in reasons):
             raise refused("policy", text)
         return Waiting(text) if reasons else None
-
-    def _contributor(self, manifest: Manifest, understood: Understood) -> Contributor:
-        try:
-            return self.shelf.contributor(manifest, understood, self.node)
-        except UnfitRecordsError:
-            raise unfit() from None
 
     def _put(self, meaning: Meaning) -> None:
         try:
@@ -201,17 +232,18 @@ class Gate:
             raise refused("policy", str(found))
 
     def _charged(
-        self, manifest: Manifest, understood: Understood, charge: Charge | None, contributor: Contributor | None = None
-    ) -> Ready:
-        contributor = contributor or self._contributor(manifest, understood)
+        self, manifest: Manifest, understood: Understood, charge: Charge | None, sealed: Sealed
+    ) -> Ready | Waiting:
+        if sealed.seal.ledger != self.ledger.mark:
+            return UNSEALED  # whose records these are is known to another ledger
         self.ledger.verify()
         held = self.ledger.runs.get(manifest.run)
         if held is None or held.charge.mechanism != manifest.mechanism.digest:
             charge = charge or self._verified(manifest)[1]
             try:
-                self._register(manifest, understood)
+                self._register(sealed)
             except LedgerRefused:
-                raise unfit() from None
+                return UNSEALED  # `parley schema check` says the same to its operator
             try:
                 self.ledger.reserve(manifest.run, self.settings.population, charge)
             except BudgetExceeded:
@@ -223,22 +255,19 @@ class Gate:
             except LedgerRefused as error:
                 raise refused("policy", f"this party's ledger does not admit the run: {error}") from None
             crash.point("party.charged")
-        last = self.outbox.last(manifest.digest)
-        contributor.last_round = last.round_index if last else -1
-        return Ready(contributor)
+        return Ready(understood)
 
-    def _register(self, manifest: Manifest, understood: Understood) -> None:
-        """Whose data this is, by content, so that a renamed file does not come with a fresh budget."""
-        identity = self.ledger.identity(self.shelf.rows(understood.schema))
+    def _register(self, sealed: Sealed) -> None:
+        """Whose data this is, by content, so that a renamed file does not come with a fresh budget.
+
+        As it was sealed: no manifest has a say in it, and how long it takes to compute is nobody's to see.
+        """
+        identity = sealed.seal.identity
         name = self.settings.population
         if name in self.ledger.populations:
             self.ledger.extend(name, identity)
             return
-        policy = None
-        with contextlib.suppress(PolicyError):
-            policy = policy_of(self.settings)
-        unit = Unit(policy.unit_column) if isinstance(policy, PartyPolicy) else manifest.mechanism.unit
-        self.ledger.register(name, unit, self.settings.cap, identity)
+        self.ledger.register(name, Unit(sealed.holding.unit), self.settings.cap, identity)
 
     def note(self, manifest: Manifest, state: str, reason: str = "") -> str:
         """Where the run stands, for this party's operator and its audit trail: public facts only."""

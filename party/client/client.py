@@ -8,14 +8,15 @@ import time
 
 import grpc
 from parley.federation import logs
-from parley.federation.errors import FederationError, ManifestError, WrongIdentityError
+from parley.federation.errors import FederationError, ManifestError, PolicyError, WrongIdentityError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
+from parley.federation.policy import PartyPolicy
 from parley.federation.rounds import MOST_WAIT_SECONDS
 from parley.federation.vigil import QUIET_SECONDS, Vigil, quiet_seconds
 from parley.v1 import coordinator_pb2
 
-from party.client.admission import Gate
+from party.client.admission import Gate, policy_of
 from party.client.data import Shelf
 from party.client.errors import OutboxError, StoppedError
 from party.client.outbox import OVER, REFUSED, Outbox
@@ -57,6 +58,8 @@ class PartyClient:
         self._vigil = Vigil(settings.identity, self.node, settings.state, self._waited_for, quiet_seconds=self._quiet)
         self._wire = self._new_wire()
         self._open_ledger()
+        if self._shelf.seals.sealed() is None:
+            log.warning("the records are not sealed, run parley schema check")
         self._resume()
 
     def serve(self) -> None:
@@ -109,10 +112,24 @@ class PartyClient:
             return
         self._remember(digest)
         try:
+            self._require_small(data)
             self._start(Manifest.from_canonical(data))
         except ManifestError as error:
             log.error("a run was proposed that nobody can admit", error=error)
             self._decline(digest, str(error))
+
+    def _require_small(self, data: bytes) -> None:
+        """Before it is parsed: that takes time and memory in proportion."""
+        try:
+            policy = policy_of(self.settings)
+        except PolicyError:
+            policy = None
+        if isinstance(policy, PartyPolicy) and len(data) > policy.largest_manifest_bytes:
+            raise ManifestError(
+                "the manifest",
+                f"has {len(data):,} bytes and this party takes {policy.largest_manifest_bytes:,}: shorten it, or have "
+                "largest_manifest_bytes raised",
+            )
 
     def _remember(self, digest: bytes) -> None:
         """And forget the oldest of too many, and runs whose thread has ended."""
@@ -150,6 +167,7 @@ class PartyClient:
         with_ledger = self._new_gate()
         try:
             with_ledger.catch_up()
+            with_ledger.ledger.require_own(self.settings.population)
             held = with_ledger.ledger.populations.get(self.settings.population)
             if held is not None and held.cap != self.settings.cap:
                 raise OutboxError(

@@ -1,10 +1,11 @@
-"""The local records against a manifest. What goes wrong here may depend on records, so details stay on this machine.
+"""A manifest against what this institution says of its records, and the records themselves.
+
+The first reads two documents; what goes wrong with the second may depend on records, so details stay on this machine.
 
 Imports `parley`, `privacy` and `party` only.
 """
 
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
@@ -16,11 +17,12 @@ from parley.federation.names import NodeName
 from mpc.errors import MpcError
 from mpc.tables import FORMATS
 from party.client.errors import RefusedRunError, UnfitRecordsError, refused
+from party.client.seal import Sealed, Seals
 from party.client.settings import Settings, Vocabulary
 from party.contributor import Contributor, Encoding
 from party.errors import PartyError, QueryError
+from party.holding import Holding, judge
 from party.models import Model
-from party.readers import Dense, Sparse, Table, read
 from party.records import Records, encode
 from party.schema import Schema
 from privacy.errors import PrivacyError
@@ -64,54 +66,52 @@ def understand(manifest: Manifest, vocabulary: Vocabulary) -> Understood:
 
 
 class Shelf:
-    """The records, read once for all runs that are open with one schema."""
+    """The sealed records, read once for all runs that are open with one schema."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._lock = threading.Lock()
         self._held: WeakValueDictionary[str, Records] = WeakValueDictionary()
+        self.seals = Seals(settings)
 
-    def records(self, manifest: Manifest, schema: Schema) -> Records:
-        """Read and encoded; a PartyError with row and column, for local eyes, where the schema does not fit."""
-        key = manifest.schema.text
+    def records(self, manifest: Manifest, schema: Schema, sealed: Sealed) -> Records:
+        """Read and encoded; a PartyError, for local eyes, where the files are not those that were sealed."""
+        key = f"{sealed.seal.files} {sealed.seal.schema} {manifest.schema.text}"
         with self._lock:
             found = self._held.get(key)
             if found is None:
-                found = self._held[key] = encode(read(self._settings.files, schema), schema)
+                data = sealed.read(self._settings.files)
+                found = self._held[key] = encode(data, schema, sealed.holding.layout.missing)
             return found
 
     def contributor(self, manifest: Manifest, understood: Understood, node: NodeName) -> Contributor:
-        """This party's side of the run; UnfitRecordsError unless the records are as the manifest counts them."""
+        """This party's side of the run; UnfitRecordsError unless the records are the sealed ones."""
         try:
-            records = self.records(manifest, understood.schema)
+            sealed = self.seals.sealed()
+            if sealed is None:
+                raise UnfitRecordsError(self.seals.problem)
+            require_equal(sealed.holding, manifest, understood, node)
+            records = self.records(manifest, understood.schema, sealed)
             return Contributor(node.name, records, understood.model, understood.encoding, SystemRandomness())
-        except (PartyError, OSError) as error:
-            raise UnfitRecordsError(str(error)) from None
-
-    def rows(self, schema: Schema) -> Iterator[bytes]:
-        """One canonical byte string per row of the files, whatever the schema makes of them: whose data this is."""
-        return canonical_rows(read(self._settings.files, schema))
+        except Exception as error:
+            # Whatever reading runs into: this run is over for this party, and it says the same of every cause.
+            raise UnfitRecordsError(str(error) if isinstance(error, PartyError) else type(error).__name__) from None
 
 
-def canonical_rows(data: Table | Sparse | Dense) -> Iterator[bytes]:
-    """For the ledger's memory of which records are which population's."""
-    if isinstance(data, Table):
-        names = sorted(data.columns)
-        for cells in zip(*(data.columns[name] for name in names), strict=True):
-            yield "\x1f".join("" if cell is None else str(cell).strip() for cell in cells).encode()
-    elif isinstance(data, Sparse):
-        for row, label in enumerate(data.labels):
-            part = slice(data.starts[row], data.starts[row + 1])
-            yield label.encode() + data.columns[part].tobytes() + data.values[part].tobytes()
-    else:
-        for values, label in zip(data.values, data.labels, strict=True):
-            yield values.tobytes() + label.tobytes()
+def require_equal(holding: Holding, manifest: Manifest, understood: Understood, node: NodeName) -> None:
+    """A ManifestError where the manifest's schema is not this institution's. Reads documents and no record."""
+    if (found := judge(holding, understood.schema)) is not None:
+        raise ManifestError(*found)
+    if node.name in manifest.parties:
+        units = manifest.mechanism.sampler(node.name, 0).units
+        if units != holding.units:
+            raise ManifestError(
+                "parties", f"count {units:,} units of {node.name} and it has {holding.units:,}: write that"
+            )
 
 
-def unfit() -> RefusedRunError:
-    """All that others are told of records that do not fit, for the cause may be in them."""
+def unreadable() -> RefusedRunError:
+    """All that others are told where sealed records cannot be read after all: the same for every run and cause."""
     return refused(
-        "policy",
-        "this party's records are not ready for the manifest",
-        "its operator finds the cause with `parley party check`",
+        "policy", "this party cannot go on with its records", "its operator finds the cause with `parley schema check`"
     )

@@ -25,7 +25,8 @@ from parley.v1 import coordinator_pb2
 from mpc import crash
 from mpc.randomness import random_bytes
 from mpc.ring import share
-from party.client.admission import Gate, Ready, Waiting
+from party.client.admission import UNSEALED, Gate, Ready, Waiting
+from party.client.data import Understood
 from party.client.errors import AskAgainError, OutboxError, RefusedRunError, StoppedError, refused
 from party.client.outbox import ENDED, JOINED, LEFT, REFUSED, SETTLED, WAITING, Answer
 from party.client.questions import LEAVE, Points, check_form
@@ -40,6 +41,8 @@ Integers = NDArray[np.int64]
 log = logs.logger()
 
 APPROVAL_POLL_SECONDS = 1.0
+PREPARE_SECONDS = 0.5
+"""Reading the records ends for others at a multiple of it: how long it took exactly is the records' affair."""
 RESTART_SECONDS = 5.0
 SHORTEST_WAIT_SECONDS = 0.2
 """Between two answers that there is nothing to do: a coordinator that does not let its callers wait is not spun for."""
@@ -113,30 +116,46 @@ class Life:
     def live(self) -> None:
         """Until the run is over, or this party has left it."""
         try:
-            contributor = self._admission()
+            understood = self._admission()
             self.admitted = True
             self._note(JOINED)
             crash.point("party.joined")
             self._join(True, "")
-            self._rounds(contributor)
+            self._rounds(self._prepared(understood))
         except RefusedRunError as refusal:
             self._leave(refusal)
 
-    def _admission(self) -> Contributor:
+    def _admission(self) -> Understood:
         """Until the policy admits the run, as it is or as it is changed meanwhile, or a person does."""
         while not self.stop.is_set():
-            policy = self.gate.policy_stamp()
+            stamp = self.gate.stamp()
             found: Ready | Waiting = self.gate.decide(self.manifest)
             if isinstance(found, Ready):
-                return found.contributor
+                return found.understood
             self._note(WAITING, found.reasons)
-            log.warning(
-                "the run waits for parley party approve", run=self.manifest.run, manifest=self.manifest.digest.hex()
+            event = (
+                "the run waits for parley schema check"
+                if found is UNSEALED
+                else "the run waits for parley party approve"
             )
-            while self.gate.policy_stamp() == policy and not self.stop.wait(APPROVAL_POLL_SECONDS):
+            log.warning(event, run=self.manifest.run, manifest=self.manifest.digest.hex())
+            while self.gate.stamp() == stamp and not self.stop.wait(APPROVAL_POLL_SECONDS):
                 if (ready := self.gate.approved(self.manifest)) is not None:
-                    return ready.contributor
+                    return ready.understood
         raise StoppedError("this process is ending")
+
+    def _prepared(self, understood: Understood) -> Contributor:
+        """Only now are records read: this party has said that it takes part, and no record had a say in it.
+
+        Neither has one in when it asks for its first question, but for reading that takes longer than any other.
+        """
+        began = time.monotonic()
+        try:
+            return self.gate.contributor(self.manifest, understood)
+        finally:
+            taken = time.monotonic() - began
+            if self.stop.wait(PREPARE_SECONDS - taken % PREPARE_SECONDS):
+                raise StoppedError("this process is ending")
 
     def _rounds(self, contributor: Contributor) -> None:
         outbox, digest = self.gate.outbox, self.manifest.digest

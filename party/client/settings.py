@@ -30,10 +30,17 @@ class Settings:
     """Name to address of the share port."""
     files: tuple[Path, ...]
     """The records."""
+    schema: Path
+    """What they are, in this institution's words: `party.holding`."""
     population: str
     """Whose data that is, in the ledger."""
     cap: Cap
     """Over all runs; final."""
+
+    @property
+    def seal(self) -> Path:
+        """That its operator has compared records and schema."""
+        return self.state / "seal.json"
 
     @property
     def outbox(self) -> Path:

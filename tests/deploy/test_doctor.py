@@ -5,6 +5,7 @@ import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -17,11 +18,12 @@ from parley.federation.transport import server_credentials
 from deploy import doctor
 from deploy.certificates import ThrowAwayAuthority, Validity
 from deploy.doctor import FAILED, OK, UNKNOWN, WARNING, Finding, examine, healthy
-from privacy.filters import Cap, Policy
+from deploy.sealing import seal_node
+from privacy.filters import Cap
 from privacy.ledger import Ledger
 from privacy.mechanism import Unit
 from tests.deploy.test_commands import answer, parley
-from tests.federation.documents import COORDINATOR_POLICY, PARTY_POLICY, manifest
+from tests.federation.documents import COORDINATOR_POLICY, PARTY_POLICY, SCHEMA, manifest
 
 AUTHORITY = ThrowAwayAuthority("cardio", dt.timedelta(days=90))
 
@@ -62,8 +64,11 @@ def party(tmp_path: Path, ports: dict[str, int]) -> Path:
     (home / "node.toml").write_text(
         f'role = "party"\ncoordinator = "lead@127.0.0.1:{ports["lead"]}"\n'
         f'[aggregators]\nnorth = "127.0.0.1:{ports["north"]}"\nsouth = "127.0.0.1:{ports["south"]}"\n'
-        '[data]\nfiles = ["records.csv"]\npopulation = "patients"\n[budget]\nepsilon = 4.0\ndelta = 1e-4\n'
+        '[data]\nfiles = ["records.csv"]\nschema = "schema.toml"\npopulation = "patients"\n'
+        "[budget]\nepsilon = 4.0\ndelta = 1e-4\n"
     )
+    (home / "schema.toml").write_text(SCHEMA.replace("300", "100"))
+    assert seal_node(home).fits
     return home
 
 
@@ -81,7 +86,7 @@ def test_a_healthy_party_passes_every_check(party: Path) -> None:
     found = by_check(examine(party, [manifest()]))
     assert {name for name, each in found.items() if each.state not in (OK, UNKNOWN)} == set()
     assert {"certificate", "key", "coordinator lead", "aggregator north", "aggregator south", "budget"} <= set(found)
-    assert found["run heart-1: data"].problem == "100 records of 100 units fit the schema"
+    assert found["run heart-1: data"].problem == "its columns and its count of units are those of schema.toml"
     assert "could double" in found["run heart-1: ring"].problem
     assert "answers in" in found["coordinator lead"].problem
 
@@ -99,22 +104,28 @@ def test_the_command_ends_with_json_and_an_exit_code(party: Path) -> None:
     assert parley("doctor", str(party / "nowhere")).returncode == 1
 
 
-def test_records_against_the_schema_and_the_count(party: Path) -> None:
-    records = party / "records.csv"
-    good = records.read_text()
-    records.write_text(good + "200,70,1\n")
-    found = by_check(examine(party, [manifest()]))["run heart-1: data"]
-    assert (found.state, "101 units fit" in found.problem) == (FAILED, True)
-    records.write_text(good.replace("20,60,0", "200,60,0", 1))
-    found = by_check(examine(party, [manifest()]))["run heart-1: data"]
-    assert (found.state, "1 values were cut or left out: age" in found.problem) == (WARNING, True)
-    records.write_text(good.replace("20,60,0", "old,60,0", 1))
-    found = by_check(examine(party, [manifest()]))["run heart-1: data"]
-    assert (found.state, "row 1, column age: 'old' is not a number" in found.problem) == (FAILED, True)
+def test_the_seal_the_schema_and_the_count(party: Path) -> None:
+    def look(**changes: Any) -> dict[str, Finding]:
+        return by_check(examine(party, [manifest(**changes)]))
+
+    assert look()["seal"].state == OK
+    found = look(**{"parties.2.sampler": {"kind": "wor", "units": 101, "batch": 5}})["run heart-1: data"]
+    assert (found.state, "101 units of hospital-c and it has 100" in found.problem) == (FAILED, True)
+    found = look(**{"schema.features.0.high": 91.0})["run heart-1: data"]
+    assert (found.state, "schema.features[0]: differs from this party's high" in found.problem) == (FAILED, True)
+    change(party / "records.csv", "20,60,0", "200,60,0")
+    found = look()["seal"]
+    assert (found.state, found.problem.startswith("records.csv was changed")) == (FAILED, True)
+    assert seal_node(party).adjusted == {"age": 1}
+    assert look()["seal"].state == OK
+    change(party / "policy.toml", 'unit_column = ""', 'unit_column = "patient"')
+    assert "make them agree" in look()["seal"].fix
+    change(party / "records.csv", "21,61,1", "old,61,1")
+    assert seal_node(party).problems == ["row 2, column age: 'old' is not a number"]
+    assert look()["seal"].problem.startswith("the records were not sealed yet")
 
 
 def test_admitted_manifests_are_looked_at_by_themselves(party: Path) -> None:
-    (party / "state").mkdir(mode=0o700)
     record = AdmissionRecord(party / "state/admissions.sqlite")
     record.put(manifest(), "hand", "Dr. Osei")
     stranger = manifest(run="heart-2", **{"parties.2.name": "hospital-d"})
@@ -168,7 +179,7 @@ def test_certificates_that_expire_soon_or_long_ago(party: Path, tmp_path: Path) 
 def test_a_key_that_others_may_read_and_a_state_that_others_may_enter(party: Path) -> None:
     key = NodeFolder(party / "identity").current / "node.key"
     key.chmod(0o644)
-    (party / "state").mkdir()
+    (party / "state").chmod(0o755)
     (party / "state").chmod(0o755)
     found = by_check(examine(party))
     assert (found["certificate"].state, "mode 644" in found["certificate"].problem) == (FAILED, True)
@@ -189,8 +200,7 @@ def test_a_policy_that_is_absent_wrong_or_of_another_role(party: Path) -> None:
 
 
 def test_books_and_budget(party: Path) -> None:
-    (party / "state").mkdir(mode=0o700)
-    ledger = Ledger.create(party / "state/ledger.sqlite", Policy("basic"))
+    ledger = Ledger.open(party / "state/ledger.sqlite")
     ledger.register("patients", Unit(), Cap(4.0, 1e-4))
     ledger.close()
     with Trail.open(party / "state/trail.jsonl", NodeName("cardio", Role.party, "hospital-c")) as trail:

@@ -94,12 +94,13 @@ def test_the_readmes_first_steps_lead_to_a_node_that_the_doctor_knows(project: P
     install = ["node", "install", approved, "--authority", root["fingerprint"], "--folder", identity]
     assert parley(*install).returncode == 0
     (home / "records.csv").write_text("age,pressure,pain,sick\n" + "54,130,typical,1\n" * 300)
+    assert answer(parley("schema", "check", str(home), "--json"))["sealed"]
     done = parley("doctor", str(home), "--manifest", str(project / "run.toml"), "--json")
     assert done.returncode == 1
     checks = {each["check"]: each for each in answer(done)["checks"]}
     failed = {name for name, each in checks.items() if each["state"] == "failed"}
     assert failed == {"coordinator lead", "aggregator north", "aggregator south"}
-    assert checks["run heart-1: data"]["problem"] == "300 records of 300 units fit the schema"
+    assert checks["run heart-1: data"]["problem"] == "its columns and its count of units are those of schema.toml"
 
 
 def test_the_command_lists_what_it_wrote(tmp_path: Path) -> None:

@@ -23,7 +23,6 @@ from privacy.errors import InvalidParameter
 
 A9A = schema_from_json(
     {
-        "format": "libsvm",
         "features": {"count": 123, "low": 0, "high": 1, "whole": True},
         "target": {"name": "label", "kind": "binary", "positive": ["1"], "negative": ["-1"]},
         "nonzeros": 14,
@@ -107,7 +106,6 @@ def test_the_unit_of_the_schema_is_the_unit_that_is_protected() -> None:
 def test_precision_is_raised_where_the_cheap_preset_would_cost_too_much() -> None:
     wide: Schema = schema_from_json(
         {
-            "format": "npz",
             "features": {"count": 1 << 17, "low": 0, "high": 1, "whole": True},
             "target": {"name": "y", "kind": "binary", "positive": ["1"], "negative": ["0"]},
         }

@@ -57,7 +57,6 @@ def test_rows_of_every_kind_give_the_same_answers(path: Path, tmp_path: Path) ->
 def test_classes_and_numbers_come_in_the_datas_own_terms() -> None:
     features = {"count": 2, "low": 0.0, "high": 1.0, "centre": 0.0, "spread": 1.0}
     classes = {
-        "format": "npz",
         "features": features,
         "target": {"name": "y", "kind": "classes", "classes": ["a", "b", "c"]},
     }

@@ -18,6 +18,7 @@ north = "north.example:7401"
 south = "[2001:db8::1]:7401"
 [data]
 files = ["records.csv", "more/records.csv"]
+schema = "schema.toml"
 population = "patients"
 [budget]
 epsilon = 4.0
@@ -56,6 +57,7 @@ north = "north.example:7402"
 south = "south.example:7402"
 [evaluation]
 files = ["test.csv"]
+schema = "test.toml"
 """
 
 
@@ -113,6 +115,7 @@ def test_a_coordinator_is_read_with_and_without_a_public_test_set(tmp_path: Path
     node = read_node(write(tmp_path, COORDINATOR))
     assert isinstance(node, CoordinatorNode)
     assert node.evaluation == (tmp_path / "test.csv",)
+    assert node.layout == tmp_path / "test.toml"
     without = read_node(write(tmp_path, COORDINATOR.split("[evaluation]")[0]))
     assert isinstance(without, CoordinatorNode)
     assert without.evaluation == ()

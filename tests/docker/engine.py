@@ -106,6 +106,8 @@ class Federation:
 
     def up(self) -> None:
         self.compose("run", "--rm", "provision")
+        for hospital in PARTIES:
+            self.compose("run", "--rm", "--no-deps", hospital, "schema", "check", "/node")
         self.compose("up", "-d", "--no-build")
         for name in NODES:
             self.wait_ready(name)

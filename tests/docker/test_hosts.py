@@ -42,7 +42,7 @@ def node_files(host: str) -> dict[str, str]:
     for party in PARTIES:
         found[party] = (
             f'role = "party"\ncoordinator = "{host}:{PORTS["lead"]}"\n[aggregators]\n{share}'
-            f'[data]\nfiles = ["data/{party}.csv"]\npopulation = "patients"\n{budget}'
+            f'[data]\nfiles = ["data/{party}.csv"]\nschema = "schema.toml"\npopulation = "patients"\n{budget}'
         )
     return found
 
@@ -136,6 +136,8 @@ def _pair(address: str) -> tuple[str, int]:
 def test_seven_organisations_on_hosts_of_their_own_train_a_model(hosts: Hosts) -> None:
     hosts.provision()
     hosts.certify(BY_HAND)
+    for name in PARTIES:
+        assert "sealed" in hosts.compose(name, "run", "--rm", "party", "schema", "check", "/node")
     for name in (*AGGREGATORS, COORDINATOR, *PARTIES):
         hosts.compose(name, "up", "-d", "--no-build")
     wait(

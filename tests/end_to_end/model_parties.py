@@ -64,6 +64,9 @@ class _Life(Life):
         made.last_round = last.round_index if last else -1
         return made
 
+    def _prepared(self, understood: Any) -> Any:
+        return understood  # the contributor, for there is nothing to read
+
     def _ended(self, response: Any, last: Any) -> None:
         self.gate.outbox.finish(self.manifest.digest, last)
         self.party.ended = True

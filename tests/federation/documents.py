@@ -7,7 +7,7 @@ from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning
 
 BODY: dict[str, Any] = {
-    "protocol": 1,
+    "protocol": 2,
     "run": "heart-1",
     "federation": "cardio",
     "model": {"kind": "logistic", "dimension": 3},
@@ -21,7 +21,6 @@ BODY: dict[str, Any] = {
     },
     "regulariser": {"kind": "nonconvex", "weight": 0.001},
     "schema": {
-        "format": "csv",
         "features": [
             {"name": "age", "low": 20.0, "high": 90.0},
             {"name": "pulse", "low": 30.0, "high": 220.0},
@@ -56,6 +55,10 @@ epsilon_per_run = 2.0
 delta_per_run = 1e-5
 epsilon_total = 4.0
 minimum_parties = 2
+largest_parties = 10
+largest_dimension = 1000
+largest_rounds = 40
+largest_manifest_bytes = 20000
 unit_column = ""
 models = ["logistic"]
 algorithms = ["ddp-srm"]
@@ -64,6 +67,12 @@ coordinators = ["lead"]
 north = "North Trust"
 south = "South Foundation"
 """
+SCHEMA = """
+units = 300
+features = [{ name = "age", low = 20.0, high = 90.0 }, { name = "pulse", low = 30.0, high = 220.0 }]
+target = { name = "sick", kind = "binary", positive = ["1"], negative = ["0"] }
+"""
+"""What hospital-a says of its records."""
 AGGREGATOR_POLICY = """
 role = "aggregator"
 minimum_parties = 2

@@ -28,10 +28,12 @@ from parley.federation.transport import server_credentials
 from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc
 
 from deploy.certificates import ThrowAwayAuthority
+from deploy.sealing import seal_node
 from mpc.ring import expand
 from mpc.service.relay import Keys
 from party.client.questions import digest_of
-from tests.federation.documents import PARTY_POLICY
+from party.fit import Fit
+from tests.federation.documents import PARTY_POLICY, SCHEMA
 
 Response = aggregator_pb2.UploadResponse
 State = coordinator_pb2.NextRoundResponse
@@ -214,14 +216,23 @@ class Stage:
         self.install(self.identities[PARTY], self.node / "identity", "first")
         (self.node / "policy.toml").write_text(PARTY_POLICY)
         self.write_records(units)
+        self.write_schema(SCHEMA.replace("300", str(units)))
         self.write_node()
+        self.seal()
 
-    def write_node(self, epsilon: float = 4.0, files: str = "records.csv") -> None:
+    def write_schema(self, text: str = SCHEMA) -> None:
+        (self.node / "schema.toml").write_text(text)
+
+    def seal(self) -> Fit:
+        """As the party's operator does after every change."""
+        return seal_node(self.node)
+
+    def write_node(self, epsilon: float = 4.0, files: str = "records.csv", population: str = "patients") -> None:
         (self.node / "node.toml").write_text(
             'role = "party"\n'
             f'coordinator = "lead@127.0.0.1:{self.ports[LEAD]}"\n'
             f'[aggregators]\nnorth = "127.0.0.1:{self.ports[NORTH]}"\nsouth = "127.0.0.1:{self.ports[SOUTH]}"\n'
-            f'[data]\nfiles = ["{files}"]\npopulation = "patients"\n'
+            f'[data]\nfiles = ["{files}"]\nschema = "schema.toml"\npopulation = "{population}"\n'
             f"[budget]\nepsilon = {epsilon}\ndelta = 1e-4\n"
         )
 

@@ -14,7 +14,7 @@ from parley.federation.names import Role
 
 from tests.federation.documents import BODY, body, manifest
 
-PINNED = "db06e033ffb640da7433f8dfe11d3eed892ad3f04f30e3bbcf9637444e3337e5"
+PINNED = "c43d435ea8b4cb1e6e07498998fcfce0c9d62f3a0da4f26723746d3157e1c117"
 """Of the canonical form of BODY: what another release or platform has to reproduce."""
 FREE = ("model", "algorithm", "regulariser", "schema")
 
@@ -203,7 +203,7 @@ def test_a_value_of_another_type_or_out_of_range_is_named(path: str, wrong: Any)
         ({"parties.0.sampler": MANY, "noise.fraction_bits": 24}, "noise.fraction_bits", "fewer fraction bits"),
         ({"privacy.accountant": "lower"}, "privacy.accountant", "pld"),
         ({"model.dimension": 0}, "model.dimension", "from 1"),
-        ({"protocol": 2}, "protocol", "from 1 to 1"),
+        ({"protocol": 1}, "protocol", "from 2 to 2"),
         ({"federation": "Cardio/x"}, "federation", "a-z"),
         ({"schema.when": float("nan")}, "schema.when", "finite"),
     ],
@@ -218,13 +218,13 @@ def test_what_does_not_fit_together_is_refused(changes: dict[str, Any], field: s
     "spoil",
     [
         lambda data: data.replace(b"2.0", b"2.00", 1),
-        lambda data: data.replace(b'"protocol":1', b'"protocol": 1', 1),
+        lambda data: data.replace(b'"protocol":2', b'"protocol": 2', 1),
         lambda data: data.replace(b'"run":"heart-1"', b'"run":"x","run":"heart-1"', 1),
         lambda data: data.replace(b'"heart-1"', b'"\\u0068eart-1"', 1),
         lambda data: data.replace(b"1e-05", b"0.00001", 1),
         lambda data: data + b"\n",
         lambda data: data[len(HEADER) :],
-        lambda data: data.replace(b"manifest 1", b"manifest 2", 1),
+        lambda data: data.replace(b"manifest 2", b"manifest 1", 1),
         lambda data: HEADER + b"[" * 100_000,
         lambda data: HEADER + b"\xff",
         lambda data: HEADER + b"9" * 5000,
@@ -254,6 +254,6 @@ def test_identities_follow_from_names_and_roles() -> None:
 def test_free_tables_cannot_be_altered_from_outside() -> None:
     made = manifest()
     before = made.digest
-    made.schema.body["format"] = "npz"
+    made.schema.body["intercept"] = False
     assert Manifest.from_canonical(made.canonical).digest == before
-    assert made.schema.body["format"] == "csv"
+    assert made.schema.body["intercept"] is True

@@ -1,5 +1,8 @@
 """What a hostile coordinator, or a swapped server, gets from a party: a typed refusal, and nothing on the ledger."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,10 @@ from parley.federation.names import NodeName, Role
 from parley.v1 import common_pb2, coordinator_pb2
 
 from deploy.certificates import ThrowAwayAuthority
+from deploy.nodes_party import party_node, settings_of, vocabulary
+from party.client.client import PartyClient
 from party.client.outbox import Outbox
+from privacy.errors import LedgerRefused
 from tests.federation.documents import PARTY_POLICY, manifest
 from tests.federation.party_process import EVERYONE, Running, ledger
 from tests.federation.stage import NORTH, SOUTH, Stage, State, question, wait_for
@@ -130,7 +136,7 @@ MANIFESTS: dict[str, tuple[dict[str, Any], str]] = {
     "a model that is not installed": ({**EVERYONE, "model.kind": "wormhole"}, "wormhole"),
     "other numbers of units": (
         {**EVERYONE, "parties.0.sampler": {"kind": "wor", "units": 299, "batch": 299}},
-        "records are not ready",
+        "count 299 units of hospital-a and it has 300",
     ),
 }
 
@@ -245,3 +251,36 @@ def test_an_end_that_is_not_proved_gives_nothing_back(stage: Stage, how: str) ->
 def test_no_two_processes_of_one_party(stage: Stage, tmp_path: Path) -> None:
     with Running(stage), pytest.raises(Exception, match="another process of this party"):
         Running(stage)
+
+
+def test_no_words_of_a_coordinator_make_another_population_of_the_same_people(stage: Stage) -> None:
+    """A renamed population is no fresh budget, whatever study it is renamed for."""
+    made = manifest(**EVERYONE)
+    stage.offer(made)
+    with Running(stage):
+        wait_for(lambda: stage.coordinator.joins)
+    stage.write_node(population="patients of study two")
+    with pytest.raises(LedgerRefused, match="keeps the budget of patients, and patients of study two would be a fresh"):
+        PartyClient(settings_of(party_node(stage.node)), vocabulary)
+    with pytest.raises(LedgerRefused, match="those of population patients"):
+        stage.seal()
+    declare = ["populations", str(stage.node), "--apart", "staff", "--by", "Ada Osei", "--json"]
+    done = subprocess.run([sys.executable, "-m", "deploy.cli", "party", *declare], capture_output=True, check=True)
+    assert json.loads(done.stdout)["declared_apart"] == ["staff"]
+    assert b'"population":"staff"' in (stage.node / "state" / "trail.jsonl").read_bytes()
+    stage.write_node(population="staff")
+    with pytest.raises(LedgerRefused, match="those of population patients"):  # nor does a declaration make it one
+        stage.seal()
+    assert list(ledger(stage).populations) == ["patients"]
+
+
+SHAPES = ("empty lists", "9,900 parties of other sizes", "columns")
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_mebibyte_of_manifest_costs_two_seconds_of_a_core_and_200_mb_at_most(shape: str) -> None:
+    command = [sys.executable, str(Path(__file__).parents[2] / "benchmarks" / "hostile_manifests.py"), shape]
+    done = subprocess.run(command, capture_output=True, check=True)
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["seconds"] <= 2
+    assert found["mb"] <= 200

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from parley.federation.rounds import BLIND_BYTES, commitment_a, commitment_b, upload_digest
 
+from deploy.toml_text import toml_text
 from mpc import crash
 from party.client.errors import OutboxError
 from party.client.outbox import Answer, Outbox
@@ -131,6 +132,10 @@ def test_points_and_shares_over_a_mebibyte_travel_in_pieces_and_resume(stage: St
     stage.write_node(files="records.npz")
     features = {"count": dimension, "low": -1.0, "high": 1.0}
     target = {"name": "y", "kind": "binary", "positive": ["1"], "negative": ["0"]}
+    stage.write_schema(toml_text({"units": 4, "format": "npz", "features": features, "target": target}))
+    policy = PARTY_POLICY.replace("dimension = 1000", f"dimension = {dimension}")
+    (stage.node / "policy.toml").write_text(policy)
+    assert stage.seal().fits
     made = manifest(
         **{
             "model.dimension": dimension,
@@ -138,7 +143,7 @@ def test_points_and_shares_over_a_mebibyte_travel_in_pieces_and_resume(stage: St
             "mechanism.steps": 1,
             "parties.0.sampler": {"kind": "wor", "units": 4, "batch": 4},
             "noise.precision": "high",
-            "schema": {"format": "npz", "features": features, "target": target},
+            "schema": {"features": features, "target": target},
         }
     )
     stage.offer(made)
@@ -225,19 +230,36 @@ def test_a_party_that_dies_before_its_last_answer_is_stored_does_not_compute_it_
 def test_records_that_do_not_fit_are_named_locally_and_to_nobody_else(
     stage: Stage, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    """The node waits for its operator, whatever is asked, and says nothing; with a seal it joins."""
     records = stage.node / "records.csv"
-    records.write_text(records.read_text() + "77.7,secretvalue,1\n")
-    stage.offer(manifest(**EVERYONE))
-    with Running(stage):
-        wait_for(lambda: stage.coordinator.joins)
-    said = "".join(capfd.readouterr()) + stage.coordinator.joins[0].reason
-    assert not stage.coordinator.joins[0].accepted
-    for value in ("secretvalue", "77.7", "pulse", "row"):
-        assert value not in said
-    command = [sys.executable, "-m", "deploy.cli", "party", "check", str(stage.node), "--run", "heart-1", "--json"]
-    done = subprocess.run(command, capture_output=True, check=False)
+    good = records.read_text()
+    records.write_text(good.replace("\n", "\n77.7,secretvalue,1\n", 1))
+    check = [sys.executable, "-m", "deploy.cli", "schema", "check", str(stage.node), "--json"]
+    done = subprocess.run(check, capture_output=True, check=False)
     assert done.returncode == 1
-    assert "column pulse" in json.loads(done.stdout)["problem"]
+    problems = json.loads(done.stdout)["problems"]
+    assert ["column pulse" in each for each in problems] == [True]
+    capfd.readouterr()
+    stage.offer(manifest(**EVERYONE))
+    stage.offer(manifest(**EVERYONE, run="heart-2", **{"schema.features.1.high": 221.0}))
+    with Running(stage):
+        wait_for(lambda: sum(state == "waiting" for state, _ in states(stage)) == 2)
+        assert len({reason for _, reason in states(stage)}) == 1
+        assert not stage.coordinator.joins
+        said = "".join(capfd.readouterr())
+        for value in ("secretvalue", "77.7", "pulse", "row"):
+            assert value not in said
+        records.write_text(good)
+        assert subprocess.run(check, capture_output=True, check=False).returncode == 0
+        wait_for(lambda: len(stage.coordinator.joins) == 2)
+    assert sorted(join.accepted for join in stage.coordinator.joins) == [False, True]
+
+
+def states(stage: Stage) -> list[tuple[str, str]]:
+    outbox = Outbox(stage.node / "state" / "outbox.sqlite")
+    found = [(held.state, held.reason) for held in outbox.runs()]
+    outbox.close()
+    return found
 
 
 def test_a_person_may_wave_through_what_the_policy_does_not(stage: Stage) -> None:

@@ -58,7 +58,7 @@ def test_refused_manifests_fill_no_disk(tmp_path: Path) -> None:
 HALF = '"\\ud800":1'
 TRICKS: dict[str, tuple[bytes, bytes]] = {
     "half a character in a free table": (b'"schema":{', b'"schema":{"\\ud800":1,'),
-    "half a character in a value": (b'"format":"csv"', b'"format":"\\ud800"'),
+    "half a character in a value": (b'"kind":"binary"', b'"kind":"\\ud800"'),
     "half a character in a field": (b'"schema":{', b'"\\ud800":1,"schema":{'),
     "an escape sequence": (b'"schema":{', b'"\\u001b[2J":1,"schema":{'),
     "a field of a hundred thousand letters": (b'"schema":{', b'"' + b"r" * 100_000 + b'":1,"schema":{'),

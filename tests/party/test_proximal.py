@@ -88,7 +88,7 @@ def test_a_run_file_names_it_and_proxgd_learns(tmp_path: Path) -> None:
 
 
 def test_a_smoothness_that_is_none_is_refused() -> None:
-    body = {"format": "csv", "features": [{"name": "a", "low": 0, "high": 1}]}
+    body = {"features": [{"name": "a", "low": 0, "high": 1}]}
     target = {"name": "b", "kind": "binary", "positive": ["1"], "negative": ["0"]}
     schema = schema_from_json({**body, "target": target})
     assert build_model({"kind": "smoothed-hinge"}, schema).dimension == 1

@@ -12,8 +12,10 @@ import pytest
 
 from party.contributor import Contributor, Encoding, Query
 from party.errors import DataError, QueryError, SchemaError
+from party.holding import described
 from party.models import Linear, Logistic
-from party.records import Records, load
+from party.records import Records
+from party.records import load as load_by
 from party.rows import SparseRows
 from party.schema import schema_from_json
 from privacy.clipping import GradientClip
@@ -26,10 +28,15 @@ SEX: dict[str, Any] = {"name": "sex", "kind": "category", "categories": ["f", "m
 BINARY: dict[str, Any] = {"name": "ill", "kind": "binary", "positive": ["yes", "1"], "negative": ["no", "0"]}
 
 
+def load(paths: list[Path], body: dict[str, Any]) -> Records:
+    layout, schema = described(body)
+    return load_by(paths, schema, layout)
+
+
 def table(tmp_path: Path, text: str, **changes: Any) -> Records:
     path = tmp_path / "data.csv"
     path.write_text(text)
-    return load([path], schema_from_json({"format": "csv", "features": [AGE, SEX], "target": BINARY, **changes}))
+    return load([path], {"format": "csv", "features": [AGE, SEX], "target": BINARY, **changes})
 
 
 def test_a_csv_becomes_exact_integers(tmp_path: Path) -> None:
@@ -78,7 +85,7 @@ def test_libsvm_is_read_through_every_compression(tmp_path: Path, ending: str, o
         "format": "libsvm", "features": {"count": 3, "low": -1, "high": 1}, "bits": 3,
         "target": {"name": "label", "kind": "binary", "positive": ["1"], "negative": ["-1"]},
     }  # fmt: skip
-    found = load([path], schema_from_json(body))
+    found = load([path], body)
     assert found.rows.take(np.arange(3)).dense().tolist() == [[8, 0, 4], [0, -8, 0], [0, 0, 0]]
     assert found.targets.tolist() == [1, 0, 0]
 
@@ -90,7 +97,7 @@ def test_wide_sparse_rows_stay_sparse_and_a_repeated_column_is_refused(tmp_path:
     }  # fmt: skip
     path = tmp_path / "data"
     path.write_text("1 7:1 900:0.25\n0 3:1\n1 1:1 2:1 3:1\n")
-    found = load([path], schema_from_json(body))
+    found = load([path], body)
     assert isinstance(found.rows, SparseRows)
     dense = found.rows.take(np.arange(3)).dense() / 1024
     assert dense[0].nonzero()[0].tolist() == [6, 899, 1000]
@@ -98,7 +105,7 @@ def test_wide_sparse_rows_stay_sparse_and_a_repeated_column_is_refused(tmp_path:
     assert found.adjusted == {"non-zeros left out": 1}
     path.write_text("1 7:1 7:1\n")
     with pytest.raises(SchemaError, match="twice"):
-        load([path], schema_from_json(body))
+        load([path], body)
 
 
 def test_idx_and_npz_are_read_and_a_nan_is_named(tmp_path: Path) -> None:
@@ -110,14 +117,14 @@ def test_idx_and_npz_are_read_and_a_nan_is_named(tmp_path: Path) -> None:
     features = {"count": 4, "low": 0, "high": 255, "spread": 255}
     classes = {"name": "y", "kind": "classes", "classes": ["0", "1"]}
     body = {"format": "idx", "features": features, "target": classes, "bits": 8}
-    found = load([images, labels], schema_from_json(body))
+    found = load([images, labels], body)
     assert found.rows.take(np.arange(2)).dense().tolist() == [[0, 256, 0, 0], [51, 0, 0, 0]]
     assert found.targets.tolist() == [1, 0]
 
     path = tmp_path / "data.npz"
     np.savez(path, X=np.array([[0.0, 255], [np.nan, 1]]), y=np.array([0, 1]))
     with pytest.raises(SchemaError, match="row 2, column 1: nan"):
-        load([path], schema_from_json({**body, "format": "npz", "features": {**features, "count": 2}}))
+        load([path], {**body, "format": "npz", "features": {**features, "count": 2}})
 
 
 def test_a_parquet_file_gives_the_same_records_as_its_csv(tmp_path: Path) -> None:
@@ -127,14 +134,14 @@ def test_a_parquet_file_gives_the_same_records_as_its_csv(tmp_path: Path) -> Non
     path = tmp_path / "data.parquet"
     parquet.write_table(pyarrow.table({"age": [75, 0], "sex": ["f", "m"], "ill": ["yes", "no"]}), path)
     body = {"format": "parquet", "features": [AGE, SEX], "target": BINARY}
-    found = load([path], schema_from_json(body))
+    found = load([path], body)
     expected = table(tmp_path, "age,sex,ill\n75,f,yes\n0,m,no\n")
     everyone = np.arange(2)
     assert (found.rows.take(everyone).dense() == expected.rows.take(everyone).dense()).all()
 
 
 def test_a_schema_survives_json_and_refuses_unknown_fields() -> None:
-    body = {"format": "csv", "features": [AGE, SEX], "target": BINARY, "intercept": True}
+    body = {"features": [AGE, SEX], "target": BINARY, "intercept": True}
     schema = schema_from_json(body)
     assert schema_from_json(schema.as_json()) == schema
     assert schema.dimension == 4

@@ -20,8 +20,8 @@ from party.models import Linear, Logistic, Model, Softmax
 from party.perceptron import MOST_FEATURES, MOST_HIDDEN, Perceptron
 from party.readers import Table
 from party.records import Records, encode
-from party.rows import LARGEST_SQUARED, DenseRows
-from party.schema import schema_from_json
+from party.rows import DenseRows
+from party.schema import LARGEST_SQUARED, schema_from_json
 from privacy.clipping import Clip, GradientClip, MomentumClip
 from privacy.errors import InvalidParameter
 from privacy.mechanism import Cohort, Mechanism, Unit
@@ -68,9 +68,7 @@ def test_no_encoded_row_is_longer_than_the_schemas_bound(
         for index, (low, width, centre, spread) in enumerate(bounds)
     ]
     target = {"name": "y", "kind": "binary", "positive": ["1"], "negative": ["0"]}
-    schema = schema_from_json(
-        {"format": "csv", "features": features, "target": target, "intercept": intercept, "bits": bits}
-    )
+    schema = schema_from_json({"features": features, "target": target, "intercept": intercept, "bits": bits})
     ends = [[low, low + width, 1e9, -1e9] for low, width, _, _ in bounds]
     cells: dict[str, Sequence[Any]] = {"y": ["1"] * 4}
     cells.update({f"c{index}": [str(each) for each in values] for index, values in enumerate(ends)})

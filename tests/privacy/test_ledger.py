@@ -16,7 +16,7 @@ from privacy import chain
 from privacy.accountants import accountant
 from privacy.chain import Head
 from privacy.claim import EXACT
-from privacy.errors import BudgetExceeded, LedgerRefused, PrivacyError
+from privacy.errors import BudgetExceeded, InvalidParameter, LedgerRefused, PrivacyError
 from privacy.event import Event, NeighbouringRelation, SampledGaussian
 from privacy.filters import Cap, Charge, Cost, Policy, charge_of
 from privacy.ledger import EndProof, Ledger
@@ -201,11 +201,31 @@ def test_a_population_is_found_again_by_its_content_renamed_reordered_or_slightl
     assert large.find(large.identity(rows(60_000, start=58_000))) is None
     with pytest.raises(LedgerRefused, match="those of population ward"):
         ledger.register("renamed", ROW, CAP, ledger.identity(rows(1000, start=10)))
+    ledger.declare_apart("others", "Ada Osei")
     ledger.register("others", ROW, CAP, ledger.identity(rows(1000, start=5000)))
     with pytest.raises(LedgerRefused, match="not of ward"):
         ledger.extend("ward", ledger.identity(rows(1000, start=5001)))
     ledger.extend("ward", ledger.identity(rows(100, start=20_000)))
     assert Ledger.open(tmp_path / "l").find(ledger.identity(rows(90, start=20_000))) == "ward"
+
+
+def test_all_data_are_one_population_until_somebody_answers_for_it_that_they_are_not(tmp_path: Path) -> None:
+    ledger = new(tmp_path / "l")
+    others = ledger.identity(rows(1000, start=5000))
+    with pytest.raises(LedgerRefused, match="keeps the budget of ward, and others would be a fresh one"):
+        ledger.register("others", ROW, CAP, others)
+    with pytest.raises(InvalidParameter, match="whoever answers"):
+        ledger.declare_apart("others", " ")
+    ledger.declare_apart("others", "Ada Osei")
+    with pytest.raises(LedgerRefused, match="those of population ward"):  # no declaration makes these others
+        ledger.register("others", ROW, CAP, ledger.identity(rows(1000, start=10)))
+    ledger.close()
+    ledger = Ledger.open(tmp_path / "l")
+    ledger.register("others", ROW, CAP, others)
+    with pytest.raises(LedgerRefused, match="nothing to declare"):
+        ledger.declare_apart("others", "Ada Osei")
+    assert ledger.declared_apart == {"others"}
+    ledger.verify()
 
 
 def test_content_digests_are_salted_so_that_they_cannot_be_tried_elsewhere(tmp_path: Path) -> None:

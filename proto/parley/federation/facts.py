@@ -88,7 +88,7 @@ address, version = _matching(ADDRESS), _matching(VERSION)
 
 
 def person(value: Any) -> str | None:
-    """Who answers for an approval, in the audit trail only."""
+    """Who answers for an approval, or what its operator calls a population: in the audit trail only."""
     return value if type(value) is str and 1 <= len(value) <= 80 and value.isprintable() else None
 
 
@@ -121,7 +121,7 @@ FACTS: dict[str, Callable[[Any], Fact | None]] = {
     **_fields(version, "version"),
 }
 """For logs and the trail alike."""
-TRAIL_FACTS = {**FACTS, "approved_by": person}
+TRAIL_FACTS = {**FACTS, "approved_by": person, "population": person}
 
 
 def words(text: Any) -> bool:

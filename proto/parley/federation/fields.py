@@ -4,6 +4,7 @@ Used for manifests and policies, from TOML or from the canonical form alike. Sta
 """
 
 import difflib
+import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -19,6 +20,8 @@ LARGEST_WHOLE = (1 << 63) - 1
 MOST_NESTED = 16
 LONGEST_NAME = 200
 """Of a field, in a message."""
+MOST_SUGGESTED = 100
+"""Names that a misspelt one is compared with: each comparison takes time, and a stranger chooses how many there are."""
 Choice = TypeVar("Choice", bound=str)
 
 
@@ -186,22 +189,25 @@ class Fields:
         self._asked.update(names)
         return Plain.of({name: self._plain(self._body[name], name, 1) for name in names})
 
-    def _plain(self, value: Any, name: str, depth: int) -> Any:
+    def _plain(self, value: Any, name: "_Way", depth: int) -> Any:
+        """`name` is spelled out only in an error: a stranger's table may hold a hundred thousand values."""
         if depth > MOST_NESTED:
-            raise self.refuse(name, f"is nested more than {MOST_NESTED} deep: flatten it")
+            raise self.refuse(_spelled(name), f"is nested more than {MOST_NESTED} deep: flatten it")
         if isinstance(value, Mapping):
             if not all(isinstance(key, str) and key.isprintable() for key in value):
-                raise self.refuse(name, "has a field whose name is not one line of text: rename it")
-            return {key: self._plain(each, f"{name}.{key}", depth + 1) for key, each in value.items()}
+                raise self.refuse(_spelled(name), "has a field whose name is not one line of text: rename it")
+            return {key: self._plain(each, (name, key), depth + 1) for key, each in value.items()}
         if isinstance(value, list | tuple):
-            return [self._plain(each, f"{name}[{index}]", depth + 1) for index, each in enumerate(value)]
+            return [self._plain(each, (name, index), depth + 1) for index, each in enumerate(value)]
         if isinstance(value, bool) or (isinstance(value, str) and _is_unicode(value)):
             return value
         if isinstance(value, int) and -LARGEST_WHOLE - 1 <= value <= LARGEST_WHOLE:
             return value
         if isinstance(value, float) and math.isfinite(value):
             return value + 0.0  # minus zero is spelled zero
-        raise self.refuse(name, f"is {_shown(value)}: give text, a finite number, true or false, a list or a table")
+        raise self.refuse(
+            _spelled(name), f"is {_shown(value)}: give text, a finite number, true or false, a list or a table"
+        )
 
     def finish(self) -> None:
         """Call when every known field was asked for: what is left over is refused."""
@@ -210,12 +216,26 @@ class Fields:
                 raise self.refuse(str(name), f"is unknown{_suggestion(str(name), self._asked)}; remove it or rename it")
 
     def _unknown_near(self, name: str) -> str | None:
-        near = difflib.get_close_matches(name, [str(each) for each in self._body], 1, 0.7)
+        given = [str(each) for each in itertools.islice(self._body, MOST_SUGGESTED)]
+        near = difflib.get_close_matches(name, [each for each in given if len(each) <= LONGEST_NAME], 1, 0.7)
         return near[0] if near else None
 
 
+_Way = str | tuple[Any, str | int]
+"""A path to a value: its name, or where it is in and under which name or at which place."""
+
+
+def _spelled(way: _Way) -> str:
+    if isinstance(way, str):
+        return way
+    inside, last = way
+    return f"{_spelled(inside)}[{last}]" if isinstance(last, int) else f"{_spelled(inside)}.{last}"
+
+
 def _suggestion(given: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(given, sorted(known), 1, 0.6)
+    if len(given) > LONGEST_NAME:
+        return ""
+    near = difflib.get_close_matches(given, sorted(known)[:MOST_SUGGESTED], 1, 0.6)
     return f" (did you mean {near[0]!r}?)" if near else ""
 
 

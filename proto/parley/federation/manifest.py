@@ -3,7 +3,7 @@
 TOML comes in from people, the canonical form travels between nodes; both are read by the one strict parser here, and
 both describe the same table. The canonical form is
 
-    b"parley manifest 1\\n" + JSON of the table: keys sorted, no spaces, ASCII with \\u escapes, every field present but
+    b"parley manifest 2\\n" + JSON of the table: keys sorted, no spaces, ASCII with \\u escapes, every field present but
     those that are optional and absent, floats as the shortest decimal text that reads back as the same IEEE double
 
 and its SHA-256 is the digest. Numbers of a real-valued field are floats before they are spelled, so 1, 1.0 and 1e0
@@ -35,7 +35,7 @@ from privacy.errors import PrivacyError
 from privacy.mechanism import Mechanism
 from privacy.sampling import require_in_range
 
-PROTOCOL = 1
+PROTOCOL = 2
 HEADER = f"parley manifest {PROTOCOL}\n".encode()
 MOST_BYTES = 1 << 20
 LARGEST_DIMENSION = 1 << 31
@@ -115,7 +115,8 @@ class Manifest:
     algorithm: AlgorithmChoice
     regulariser: Plain
     schema: Plain
-    """Public bounds and categories of the columns; `party.schema` reads it."""
+    """Which columns, and what they mean: public bounds and categories. `party.schema` reads it, and every institution
+    compares it with its own schema; what a file looks like is not in it."""
     guarantee: Guarantee
     mechanism: Mechanism
     noise: Noise

@@ -21,6 +21,7 @@ from typing import Any
 
 from mpc.errors import MpcError
 from mpc.tables import Cover, Precision
+from parley.federation import columns
 from parley.federation.errors import FederationError, ManifestError
 from parley.federation.extras import missing
 from parley.federation.manifest import Manifest
@@ -67,10 +68,11 @@ class Meaning:
         )
         return [
             f"Run {manifest.run} of federation {manifest.federation}, manifest {manifest.digest.hex()}.",
-            f"Parties: {len(units)} ({', '.join(manifest.parties)}) with {min(units):,} to {max(units):,} units; "
+            f"Parties: {len(units)} ({columns.listed(manifest.parties)}) with {min(units):,} to {max(units):,} units; "
             f"a round needs {manifest.minimum_parties} of them within {manifest.deadline_seconds:g} seconds.",
             f"Model: {manifest.model.kind} of {manifest.model.dimension:,} parameters, trained by "
             f"{manifest.algorithm.name} in {manifest.releases:,} rounds.",
+            *columns.sentences(manifest.schema.body),
             f"Privacy: epsilon {self.epsilon:.4g} at delta {self.delta:.3g} for the least protected party "
             f"({self.worst_party}), by accountant {manifest.guarantee.accountant}; the manifest claims "
             f"{manifest.guarantee.epsilon:.4g}.",
@@ -105,7 +107,12 @@ def verify_with_charge(manifest: Manifest, party: str, filters: Policy) -> tuple
         raise ManifestError("parties", f"have no {party!r} but {listed}: ask for a manifest with it")
     claimed = manifest.guarantee
     chosen = accountant(claimed.accountant)
-    charge = charge_of(manifest.mechanism, party, manifest.model.dimension, claimed.delta, chosen, precision, filters)
+    try:
+        charge = charge_of(
+            manifest.mechanism, party, manifest.model.dimension, claimed.delta, chosen, precision, filters
+        )
+    except PrivacyError as error:  # of another party than the one that the claim is about
+        raise ManifestError("privacy.epsilon", f"no charge can be made for {party}: {error}") from None
     return meaning, charge
 
 

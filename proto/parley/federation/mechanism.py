@@ -32,10 +32,11 @@ def mechanism_from(fields: Fields, parties: list[Fields]) -> Mechanism:
     if not 1 <= len(parties) <= MOST_PARTIES:
         raise ManifestError("parties", f"are {len(parties)}: list 1 to {MOST_PARTIES:,}")
     cohorts = tuple(_cohort(each) for each in parties)
-    names = [cohort.party for cohort in cohorts]
-    for index, name in enumerate(names):
-        if name in names[:index]:
+    names: set[str] = set()
+    for index, name in enumerate(cohort.party for cohort in cohorts):
+        if name in names:
             raise ManifestError(f"parties[{index}].name", f"{name!r} is there twice: name each party once")
+        names.add(name)
     return _built("parties", lambda: Mechanism(cohorts, clip, noise_multiplier, steps, unit, relation))
 
 

@@ -7,13 +7,20 @@ Every role has its own TOML file, in which every field is required: a limit that
     delta_per_run = 1e-5                  largest_parties = 100                delta_per_run = 1e-5
     epsilon_total = 4.0                   largest_dimension = 100_000          minimum_parties = 3
     minimum_parties = 3                   largest_rounds = 5_000               largest_dimension = 100_000
-    unit_column = "patient"  # or "" = row  coordinators = ["lead"]            largest_rounds = 5_000
-    models = ["logistic"]                 [operators]                          [aggregators]
-    algorithms = ["auto"]                 north = "North Trust"                north = "North Trust"
-    coordinators = ["lead"]               south = "South Foundation"           south = "South Foundation"
+    largest_parties = 100                 coordinators = ["lead"]              largest_rounds = 5_000
+    largest_dimension = 100_000           [operators]                          [aggregators]
+    largest_rounds = 5_000                north = "North Trust"                north = "North Trust"
+    largest_manifest_bytes = 100_000      south = "South Foundation"           south = "South Foundation"
+    unit_column = "patient"  # or "" = row
+    models = ["logistic"]
+    algorithms = ["auto"]
+    coordinators = ["lead"]
     [aggregators]
     north = "North Trust"
     south = "South Foundation"
+
+What bounds the time and memory that a manifest costs (`largest_…`), and what is read off it, is asked before anything
+is computed (`reasons_beforehand`).
 
 Legal entities come from here and not from the manifest, for whoever writes a manifest could write any two names.
 Limits on ε apply to the verified figure of `meaning`, never to the claimed one. Imports nothing but this folder.
@@ -26,7 +33,7 @@ from pathlib import Path
 
 from parley.federation.errors import PolicyError
 from parley.federation.fields import Fields
-from parley.federation.manifest import LARGEST_DIMENSION, LARGEST_EPSILON, entity_key
+from parley.federation.manifest import LARGEST_DIMENSION, LARGEST_EPSILON, MOST_BYTES, Manifest, entity_key
 from parley.federation.meaning import Meaning
 from parley.federation.names import NodeName, Role
 
@@ -43,6 +50,10 @@ class PartyPolicy:
     epsilon_total: float
     """Over all runs on this party's records."""
     minimum_parties: int
+    largest_parties: int
+    largest_dimension: int
+    largest_rounds: int
+    largest_manifest_bytes: int
     unit_column: str | None
     """Whose privacy has to be counted; none for single rows."""
     models: frozenset[str]
@@ -124,11 +135,23 @@ def reasons_against(
     `node` comes from the node's own certificate. `epsilon_spent` is a party's ledger's figure for these records; a
     party whose ledger was not read is refused.
     """
-    return tuple(_membership(meaning, node)) + tuple(_judged(meaning, node, policy, epsilon_spent))
+    return tuple(_membership(meaning.manifest, node)) + tuple(_judged(meaning, node, policy, epsilon_spent))
 
 
-def _membership(meaning: Meaning, node: NodeName) -> Iterator[Reason]:
-    manifest = meaning.manifest
+def reasons_beforehand(manifest: Manifest, node: NodeName, policy: Policy | None) -> tuple[Reason, ...]:
+    """What keeps a party from a manifest by what the manifest says itself: asked before it is verified, in no time.
+
+    `reasons_against` asks all of it again, of the verified one.
+    """
+    found = tuple(_membership(manifest, node))
+    if found:
+        return found
+    if not isinstance(policy, PartyPolicy):
+        return tuple(_of_another_role(policy, node))
+    return (*_small(manifest, policy), *_computation(manifest, policy))
+
+
+def _membership(manifest: Manifest, node: NodeName) -> Iterator[Reason]:
     if node.federation != manifest.federation:
         yield Reason("federation", f"is {manifest.federation!r} and this node is of {node.federation!r}", final=True)
     elif node not in manifest.identities(node.role):
@@ -137,11 +160,8 @@ def _membership(meaning: Meaning, node: NodeName) -> Iterator[Reason]:
 
 
 def _judged(meaning: Meaning, node: NodeName, policy: Policy | None, epsilon_spent: float | None) -> Iterator[Reason]:
-    if policy is None:
-        yield Reason("policy", "this node has none, so nothing is admitted by it: write one, or approve by hand")
-        return
-    if ROLES[type(policy)] is not node.role:
-        yield Reason("policy", f"is for the role {ROLES[type(policy)]} and this node is a {node.role}: write its own")
+    yield from _of_another_role(policy, node)
+    if policy is None or ROLES[type(policy)] is not node.role:
         return
     manifest = meaning.manifest
     if len(manifest.parties) < policy.minimum_parties or manifest.minimum_parties < policy.minimum_parties:
@@ -154,20 +174,17 @@ def _judged(meaning: Meaning, node: NodeName, policy: Policy | None, epsilon_spe
         case PartyPolicy():
             yield from _privacy(meaning, policy)
             yield from _budget(meaning, policy, epsilon_spent)
-            yield from _computation(meaning, policy)
+            yield from _small(manifest, policy)
+            yield from _computation(manifest, policy)
             yield from _entities(meaning, policy.aggregators, "aggregators")
         case AggregatorPolicy():
-            yield from _size(meaning, policy)
+            yield from _size(manifest, policy)
             yield from _listed(manifest.coordinator.name, "coordinator.name", policy.coordinators, "coordinators")
-            if len(manifest.parties) > policy.largest_parties:
-                count = len(manifest.parties)
-                yield Reason(
-                    "parties", f"are {count}, the policy admits {policy.largest_parties}: raise largest_parties"
-                )
+            yield from _crowd(manifest, policy)
             yield from _entities(meaning, policy.operators, "operators")
         case CoordinatorPolicy():
             yield from _privacy(meaning, policy)
-            yield from _size(meaning, policy)
+            yield from _size(manifest, policy)
             yield from _entities(meaning, policy.aggregators, "aggregators")
 
 
@@ -201,8 +218,14 @@ def _budget(meaning: Meaning, policy: PartyPolicy, epsilon_spent: float | None) 
         )
 
 
-def _computation(meaning: Meaning, policy: PartyPolicy) -> Iterator[Reason]:
-    manifest = meaning.manifest
+def _of_another_role(policy: Policy | None, node: NodeName) -> Iterator[Reason]:
+    if policy is None:
+        yield Reason("policy", "this node has none, so nothing is admitted by it: write one, or approve by hand")
+    elif ROLES[type(policy)] is not node.role:
+        yield Reason("policy", f"is for the role {ROLES[type(policy)]} and this node is a {node.role}: write its own")
+
+
+def _computation(manifest: Manifest, policy: PartyPolicy) -> Iterator[Reason]:
     yield from _listed(manifest.model.kind, "model.kind", policy.models, "models")
     yield from _listed(manifest.algorithm.name, "algorithm.name", policy.algorithms, "algorithms")
     yield from _listed(manifest.coordinator.name, "coordinator.name", policy.coordinators, "coordinators")
@@ -214,8 +237,24 @@ def _computation(meaning: Meaning, policy: PartyPolicy) -> Iterator[Reason]:
         )
 
 
-def _size(meaning: Meaning, policy: AggregatorPolicy | CoordinatorPolicy) -> Iterator[Reason]:
-    manifest = meaning.manifest
+def _small(manifest: Manifest, policy: PartyPolicy) -> Iterator[Reason]:
+    yield from _crowd(manifest, policy)
+    yield from _size(manifest, policy)
+    size, most = len(manifest.canonical), policy.largest_manifest_bytes
+    if size > most:
+        yield Reason(
+            "the manifest",
+            f"has {size:,} bytes and the policy admits {most:,}: shorten it, or raise largest_manifest_bytes",
+        )
+
+
+def _crowd(manifest: Manifest, policy: PartyPolicy | AggregatorPolicy) -> Iterator[Reason]:
+    if len(manifest.parties) > policy.largest_parties:
+        count = len(manifest.parties)
+        yield Reason("parties", f"are {count}, the policy admits {policy.largest_parties}: raise largest_parties")
+
+
+def _size(manifest: Manifest, policy: PartyPolicy | AggregatorPolicy | CoordinatorPolicy) -> Iterator[Reason]:
     for field, found, most, name in (
         ("model.dimension", manifest.model.dimension, policy.largest_dimension, "largest_dimension"),
         ("mechanism.steps", manifest.releases, policy.largest_rounds, "largest_rounds"),
@@ -259,6 +298,9 @@ def _party(fields: Fields) -> Policy:
         *_limits(fields),
         fields.number("epsilon_total", 0, LARGEST_TOTAL),
         _minimum(fields),
+        fields.whole("largest_parties", 2, LARGEST_COUNT),
+        *_sizes(fields),
+        fields.whole("largest_manifest_bytes", 1, MOST_BYTES),
         _unit(fields),
         fields.texts("models"),
         fields.texts("algorithms"),

@@ -1,0 +1,24 @@
+"""What `parley schema check` does: a party's records against the whole of its schema.toml, and the seal."""
+
+from pathlib import Path
+
+from parley.federation.trail import Trail
+
+from deploy.nodes_party import party_node, settings_of
+from party.client.admission import open_ledger
+from party.client.seal import seal
+from party.fit import Fit
+
+
+def seal_node(folder: Path) -> Fit:
+    """Sealed where everything fits, noted in the trail; what was found tells of records, and is for local eyes."""
+    settings = settings_of(party_node(folder))
+    settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    ledger = open_ledger(settings)
+    try:
+        found = seal(settings, ledger)
+    finally:
+        ledger.close()
+    with Trail.open(settings.trail, settings.identity.load().name) as trail:
+        trail.append("records.sealed" if found.fits else "records.unsealed", durable=True)
+    return found
