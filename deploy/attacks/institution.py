@@ -31,7 +31,7 @@ BODY: dict[str, Any] = {
     "run": "heart-1",
     "federation": "cardio",
     "model": {"kind": "logistic", "dimension": 6},
-    "algorithm": {"name": "auto"},
+    "algorithm": {"name": "dp-sgd"},
     "regulariser": {},
     "schema": {
         "features": [
@@ -82,7 +82,7 @@ largest_rounds = 100
 largest_manifest_bytes = 1_000_000
 unit_column = ""
 models = ["logistic"]
-algorithms = ["auto"]
+algorithms = ["dp-sgd"]
 coordinators = ["lead"]
 [aggregators]
 north = "North Trust"
