@@ -72,7 +72,7 @@ QUESTIONS: dict[str, tuple[Any, str]] = {
     "an unknown kind": (lambda m: question(m, 1, (OTHER, POINT), kind="records"), "of kind 'records'"),
     "losses under two clip norms": (
         lambda m: question(m, 1, (OTHER, POINT), kind="losses", length=1),
-        "this round is asked gradient",
+        "it may ask gradient",
     ),
     "scale zero": (lambda m: question(m, 1, (OTHER, POINT), scale=0.0), "the scale 0.0"),
     "scale negative": (lambda m: question(m, 1, (OTHER, POINT), scale=-1.0), "the scale -1.0"),
@@ -80,7 +80,7 @@ QUESTIONS: dict[str, tuple[Any, str]] = {
     "scale nan": (lambda m: question(m, 1, (OTHER, POINT), scale=float("nan")), "the scale nan"),
     "a local solution": (
         lambda m: question(m, 1, (OTHER,), kind="solution", local=FIT),
-        "this round is asked gradient",
+        "it may ask gradient",
     ),
     "a fit beside a gradient": (lambda m: question(m, 1, (OTHER, POINT), local=FIT), "solutions only"),
     "another length": (lambda m: question(m, 1, (OTHER, POINT), length=2), "asks for 2 numbers"),
