@@ -250,7 +250,9 @@ def _manifest(node: AnyNode, identity: Identity | None, manifest: Manifest) -> I
             yield Finding(check, FAILED, text, "the first one dials: change node.toml or the manifest")
     yield _guarded(f"{check}: ring", lambda: _range(f"{check}: ring", manifest))
     if isinstance(node, PartyNode):
-        yield _guarded(f"{check}: data", lambda: _data(f"{check}: data", node, identity.name if identity else None, manifest))
+        yield _guarded(
+            f"{check}: data", lambda: _data(f"{check}: data", node, identity.name if identity else None, manifest)
+        )
     else:
         yield _guarded(f"{check}: vocabulary", lambda: _vocabulary(f"{check}: vocabulary", manifest))
 

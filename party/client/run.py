@@ -42,7 +42,7 @@ log = logs.logger()
 
 APPROVAL_POLL_SECONDS = 1.0
 PREPARE_SECONDS = 0.5
-"""Reading the records ends for others at a multiple of it: how long it took to the millisecond is the records' affair."""
+"""Reading the records ends for others at a multiple of it: to the millisecond it is the records' affair."""
 RESTART_SECONDS = 5.0
 SHORTEST_WAIT_SECONDS = 0.2
 """Between two answers that there is nothing to do: a coordinator that does not let its callers wait is not spun for."""
