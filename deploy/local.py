@@ -141,8 +141,8 @@ class LocalFederation:
     ) -> None:
         """`data` are each party's files, of one form: `layout`, or what their names tell.
 
-        Folders are written and records sealed here, as `parley schema check` does it on a host of its own; `start` starts
-        the processes. With `dashboard` the coordinator serves it, at `dashboard_url`.
+        Folders are written and records sealed here, as `parley schema check` does it on a host of its own; `start`
+        starts the processes. With `dashboard` the coordinator serves it, at `dashboard_url`.
         """
         self.folder, self.manifest = folder, manifest
         layout = layout or layout_by_name(data[manifest.parties[0]][0])
