@@ -132,12 +132,11 @@ class Life:
             if isinstance(found, Ready):
                 return found
             self._note(WAITING, found.reasons)
-            event = (
-                "the run waits for parley schema check"
-                if found is UNSEALED
-                else "the run waits for parley party approve"
-            )
-            log.warning(event, run=self.manifest.run, manifest=self.manifest.digest.hex())
+            run, digest = self.manifest.run, self.manifest.digest.hex()
+            if found is UNSEALED:
+                log.warning("the run waits for parley schema check", run=run, manifest=digest)
+            else:
+                log.warning("the run waits for parley party approve", run=run, manifest=digest)
             while self.gate.stamp() == stamp and not self.stop.wait(APPROVAL_POLL_SECONDS):
                 if (ready := self.gate.approved(self.manifest)) is not None:
                     return ready
