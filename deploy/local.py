@@ -26,7 +26,7 @@ from parley.federation.names import NodeName, Role
 from deploy.certificates import ThrowAwayAuthority
 from deploy.errors import DeployError
 from deploy.toml_text import toml_text
-from party.holding import CSV, Layout, held
+from party.holding import Layout, held, layout_by_name
 from party.schema import schema_from_json
 
 READY_SECONDS = 60.0
@@ -137,14 +137,15 @@ class LocalFederation:
         capacity: int | None = None,
         budget: tuple[float, float] | None = None,
         dashboard: bool = False,
-        layout: Layout = CSV,
+        layout: Layout | None = None,
     ) -> None:
-        """`data` are each party's files, of one form. Folders are written and records sealed here, as `parley schema
-        check` does it on a host of its own; `start` starts the processes.
+        """`data` are each party's files, of one form: `layout`, or what their names tell.
 
-        With `dashboard` the coordinator serves it, at `dashboard_url`.
+        Folders are written and records sealed here, as `parley schema check` does it on a host of its own; `start`
+        starts the processes. With `dashboard` the coordinator serves it, at `dashboard_url`.
         """
         self.folder, self.manifest = folder, manifest
+        layout = layout or layout_by_name(data[manifest.parties[0]][0])
         self.authority = ThrowAwayAuthority(manifest.federation)
         names = [operator.name for operator in manifest.aggregators]
         self.ports = {

@@ -34,7 +34,7 @@ from parley.federation.meaning import Meaning
 
 from deploy.errors import ModelFileError
 from deploy.software import DISTRIBUTION, software_version, source_digest
-from party.holding import LAYOUT_FIELDS, Layout
+from party.holding import LAYOUT_FIELDS, layout_by_name
 from party.models import Model, sigmoid
 from party.readers import Dense, Table, read
 from party.records import encode_features
@@ -254,13 +254,6 @@ def _write(path: Path, theta: Floats, description: bytes, card: Mapping[str, Any
 def columns_of(body: Mapping[str, Any]) -> dict[str, Any]:
     """Without what a file looked like, which model files of earlier versions say too."""
     return {name: value for name, value in body.items() if name not in LAYOUT_FIELDS}
-
-
-def layout_by_name(path: Path) -> Layout:
-    """A file's form by its name: .csv, .parquet, .npz, and anything else as LIBSVM text; with .xz, .bz2, .gz too."""
-    suffixes = [each for each in path.suffixes if each not in (".xz", ".bz2", ".gz")]
-    last = suffixes[-1][1:] if suffixes else ""
-    return Layout(last if last in ("csv", "parquet", "npz") else "libsvm")
 
 
 def _given(rows: Any, schema: Schema) -> Any:

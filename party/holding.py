@@ -224,6 +224,13 @@ def holding_from_bytes(data: bytes) -> Holding:
         raise SchemaError(f"schema.toml is not TOML, mend the syntax: {error}") from None
 
 
+def layout_by_name(path: Path) -> Layout:
+    """A file's form by its name: .csv, .parquet, .npz, and anything else as LIBSVM text; with .xz, .bz2, .gz too."""
+    suffixes = [each for each in path.suffixes if each not in (".xz", ".bz2", ".gz")]
+    last = suffixes[-1][1:] if suffixes else ""
+    return Layout(last if last in ("csv", "parquet", "npz") else "libsvm")
+
+
 def _layout(values: dict[str, Any]) -> Layout:
     """Takes the fields of a file's form out of a table."""
     layout: Layout = build(Layout, {name: values.pop(name) for name in LAYOUT_FIELDS & set(values)}, "the file")

@@ -162,7 +162,7 @@ class Institution:
             if isinstance(found, Waiting):
                 return WAITS
             try:
-                gate.contributor(made, found.understood)
+                gate.contributor(made, found)
             except RefusedRunError as refusal:
                 return f"joins, then leaves: {refusal}"
             return JOINS
@@ -179,7 +179,7 @@ class Institution:
             found = gate.decide(made)
             if isinstance(found, Waiting):
                 raise refused("policy", WAITS)
-            contributor: Contributor = gate.contributor(made, found.understood)
+            contributor: Contributor = gate.contributor(made, found)
             return contributor.contribution(Query(0, (point,)))
         finally:
             gate.close()

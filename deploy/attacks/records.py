@@ -299,7 +299,7 @@ def _one_cell(folder: Path, _: tuple[Guard, ...]) -> Finding:
         try:
             institution._verify(gate, asked)
             found = gate.decide(asked)
-            contributor = gate.contributor(asked, found.understood)  # type: ignore[union-attr]
+            contributor = gate.contributor(asked, found)  # type: ignore[arg-type]
             assert isinstance(contributor.records.rows, DenseRows)
             kinds.append(contributor.records.rows.values.dtype.name)
         finally:

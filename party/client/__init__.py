@@ -11,5 +11,5 @@
     client       all of them
 
 Imports `mpc`, `privacy`, `parley` and `party` only. What is logged here, and what is said to others, is public: figures
-that depend on records are for the operator's own terminal (`parley party check`).
+that depend on records are for the operator's own terminal (`parley schema check`).
 """

@@ -54,6 +54,8 @@ class Ready:
     """Admitted and charged. The records are read by `Gate.contributor`, after this party has said so."""
 
     understood: Understood
+    sealed: Sealed
+    """What it was charged for: other records are not read for it, however well they are sealed."""
 
 
 def open_ledger(settings: Settings) -> Ledger:
@@ -152,10 +154,10 @@ class Gate:
             raise refused("policy", str(error)) from None
         return understood
 
-    def contributor(self, manifest: Manifest, understood: Understood) -> Contributor:
+    def contributor(self, manifest: Manifest, ready: Ready) -> Contributor:
         """This party's side of an admitted run. Reads the records, so nobody may be waiting for what comes of it."""
         try:
-            contributor = self.shelf.contributor(manifest, understood, self.node)
+            contributor = self.shelf.contributor(manifest, ready.understood, self.node, ready.sealed)
         except UnfitRecordsError:
             raise unreadable() from None
         last = self.outbox.last(manifest.digest)
@@ -255,7 +257,7 @@ class Gate:
             except LedgerRefused as error:
                 raise refused("policy", f"this party's ledger does not admit the run: {error}") from None
             crash.point("party.charged")
-        return Ready(understood)
+        return Ready(understood, sealed)
 
     def _register(self, sealed: Sealed) -> None:
         """Whose data this is, by content, so that a renamed file does not come with a fresh budget.

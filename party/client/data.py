@@ -84,12 +84,9 @@ class Shelf:
                 found = self._held[key] = encode(data, schema, sealed.holding.layout.missing)
             return found
 
-    def contributor(self, manifest: Manifest, understood: Understood, node: NodeName) -> Contributor:
-        """This party's side of the run; UnfitRecordsError unless the records are the sealed ones."""
+    def contributor(self, manifest: Manifest, understood: Understood, node: NodeName, sealed: Sealed) -> Contributor:
+        """This party's side of the run; UnfitRecordsError unless the records are those that it was admitted for."""
         try:
-            sealed = self.seals.sealed()
-            if sealed is None:
-                raise UnfitRecordsError(self.seals.problem)
             require_equal(sealed.holding, manifest, understood, node)
             records = self.records(manifest, understood.schema, sealed)
             return Contributor(node.name, records, understood.model, understood.encoding, SystemRandomness())

@@ -26,7 +26,6 @@ from mpc import crash
 from mpc.randomness import random_bytes
 from mpc.ring import share
 from party.client.admission import UNSEALED, Gate, Ready, Waiting
-from party.client.data import Understood
 from party.client.errors import AskAgainError, OutboxError, RefusedRunError, StoppedError, refused
 from party.client.outbox import ENDED, JOINED, LEFT, REFUSED, SETTLED, WAITING, Answer
 from party.client.questions import LEAVE, Points, check_form
@@ -42,7 +41,7 @@ log = logs.logger()
 
 APPROVAL_POLL_SECONDS = 1.0
 PREPARE_SECONDS = 0.5
-"""Reading the records ends for others at a multiple of it: how long it took exactly is the records' affair."""
+"""Reading the records ends for others at a multiple of it: to the millisecond it is the records' affair."""
 RESTART_SECONDS = 5.0
 SHORTEST_WAIT_SECONDS = 0.2
 """Between two answers that there is nothing to do: a coordinator that does not let its callers wait is not spun for."""
@@ -116,42 +115,41 @@ class Life:
     def live(self) -> None:
         """Until the run is over, or this party has left it."""
         try:
-            understood = self._admission()
+            ready = self._admission()
             self.admitted = True
             self._note(JOINED)
             crash.point("party.joined")
             self._join(True, "")
-            self._rounds(self._prepared(understood))
+            self._rounds(self._prepared(ready))
         except RefusedRunError as refusal:
             self._leave(refusal)
 
-    def _admission(self) -> Understood:
+    def _admission(self) -> Ready:
         """Until the policy admits the run, as it is or as it is changed meanwhile, or a person does."""
         while not self.stop.is_set():
             stamp = self.gate.stamp()
             found: Ready | Waiting = self.gate.decide(self.manifest)
             if isinstance(found, Ready):
-                return found.understood
+                return found
             self._note(WAITING, found.reasons)
-            event = (
-                "the run waits for parley schema check"
-                if found is UNSEALED
-                else "the run waits for parley party approve"
-            )
-            log.warning(event, run=self.manifest.run, manifest=self.manifest.digest.hex())
+            run, digest = self.manifest.run, self.manifest.digest.hex()
+            if found is UNSEALED:
+                log.warning("the run waits for parley schema check", run=run, manifest=digest)
+            else:
+                log.warning("the run waits for parley party approve", run=run, manifest=digest)
             while self.gate.stamp() == stamp and not self.stop.wait(APPROVAL_POLL_SECONDS):
                 if (ready := self.gate.approved(self.manifest)) is not None:
-                    return ready.understood
+                    return ready
         raise StoppedError("this process is ending")
 
-    def _prepared(self, understood: Understood) -> Contributor:
+    def _prepared(self, ready: Ready) -> Contributor:
         """Only now are records read: this party has said that it takes part, and no record had a say in it.
 
         Neither has one in when it asks for its first question, but for reading that takes longer than any other.
         """
         began = time.monotonic()
         try:
-            return self.gate.contributor(self.manifest, understood)
+            return self.gate.contributor(self.manifest, ready)
         finally:
             taken = time.monotonic() - began
             if self.stop.wait(PREPARE_SECONDS - taken % PREPARE_SECONDS):

@@ -220,4 +220,7 @@ def honest_noise(
 
 def _party(node: NodeProcess, manifest: Manifest) -> Any:
     name = NodeName(manifest.federation, Role.party, node.name)
-    return Shelf(settings_of(party_node(node.folder))).contributor(manifest, understand(manifest, vocabulary), name)
+    shelf = Shelf(settings_of(party_node(node.folder)))
+    sealed = shelf.seals.sealed()
+    assert sealed is not None
+    return shelf.contributor(manifest, understand(manifest, vocabulary), name, sealed)

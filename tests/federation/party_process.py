@@ -46,7 +46,10 @@ class Running:
 
 def contributor(stage: Stage, made: Manifest) -> Contributor:
     settings = settings_of(party_node(stage.node))
-    return Shelf(settings).contributor(made, understand(made, vocabulary), PARTY)
+    shelf = Shelf(settings)
+    sealed = shelf.seals.sealed()
+    assert sealed is not None
+    return shelf.contributor(made, understand(made, vocabulary), PARTY, sealed)
 
 
 def ledger(stage: Stage) -> Ledger:
