@@ -99,11 +99,11 @@ def _software() -> Finding:
 def _identity(node: AnyNode, found: list[Finding]) -> Identity | None:
     check = "certificate"
     try:
-        identity = Identity.load(node.identity.path / node.identity.stamp())
+        identity = Identity.load(node.identity.installed)
         name, expires = identity.name, identity.expires
         identity.check()
     except FederationError as error:
-        found.append(Finding(check, FAILED, str(error), "`parley node show`, then `parley node request` or `rotate`"))
+        found.append(Finding(check, FAILED, str(error), "`parley node show`, then `parley node request` or `renew`"))
         return None
     if name.role is not node.role:
         found.append(
@@ -115,7 +115,7 @@ def _identity(node: AnyNode, found: list[Finding]) -> Identity | None:
     days = (expires - dt.datetime.now(dt.UTC)) / dt.timedelta(days=1)
     text = f"{name}, {days:.0f} days left"
     found.append(
-        Finding(check, WARNING, text, "`parley node rotate`, and have it approved") if days < RENEW_DAYS
+        Finding(check, WARNING, text, "`parley node renew`, and have it approved") if days < RENEW_DAYS
         else Finding(check, OK, text)
     )  # fmt: skip
     mode = stat.S_IMODE((node.identity.current / KEY_FILE).stat().st_mode)

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from parley.federation.credentials import NodeFolder
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 
@@ -140,6 +139,9 @@ class LocalFederation:
         """
         self.folder, self.manifest = folder, manifest
         self.authority = ThrowAwayAuthority(manifest.federation)
+        for role in Role:  # all keys first: every folder is then pinned once
+            for member in manifest.identities(role):
+                self.authority.replace_key(member)
         names = [operator.name for operator in manifest.aggregators]
         self.ports = {
             each: ReservedPort()
@@ -192,12 +194,7 @@ class LocalFederation:
         home.mkdir(parents=True, mode=0o700)
         (home / "node.toml").write_text(node)
         (home / "policy.toml").write_text(policy_text(role, self.manifest, 4 * self.manifest.guarantee.epsilon))
-        identities = NodeFolder(home / "identity")
-        identities.path.mkdir(mode=0o700)
-        self.authority.issue_as(NodeName(self.manifest.federation, role, name)).save(
-            identities.path / "identities" / "1"
-        )
-        identities.current.symlink_to(Path("identities") / "1")
+        self.authority.install(home / "identity", NodeName(self.manifest.federation, role, name))
         self.nodes[name] = NodeProcess(name, role, home)
 
     @property

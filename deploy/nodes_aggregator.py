@@ -164,7 +164,8 @@ class AggregatorProcess:
                 f"/{SERVICE}NoiseService/Converse": peer_only,
                 f"/{SERVICE}OpeningService/Converse": peer_only,
                 **{method: _Known(self.admissions, {self.name, self.peer}) for method in HEALTH},
-            }
+            },
+            self.folder,
         )
 
     def _link(self) -> Link:

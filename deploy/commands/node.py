@@ -66,11 +66,11 @@ def show(folder: Folder = HOME, json_output: Json = False) -> None:
     waiting = nodes.pending(node)
     if not node.current.is_symlink():
         if waiting is None:
-            node.stamp()  # says how to begin
+            _ = node.installed  # says how to begin
         else:
             _asked(waiting, json_output)
         return
-    identity = Identity.load(node.path / node.stamp())
+    identity = Identity.load(node.installed)
     problem = None
     try:
         identity.check()

@@ -30,10 +30,7 @@ def node(
     folder: Path, role: Role, name: str, authority: ThrowAwayAuthority = AUTHORITY, validity: Validity | None = None
 ) -> Path:
     folder.mkdir(parents=True, mode=0o700)
-    identities = NodeFolder(folder / "identity")
-    identities.path.mkdir()
-    authority.issue_as(NodeName("cardio", role, name), validity).save(identities.path / "identities" / "1")
-    identities.current.symlink_to(Path("identities") / "1")
+    authority.install(folder / "identity", NodeName("cardio", role, name), validity)
     return folder
 
 
