@@ -280,7 +280,7 @@ class ThrowAwayAuthority:
             self._pin(folder)
 
     def twin(self, name: NodeName, validity: Validity | None = None) -> Identity:
-        """What an authority can do by itself: a certificate for that name and a key of its own, which nobody has pinned."""
+        """What an authority can do by itself: a certificate for that name and a key that nobody has pinned."""
         return self._certify(name, ec.generate_private_key(ec.SECP256R1()), validity)
 
     def install(self, path: Path, name: NodeName, validity: Validity | None = None) -> NodeFolder:
@@ -297,7 +297,10 @@ class ThrowAwayAuthority:
         return folder
 
     def _pin(self, folder: NodeFolder) -> None:
-        pinning.pin_all(folder, {name: pins[0].key for name, pins in self._held.items() if name.federation == self.authority.federation})
+        pinning.pin_all(
+            folder,
+            {name: pins[0].key for name, pins in self._held.items() if name.federation == self.authority.federation},
+        )
 
     def _certify(self, name: NodeName, key: ec.EllipticCurvePrivateKey, validity: Validity | None) -> Identity:
         loopback = (x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1")))

@@ -5,9 +5,10 @@
     NODE/identities/FINGERPRINT/             node.key, node.crt, authority.crt
     NODE/current -> identities/FINGERPRINT   what is in use
 
-A renewal asks for another certificate for the same key: peers have pinned the key, so nothing changes for them. A rotation
-makes another key, which each peer's operator has to accept. Either is a second request beside the certificate in use;
-installing it moves the link in one step, servers pick it up at their next handshake, connections that stand go on.
+A renewal asks for another certificate for the same key: peers have pinned the key, so nothing changes for them. A
+rotation makes another key, which each peer's operator has to accept. Either is a second request beside the certificate
+in use; installing it moves the link in one step, servers pick it up at their next handshake, connections that stand go
+on.
 """
 
 import os

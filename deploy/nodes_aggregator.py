@@ -25,7 +25,7 @@ from parley.federation.transport import RenewedChannel, server_credentials
 from parley.federation.vigil import AioHealth, Health, Vigil
 from parley.v1 import aggregator_pb2_grpc, common_pb2, noise_pb2_grpc
 
-from deploy import metering
+from deploy import metering, pinning
 from deploy.aggregator_admission import Admissions
 from deploy.errors import DeployError, NodeFileError
 from deploy.node_file import Address, AggregatorNode, read_node
@@ -77,6 +77,7 @@ class AggregatorProcess:
 
     def __init__(self, path: Path) -> None:
         self.node = aggregator_node(path)
+        pinning.require(self.node)
         self.folder = self.node.identity
         identity = self.folder.load()
         self.name = identity.name

@@ -37,7 +37,7 @@ from coordinator.service.operator import OperatorServicer
 from coordinator.service.parties import PartyServicer
 from coordinator.service.runs import GATHER_SECONDS, Runs
 from coordinator.service.store import RunStore
-from deploy import metering
+from deploy import metering, pinning
 from deploy.dashboard import start as start_dashboard
 from deploy.errors import DeployError
 from deploy.finishing import write_result
@@ -135,6 +135,7 @@ class CoordinatorProcess:
         """`adapt` is for the benchmark, whose baseline has other tools."""
         self.node, self._note = node, note
         node.state.mkdir(mode=0o700, exist_ok=True)
+        pinning.require(node)
         self.identity = node.identity.load()
         if self.identity.name.role is not Role.coordinator:
             raise StateError(

@@ -25,11 +25,12 @@ from deploy.toml_text import toml_text
 
 OVERLAP = dt.timedelta(days=7)
 """How long the key before a rotation is still taken: the node may change over, and peers accept, in any order."""
+NO_OVERLAP = dt.timedelta(0)
 HEAD = "# Whose keys this node trusts. Written by `parley pin`.\n"
 
 
 def add(folder: NodeFolder, node: NodeName, key: bytes, replacing: bool = False) -> Entry:
-    """Pin a key that its operator has read out. Repeating it changes nothing; a key given up once is not taken again."""
+    """Pin a key that its operator has read out. Repeating it changes nothing; a key once given up is not taken."""
     with _changing(folder) as held:
         known = held.get(node)
         if known is None:
@@ -109,7 +110,7 @@ def require(node: AnyNode) -> None:
 
 
 def ask(folder: NodeFolder, given: Sequence[str], peers: Sequence[NodeName], prompt: Callable[[NodeName], str]) -> None:
-    """Pins given as NAME=PIN, then those of `peers` that are still missing, from `prompt`; empty leaves one for later."""
+    """Pins given as ROLE/NAME=PIN, then those of `peers` still missing, from `prompt`; empty leaves one for later."""
     federation = folder.load().name.federation
     for text in given:
         name, equals, key = text.rpartition("=")

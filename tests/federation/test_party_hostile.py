@@ -221,7 +221,12 @@ def forged(stage: Stage, made: Any, how: str) -> list[Any]:
 @pytest.mark.parametrize(
     "how",
     [
-        "one only", "disagreeing", "altered", "of another authority", "by twins of this authority", "of another run",
+        "one only",
+        "disagreeing",
+        "altered",
+        "of another authority",
+        "by twins of this authority",
+        "of another run",
         "of another node",
     ],
 )

@@ -50,7 +50,7 @@ class Raw(Identity):
     """Shows what it is given, as somebody might who does not run this software."""
 
     @property
-    def presented(self) -> bytes:  # type: ignore[override]
+    def presented(self) -> bytes:
         return self.certificate
 
 

@@ -115,7 +115,7 @@ class Pins:
         return Pins(MappingProxyType({**self.held, name: (Pin(key),)}))
 
     def anchors(self, *names: NodeName) -> bytes:
-        """What TLS is given to trust, PEM: these nodes' keys. Nobody's where none is pinned, so that it trusts nobody."""
+        """What TLS is given to trust, PEM: these nodes' keys; where none is pinned, a key that nobody has."""
         made = [anchor(name, pin) for name in names for pin in self.held.get(name, ()) if pin.good]
         return b"".join(made) or _nobody()
 
@@ -146,7 +146,7 @@ def anchor(name: NodeName, pin: Pin) -> bytes:
 
 
 def presented(key: ec.EllipticCurvePrivateKey, name: NodeName) -> bytes:
-    """What a node shows in TLS, PEM: its name, under its own key and signed by it. It has no end, for a pin has none."""
+    """What a node shows in TLS, PEM: its name, under its own key and signed by it. No end: a pin has none."""
     purposes = [ExtendedKeyUsageOID.CLIENT_AUTH, *([ExtendedKeyUsageOID.SERVER_AUTH] if name.role.serves else [])]
     names = [x509.UniformResourceIdentifier(name.uri), x509.DNSName(name.host_name)]
     return (
@@ -212,14 +212,17 @@ def read_entries(path: Path) -> tuple[Entry, ...]:
         return ()
     except OSError as error:
         raise PinError(f"{path.name} cannot be read: {error.strerror}") from None
-    if status.st_uid not in (os.geteuid(), 0) or stat.S_IMODE(status.st_mode) & 0o022:
+    foreign = status.st_uid not in (os.geteuid(), 0) and os.geteuid() != 0
+    if foreign or stat.S_IMODE(status.st_mode) & 0o022:
         raise KeyExposedError(
             f"{path.name} may be written by others than its owner: look through `parley pin list`, then chmod 600 it"
         )
     try:
         body = tomllib.loads(data.decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
-        raise PinError(f"{path.name} is not TOML: restore it from a backup, or pin anew with `parley pin add`") from None
+        raise PinError(
+            f"{path.name} is not TOML: restore it from a backup, or pin anew with `parley pin add`"
+        ) from None
     fields = Fields(body, "", PinFileError)
     entries = tuple(_entry(each) for each in fields.tables("pin")) if fields.has("pin") else ()
     fields.finish()

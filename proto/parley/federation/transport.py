@@ -1,9 +1,9 @@
 """gRPC over mutual TLS 1.3: credentials that renew themselves, and channels that know whom they dial.
 
 TLS is given pinned keys to trust and nothing else (`pins`): a client that of the peer it means, a server those of all
-that it has pinned. So no certificate that the authority issues opens a connection, whatever it says. A client also
-expects the host name that follows from the peer's identity; a server recognises clients by `authorization`. Imports grpc
-and this folder only.
+that it has pinned. So no certificate that the authority issues opens a connection, whatever it says. A client expects
+the host name that follows from the peer's identity besides; a server recognises clients by `authorization`. Imports
+grpc and this folder only.
 """
 
 import threading
@@ -170,7 +170,7 @@ def refusal_of(error: grpc.RpcError, identity: Identity, peer: NodeName) -> Fede
     broken_off = "failed to connect" in lowered and ("socket closed" in lowered or "reset by peer" in lowered)
     if broken_off or "ssl" in lowered or "certificate" in lowered or "handshake" in lowered:
         return NotAuthenticatedError(
-            f"no trust between this node and {peer}: who answers has not the key that is pinned here, or has not pinned "
-            "this node's; correct the address, or compare `parley node show` and `parley pin list` on both sides"
+            f"no trust between this node and {peer}: who answers has not the key that is pinned here, or has not "
+            "pinned this node's; correct the address, or compare `parley node show` and `parley pin list` on both sides"
         )
     return None
