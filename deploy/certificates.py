@@ -283,6 +283,9 @@ class ThrowAwayAuthority:
         """What an authority can do by itself: a certificate for that name and a key that nobody has pinned."""
         return self._certify(name, ec.generate_private_key(ec.SECP256R1()), validity)
 
+    def lasting(self) -> Validity:
+        return Validity.lasting(self._lifetime)
+
     def install(self, path: Path, name: NodeName, validity: Validity | None = None) -> NodeFolder:
         """A node's folder of identities, with pins that follow those of this authority."""
         folder = NodeFolder(path)
@@ -304,7 +307,7 @@ class ThrowAwayAuthority:
 
     def _certify(self, name: NodeName, key: ec.EllipticCurvePrivateKey, validity: Validity | None) -> Identity:
         loopback = (x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
-        validity = validity or Validity.lasting(self._lifetime)
+        validity = validity or self.lasting()
         certificate = self.authority.sign(key.public_key(), name, validity, loopback)
         return Identity(
             key.private_bytes(PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),

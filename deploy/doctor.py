@@ -25,6 +25,7 @@ from parley.federation.names import NodeName, Role
 from parley.federation.policy import ROLES, PartyPolicy, Policy, read_policy
 from parley.federation.trail import verify as verify_trail
 
+from deploy import pinning
 from deploy.clock import clock_error_seconds
 from deploy.node_file import Address, AggregatorNode, AnyNode, CoordinatorNode, PartyNode, read_node
 from deploy.reachability import UnreachableError, probe
@@ -257,15 +258,14 @@ def _manifest(node: AnyNode, identity: Identity | None, manifest: Manifest) -> I
 
 def _pinned(check: str, node: AnyNode, identity: Identity, manifest: Manifest) -> Finding:
     """Everybody whom this node dials or serves in the run."""
-    others = set(Role) - ({Role.party} if isinstance(node, PartyNode) else set())
-    members = {name for role in others for name in manifest.identities(role)} - {identity.name}
-    missing = sorted(name for name in members if not identity.pins.of(name))
+    others = pinning.unpinned(manifest, identity)
+    missing = [name for name in others if not (isinstance(node, PartyNode) and name.role is Role.party)]
     if missing:
         fix = "`parley pin add`, each as its operator reads it out: until then it is not served"
         return Finding(
             check, FAILED, f"not pinned here: {', '.join(f'{each.role}/{each.name}' for each in missing)}", fix
         )
-    return Finding(check, OK, f"all {len(members)} nodes that this one dials or serves are pinned")
+    return Finding(check, OK, "every member that this node dials or serves is pinned")
 
 
 def _guarded(check: str, look: Callable[[], Finding]) -> Finding:

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from parley.federation.credentials import NodeFolder
+from parley.federation.credentials import Identity, NodeFolder
 from parley.federation.errors import CertificateError, NotPinnedError, PinError
+from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.pins import Entry, Pin, check_entries, key_text, parse_key, read_entries
 from parley.federation.succession import Succession
@@ -54,21 +55,31 @@ def accept(folder: NodeFolder, succession: Succession, key: bytes, overlap: dt.t
         if known is None:
             raise NotPinnedError(succession.node)
         succession.verify()
-        if key != succession.new:
-            raise PinError(
-                f"the rotation is to another key than the one given: have {succession.node}'s operator read it again "
-                "from `parley node show`; if it still differs, the file is not theirs, and their old key may be stolen"
-            )
+        _check_read_out(succession, key)
         if known.key == succession.new:
             held[known.node] = known if overlap else replace(known, former=None)
             return held[known.node]
-        if known.key != succession.old:
-            raise PinError(f"the rotation is not from the key that is pinned for {succession.node}: ask for the newest")
-        if succession.new in known.given_up:
-            raise PinError(f"{succession.node} gave the new key up before: have its operator rotate again")
+        _check_follows(succession, known)
         former = Pin(known.key, dt.datetime.now(dt.UTC) + overlap) if overlap else None
         held[known.node] = Entry(known.node, succession.new, former, (*known.given_up, known.key))
         return held[known.node]
+
+
+def _check_read_out(succession: Succession, key: bytes) -> None:
+    """Whoever stole the old key can sign a rotation as well: only the operator knows which key is the new one."""
+    if key != succession.new:
+        raise PinError(
+            f"the rotation is to another key than the one given: have {succession.node}'s operator read it again "
+            "from `parley node show`; if it still differs, the file is not theirs, and their old key may be stolen"
+        )
+
+
+def _check_follows(succession: Succession, known: Entry) -> None:
+    """From the key in use and to a new one: what was accepted once cannot be played again."""
+    if known.key != succession.old:
+        raise PinError(f"the rotation is not from the key that is pinned for {succession.node}: ask for the newest")
+    if succession.new in known.given_up:
+        raise PinError(f"{succession.node} gave the new key up before: have its operator rotate again")
 
 
 def remove(folder: NodeFolder, node: NodeName) -> None:
@@ -107,6 +118,12 @@ def require(node: AnyNode) -> None:
             f"not pinned here: {', '.join(map(str, missing))}. Have each operator read out the pin that `parley node "
             f"show` prints there, then {commands}"
         )
+
+
+def unpinned(manifest: Manifest, identity: Identity) -> list[NodeName]:
+    """Members of a run whom this server is to dial or to serve, and cannot: their keys are not pinned."""
+    members = {name for role in Role for name in manifest.identities(role)} - {identity.name}
+    return sorted(name for name in members if not identity.pins.of(name))
 
 
 def ask(folder: NodeFolder, given: Sequence[str], peers: Sequence[NodeName], prompt: Callable[[NodeName], str]) -> None:

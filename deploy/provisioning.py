@@ -73,8 +73,8 @@ def _identity(
     held = load_certificate(read_file(identity.current / CERTIFICATE_FILE))
     if held.not_valid_after_utc - dt.datetime.now(dt.UTC) > SHORTEST_LEFT:
         return
-    # For the same key, which peers have pinned. A container may be running on that folder: the new identity is whole and
-    # its user's before the link moves to it.
+    # For the same key, which peers have pinned. A container may be running on that folder: the new identity is whole
+    # and its user's before the link moves to it.
     fresh = NodeFolder(home / "renewal")
     shutil.rmtree(fresh.path, ignore_errors=True)
     key = serialization.load_pem_private_key(read_file(identity.current / KEY_FILE), None)

@@ -35,6 +35,7 @@ from parley.federation.names import NodeName
 
 PIN_FILE = "pins.toml"
 MOST_BYTES = 1 << 22
+PEM = serialization.Encoding.PEM
 CURVE = ec.SECP256R1()
 KEY_BYTES = 33
 BEGINNING = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
@@ -141,7 +142,7 @@ def anchor(name: NodeName, pin: Pin) -> bytes:
         .add_extension(_usage(signs_certificates=True), critical=True)
         .add_extension(x509.NameConstraints([x509.DNSName(name.host_name)], None), critical=True)
         .sign(_throw_away(), hashes.SHA256())
-        .public_bytes(serialization.Encoding.PEM)
+        .public_bytes(PEM)
     )
 
 
@@ -162,7 +163,7 @@ def presented(key: ec.EllipticCurvePrivateKey, name: NodeName) -> bytes:
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
-        .public_bytes(serialization.Encoding.PEM)
+        .public_bytes(PEM)
     )
 
 
@@ -224,9 +225,12 @@ def read_entries(path: Path) -> tuple[Entry, ...]:
             f"{path.name} is not TOML: restore it from a backup, or pin anew with `parley pin add`"
         ) from None
     fields = Fields(body, "", PinFileError)
-    entries = tuple(_entry(each) for each in fields.tables("pin")) if fields.has("pin") else ()
-    fields.finish()
-    check_entries(entries)
+    try:
+        entries = tuple(_entry(each) for each in fields.tables("pin")) if fields.has("pin") else ()
+        fields.finish()
+        check_entries(entries)
+    except PinError as error:
+        raise PinError(f"{path.name}: {error}") from None
     return entries
 
 
