@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from parley.federation import pins
-from parley.federation.credentials import Identity, name_in
-from parley.federation.errors import FederationError, WrongIdentityError
+from parley.federation.credentials import Identity, load_certificate, name_in
+from parley.federation.errors import CertificateError, FederationError, WrongIdentityError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.transport import channel_options, open_channel, refusal_of
@@ -189,3 +189,19 @@ def test_a_name_that_no_library_can_read_is_no_name(lead: Lead) -> None:
     )
     with pytest.raises(WrongIdentityError):
         name_in(x509.load_pem_x509_certificate(certificate.public_bytes(PEM)))
+
+
+def version_two(certificate: bytes) -> bytes:
+    """The same with a version that X.509 does not have; nobody has to have signed it for a parser to stumble."""
+    import base64
+
+    der = bytearray(base64.b64decode(b"".join(certificate.splitlines()[1:-1])))
+    at = der.index(b"\xa0\x03\x02\x01\x02")
+    der[at + 4] = 1
+    text = base64.encodebytes(bytes(der))
+    return b"-----BEGIN CERTIFICATE-----\n" + text + b"-----END CERTIFICATE-----\n"
+
+
+def test_a_certificate_that_no_library_can_read_is_none(lead: Lead) -> None:
+    with pytest.raises(CertificateError):
+        load_certificate(version_two(lead.authority.issue_as(PARTY).certificate))
