@@ -222,8 +222,7 @@ class Admissions:
         self._terms[manifest.digest] = terms_of(manifest, self._role)
         self.parties |= set(manifest.identities(Role.party))
         self.coordinators |= set(manifest.identities(Role.coordinator))
-        for peer in pinning.unpinned(manifest, self._identity()):
-            log.warning("a member of the run is not pinned here, and so not served", run=manifest.run, peer=peer)
+        pinning.name_unpinned(manifest, self._identity)
 
 
 def policy_for_hand(path: Path) -> Policy | None:

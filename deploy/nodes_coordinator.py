@@ -16,7 +16,6 @@ from typing import Any
 
 import grpc
 from grpc_health.v1 import health_pb2_grpc
-from parley.federation import logs
 from parley.federation.admission import AdmissionRecord, Refusal, admit
 from parley.federation.authorization import AioAuthorization, Authorizer
 from parley.federation.credentials import Identity
@@ -51,7 +50,6 @@ from privacy.filters import Cap, Charge, Policy
 from privacy.ledger import EndProof, Ledger
 from privacy.mechanism import ROW
 
-log = logs.logger()
 MOST_CALLS = 4096
 """At once, over all callers; each party has a limit of its own."""
 SERVICE = "parley.v1.CoordinatorService"
@@ -83,8 +81,7 @@ class NodeBooks:
                     "`parley coordinator approve`, then submit it again"
                 )
         await loop.run_in_executor(self._worker, self._reserve, manifest, charge)
-        for peer in pinning.unpinned(manifest, self._node.identity.load()):
-            log.warning("a member of the run is not pinned here, and so not served", run=manifest.run, peer=peer)
+        pinning.name_unpinned(manifest, self._node.identity.load)
         claim: dict[str, Any] = meaning.as_json()
         return claim
 

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from parley.federation import logs
 from parley.federation.credentials import Identity, NodeFolder
-from parley.federation.errors import CertificateError, NotPinnedError, PinError
+from parley.federation.errors import CertificateError, FederationError, NotPinnedError, PinError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.pins import Entry, Pin, check_entries, key_text, parse_key, read_entries
@@ -24,6 +25,7 @@ from parley.federation.succession import Succession
 from deploy.node_file import AggregatorNode, AnyNode, PartyNode
 from deploy.toml_text import toml_text
 
+log = logs.logger()
 OVERLAP = dt.timedelta(days=7)
 """How long the key before a rotation is still taken: the node may change over, and peers accept, in any order."""
 NO_OVERLAP = dt.timedelta(0)
@@ -124,6 +126,16 @@ def unpinned(manifest: Manifest, identity: Identity) -> list[NodeName]:
     """Members of a run whom this server is to dial or to serve, and cannot: their keys are not pinned."""
     members = {name for role in Role for name in manifest.identities(role)} - {identity.name}
     return sorted(name for name in members if not identity.pins.of(name))
+
+
+def name_unpinned(manifest: Manifest, load: Callable[[], Identity]) -> None:
+    """In the log, for the operator: such a member's calls end in TLS, where nothing can be said."""
+    try:
+        missing = unpinned(manifest, load())
+    except FederationError:
+        return  # said by whoever uses the identity
+    for peer in missing:
+        log.warning("a member of the run is not pinned here, and so not served", run=manifest.run, peer=peer)
 
 
 def ask(folder: NodeFolder, given: Sequence[str], peers: Sequence[NodeName], prompt: Callable[[NodeName], str]) -> None:

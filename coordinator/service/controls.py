@@ -15,7 +15,7 @@ from parley.federation.errors import FederationError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.refusals import refusal_in
-from parley.federation.transport import open_aio_channel, refusal_of
+from parley.federation.transport import InUse, open_aio_channel, refusal_of
 from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, common_pb2
 
 from coordinator.errors import RunFailedError
@@ -91,7 +91,7 @@ class Control:
 
     def __init__(self, folder: NodeFolder, peer: NodeName, address: str) -> None:
         self._folder, self.peer, self._address = folder, peer, address
-        self._stamp = ""
+        self._in_use: InUse | None = None
         self._channel: grpc.aio.Channel | None = None
         self.mention = ""
         """This coordinator's newest event of the run, which calls mention."""
@@ -99,13 +99,14 @@ class Control:
         """The newest event of the server that an answer has mentioned."""
 
     async def _stub(self) -> Any:
-        """Dials anew when another certificate was installed."""
-        stamp = self._folder.stamp()
-        if self._channel is None or stamp != self._stamp:
+        """Dials anew when another certificate was installed, or pins have changed."""
+        if self._in_use is None:
+            self._in_use = InUse(self._folder)
+        identity = self._in_use()
+        if self._channel is None or identity is not self._identity:
             await self.close()
-            self._identity = self._folder.load()
-            self._channel = open_aio_channel(self._address, self._identity, self.peer, KEEPALIVE)
-            self._stamp = stamp
+            self._identity = identity
+            self._channel = open_aio_channel(self._address, identity, self.peer, KEEPALIVE)
             self._made = aggregator_pb2_grpc.ControlServiceStub(self._channel)
         return self._made
 

@@ -69,7 +69,7 @@ def test_a_pair_that_does_not_fit_leaves_the_certificate_in_use(served: tuple[No
     first = folder.load().parsed
     becomes(port, first)
     broken = folder.path / "identities" / "broken"
-    AUTHORITY.issue_as(LEAD).save(broken)
+    AUTHORITY.twin(LEAD).save(broken)
     (broken / "node.key").write_bytes((folder.current / "node.key").read_bytes())
     for target in ("identities/broken", "identities/none"):
         folder.current.unlink()
