@@ -10,7 +10,7 @@ import grpc
 import numpy as np
 from numpy.typing import NDArray
 from parley.federation import mentions
-from parley.federation.credentials import NodeFolder
+from parley.federation.credentials import Identity, NodeFolder
 from parley.federation.errors import FederationError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
@@ -92,6 +92,7 @@ class Control:
     def __init__(self, folder: NodeFolder, peer: NodeName, address: str) -> None:
         self._folder, self.peer, self._address = folder, peer, address
         self._in_use: InUse | None = None
+        self._identity: Identity | None = None
         self._channel: grpc.aio.Channel | None = None
         self.mention = ""
         """This coordinator's newest event of the run, which calls mention."""
@@ -129,7 +130,7 @@ class Control:
                 if refused is None and error.code() in FOR_GOOD:
                     raise RunFailedError(f"aggregator {self.peer.name}: {_described(error)}") from None
                 if time.monotonic() > given_up:
-                    cause = refusal_of(error, self._identity, self.peer) or _described(error)
+                    cause = self._refusal(error) or _described(error)
                     raise StalledError(
                         f"aggregator {self.peer.name} at {self._address} did not answer for "
                         f"{patience_seconds:.0f} s ({cause}): start it, then resume the run"
@@ -138,6 +139,9 @@ class Control:
                 raise StalledError(f"this node's certificate cannot be used: {error}") from None
             await asyncio.sleep(backoff)
             backoff = min(2 * backoff, LONGEST_BACKOFF_SECONDS)
+
+    def _refusal(self, error: grpc.aio.AioRpcError) -> FederationError | None:
+        return refusal_of(error, self._identity, self.peer) if self._identity is not None else None
 
     async def _ask(self, method: str, request: Any, seconds: float) -> Any:
         stub = await self._stub()

@@ -33,9 +33,10 @@ from parley.federation.errors import (
     WrongIdentityError,
 )
 from parley.federation.names import NodeName, Role
+from parley.federation.succession import Succession
 from parley.federation.transport import channel_options, open_aio_channel, open_channel, refusal_of, server_credentials
 
-from deploy import nodes
+from deploy import nodes, pinning
 from deploy.certificates import PEM, Authority, ThrowAwayAuthority, Validity, request_fingerprint
 
 AUTHORITY = ThrowAwayAuthority("cardio")
@@ -315,6 +316,62 @@ def test_renewal_needs_no_restart_and_breaks_no_connection(served: Served) -> No
         assert after.public_key() == installed.private.public_key() == first.public_key()
         assert single(b"", timeout=10) == ALLOWED.uri.encode()
     assert call(served.port, client) == ALLOWED.uri
+
+
+def test_a_pin_that_is_removed_ends_with_the_next_call(served: Served) -> None:
+    client = AUTHORITY.issue_as(ALLOWED)
+    standing: Any
+    with open_channel(f"127.0.0.1:{served.port}", client, SERVER) as standing:
+        single = standing.unary_unary("/test.Service/Single")
+        assert single(b"", timeout=10) == ALLOWED.uri.encode()
+        pinning.remove(served.folder, ALLOWED)
+        with pytest.raises(grpc.RpcError) as refused:
+            single(b"", timeout=10)
+        assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        with pytest.raises(NotAuthenticatedError, match="has not pinned this node's"):
+            call(served.port, client)
+        pinning.add(served.folder, ALLOWED, client.pin)
+        assert call(served.port, client) == ALLOWED.uri
+
+
+def test_pins_that_cannot_be_read_trust_nobody(served: Served) -> None:
+    client, written = AUTHORITY.issue_as(ALLOWED), served.folder.pin_file.read_text()
+    assert call(served.port, client) == ALLOWED.uri
+    for spoil in (lambda path: path.write_text("[[pin"), Path.unlink, lambda path: path.chmod(0o666)):
+        spoil(served.folder.pin_file)
+        with pytest.raises(NotAuthenticatedError):
+            call(served.port, client)
+        served.folder.pin_file.write_text(written)
+        served.folder.pin_file.chmod(0o600)
+        assert call(served.port, client) == ALLOWED.uri
+
+
+def test_a_new_key_is_trusted_by_those_who_accepted_it_and_breaks_no_connection(served: Served, tmp_path: Path) -> None:
+    folders = {place: AUTHORITY.install(tmp_path / place, ALLOWED) for place in ("accepts", "does not")}
+    standing: Any
+    with open_channel(f"127.0.0.1:{served.port}", folders["accepts"].load(), SERVER) as standing:
+        single = standing.unary_unary("/test.Service/Single")
+        assert single(b"", timeout=10) == ALLOWED.uri.encode()
+        waiting = nodes.rotate(served.folder)
+        certificate = AUTHORITY.authority.approve(waiting.path.read_bytes(), waiting.fingerprint)
+        bundle = certificate.public_bytes(PEM) + AUTHORITY.authority.certificate.public_bytes(PEM)
+        rotation = Succession.parse(waiting.rotation.read_bytes())
+        pinning.accept(folders["accepts"], rotation, waiting.pin)
+        assert call(served.port, folders["accepts"].load()) == ALLOWED.uri  # still with the old key
+        nodes.install(served.folder, bundle, None)
+        assert single(b"", timeout=10) == ALLOWED.uri.encode()
+    assert call(served.port, folders["accepts"].load()) == ALLOWED.uri
+    with pytest.raises(NotAuthenticatedError, match="no trust"):
+        call(served.port, folders["does not"].load())
+
+
+@pytest.mark.parametrize("name", [SERVER, ALLOWED])
+def test_the_authoritys_twin_is_nobody(served: Served, name: NodeName) -> None:
+    """With the server's true pin, so that it is the server that refuses."""
+    twin = AUTHORITY.twin(name)
+    for identity in (twin, Raw(twin.key, twin.certificate, twin.authority, AUTHORITY.pins)):
+        with pytest.raises(NotAuthenticatedError):
+            call(served.port, identity)
 
 
 def test_a_broken_installation_keeps_the_certificate_in_use(served: Served) -> None:

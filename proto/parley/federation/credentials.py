@@ -253,7 +253,7 @@ class NodeFolder:
         """Changes with the identity and with the pins: the time to load again, and to dial anew."""
         try:
             status = self.pin_file.stat()
-            pins = f"{status.st_mtime_ns} {status.st_ino} {status.st_size}"
+            pins = f"{status.st_ctime_ns} {status.st_ino} {status.st_size}"
         except OSError:
             pins = ""
         return f"{self.installed.name} {pins}"

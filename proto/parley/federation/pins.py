@@ -29,7 +29,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from parley.federation.errors import IdentityError, KeyExposedError, NotPinnedError, PinError, PinFileError
+from parley.federation.errors import IdentityError, NotPinnedError, PinError, PinFileError
 from parley.federation.fields import Fields
 from parley.federation.names import NodeName
 
@@ -215,7 +215,7 @@ def read_entries(path: Path) -> tuple[Entry, ...]:
         raise PinError(f"{path.name} cannot be read: {error.strerror}") from None
     foreign = status.st_uid not in (os.geteuid(), 0) and os.geteuid() != 0
     if foreign or stat.S_IMODE(status.st_mode) & 0o022:
-        raise KeyExposedError(
+        raise PinError(
             f"{path.name} may be written by others than its owner: look through `parley pin list`, then chmod 600 it"
         )
     try:

@@ -9,6 +9,7 @@ grpc and this folder only.
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -21,9 +22,11 @@ from parley.federation.errors import (
     NotAuthenticatedError,
     NotAuthorisedError,
     NotPinnedError,
+    PinError,
     WrongIdentityError,
 )
 from parley.federation.names import NodeName
+from parley.federation.pins import Pins
 
 log = logs.logger()
 AGAIN_SECONDS = 0.5
@@ -31,34 +34,40 @@ AGAIN_SECONDS = 0.5
 
 
 class InUse:
-    """A folder's identity as it is now, with its pins; what cannot be used leaves the one before in use."""
+    """A folder's identity as it is now, with its pins.
+
+    An identity that cannot be used leaves the one before in use: it is as good as before, and a node that stops would
+    help nobody. Pins that cannot be read are trust in doubt: nobody is trusted until they can.
+    """
 
     def __init__(self, folder: NodeFolder) -> None:
         self._folder, self._lock = folder, threading.Lock()
-        self._stamp, self.identity = folder.stamp(), folder.load()
-        self._said, self._again = "", 0.0
+        self._stamp, self._identity = folder.stamp(), folder.load()
+        self._failed, self._again = "", 0.0
 
     def __call__(self) -> Identity:
         stamp = ""
         try:
             if (stamp := self._folder.stamp()) == self._stamp:
-                return self.identity
+                return self._identity
             with self._lock:
-                if stamp != self._stamp and time.monotonic() >= self._again:
+                if stamp != self._stamp and (stamp != self._failed or time.monotonic() >= self._again):
                     self._take(stamp)
         except FederationError as error:
-            # What is in use is as good as before, and a server that stops would help nobody.
             self._again = time.monotonic() + AGAIN_SECONDS
-            if self._said != stamp:
-                self._said = stamp
-                log.error("the newly installed certificate is not used", error=error)
-        return self.identity
+            if isinstance(error, PinError) and self._identity.pins.held.keys() != {self._identity.name}:
+                mine = self._identity
+                self._identity = replace(mine, pins=Pins().with_own(mine.name, mine.pin))
+            if stamp != self._failed:
+                self._failed = stamp
+                log.error("the newly installed certificate, or pins, cannot be used", error=error)
+        return self._identity
 
     def _take(self, stamp: str) -> None:
         fresh = self._folder.load()
-        if fresh.name != self.identity.name:
-            raise WrongIdentityError(f"{fresh.name} was installed where {self.identity.name} serves")
-        self._stamp, self.identity = stamp, fresh
+        if fresh.name != self._identity.name:
+            raise WrongIdentityError(f"{fresh.name} was installed where {self._identity.name} runs")
+        self._stamp, self._identity = stamp, fresh
 
 
 def server_credentials(folder: NodeFolder) -> grpc.ServerCredentials:
@@ -68,7 +77,7 @@ def server_credentials(folder: NodeFolder) -> grpc.ServerCredentials:
     """
     tls.require()
     in_use = InUse(folder)
-    served = in_use.identity
+    served = in_use()
     if not served.name.role.serves:
         raise WrongIdentityError(f"{served.name} is a party: its connections are outbound only, it serves nothing")
 
@@ -117,28 +126,26 @@ def open_aio_channel(
 
 
 class RenewedChannel:
-    """A connection that lasts: called it gives the channel to use now, another one for another certificate."""
+    """A connection that lasts: called it gives the channel to use now, another one for a new certificate or pins."""
 
     def __init__(
         self, address: str, folder: NodeFolder, peer: NodeName, options: Sequence[tuple[str, Any]] = ()
     ) -> None:
         self._address, self._folder, self._peer, self._options = address, folder, peer, options
-        self._stamp, self._channels = "", list[grpc.Channel]()
+        self._in_use: InUse | None = None
+        self._identity: Identity | None = None
+        self._channels = list[grpc.Channel]()
 
     def __call__(self) -> grpc.Channel:
         """A FederationError where there is no certificate to dial with, and never was."""
-        try:
-            if (stamp := self._folder.stamp()) != self._stamp:
-                fresh = open_channel(self._address, self._folder.load(), self._peer, self._options)
-                self._stamp = stamp
-                self._channels.append(fresh)
-                for old in self._channels[:-2]:  # the one before may still carry a conversation
-                    old.close()
-                del self._channels[:-2]
-        except FederationError as error:
-            if not self._channels:
-                raise
-            log.error("the newly installed certificate is not used", error=error)
+        if self._in_use is None:
+            self._in_use = InUse(self._folder)
+        if (identity := self._in_use()) is not self._identity:
+            self._identity = identity
+            self._channels.append(open_channel(self._address, identity, self._peer, self._options))
+            for old in self._channels[:-2]:  # the one before may still carry a conversation
+                old.close()
+            del self._channels[:-2]
         return self._channels[-1]
 
     def close(self) -> None:
