@@ -162,6 +162,7 @@ def _changing(folder: NodeFolder) -> Iterator[dict[NodeName, Entry]]:
     folder.path.mkdir(parents=True, exist_ok=True, mode=0o700)
     handle = os.open(folder.path / "pins.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
+        _give(handle, folder)
         fcntl.flock(handle, fcntl.LOCK_EX)
         held = {entry.node: entry for entry in read_entries(folder.pin_file)}
         before = dict(held)
@@ -193,6 +194,7 @@ def _write(folder: NodeFolder, entries: Iterable[Entry]) -> None:
     fresh = folder.pin_file.with_suffix(".new")
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "w") as file:
         os.fchmod(file.fileno(), 0o600)
+        _give(file.fileno(), folder)
         file.write(HEAD + (toml_text(body) if body["pin"] else "") + "\n")
         file.flush()
         os.fsync(file.fileno())
@@ -202,6 +204,13 @@ def _write(folder: NodeFolder, entries: Iterable[Entry]) -> None:
         os.fsync(place)
     finally:
         os.close(place)
+
+
+def _give(handle: int, folder: NodeFolder) -> None:
+    """What root writes is the node's all the same: it runs as the owner of its folder, and has to read it."""
+    if os.geteuid() == 0:
+        owner = folder.path.stat()
+        os.fchown(handle, owner.st_uid, owner.st_gid)
 
 
 def _body(entry: Entry) -> dict[str, object]:

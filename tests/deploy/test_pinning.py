@@ -202,6 +202,16 @@ def test_a_file_that_others_may_write_is_refused(tmp_path: Path, authority: Thro
             folder.load()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root writes in the name of others")
+def test_what_root_pins_belongs_to_the_nodes_own_user(tmp_path: Path, authority: ThrowAwayAuthority) -> None:
+    folder = alone(tmp_path / "node", authority, PARTY)
+    os.chown(folder.path, 10001, 10001)
+    pinning.add(folder, SOUTH, authority.issue_as(SOUTH).pin)
+    for name in ("pins.toml", "pins.lock"):
+        status = (folder.path / name).stat()
+        assert (status.st_uid, status.st_mode & 0o777) == (10001, 0o600)
+
+
 def test_a_key_is_one_nodes() -> None:
     key = ThrowAwayAuthority("cardio").issue_as(SOUTH).pin
     with pytest.raises(PinError, match="one key"):
