@@ -46,7 +46,7 @@ def add(folder: NodeFolder, node: NodeName, key: bytes, replacing: bool = False)
                 )
             if key in known.given_up:
                 raise PinError(f"{node} gave this key up before: have its operator make another, `parley node rotate`")
-            held[node] = Entry(node, key, given_up=(*known.given_up, *(pin.key for pin in known.pins)))
+            held[node] = Entry(node, key, given_up=_given_up(known))
         return held[node]
 
 
@@ -63,8 +63,13 @@ def accept(folder: NodeFolder, succession: Succession, key: bytes, overlap: dt.t
             return held[known.node]
         _check_follows(succession, known)
         former = Pin(known.key, dt.datetime.now(dt.UTC) + overlap) if overlap else None
-        held[known.node] = Entry(known.node, succession.new, former, (*known.given_up, known.key))
+        held[known.node] = Entry(known.node, succession.new, former, _given_up(known))
         return held[known.node]
+
+
+def _given_up(known: Entry) -> tuple[bytes, ...]:
+    """With the keys that it has now, each once."""
+    return tuple(dict.fromkeys((*known.given_up, *(pin.key for pin in known.pins))))
 
 
 def _check_read_out(succession: Succession, key: bytes) -> None:

@@ -161,6 +161,25 @@ def test_a_rotation_is_of_the_key_in_use_and_signed_by_both(tmp_path: Path, auth
             Succession.parse(text)
 
 
+def test_one_rotation_after_another_and_a_lost_key_in_between(tmp_path: Path, authority: ThrowAwayAuthority) -> None:
+    """Whatever the order, the file can be read again, and no key that was given up comes back."""
+    folder = alone(tmp_path / "node", authority, PARTY)
+    keys = [authority.issue_as(SOUTH), *(authority.twin(SOUTH) for _ in range(4))]
+    pinning.add(folder, SOUTH, keys[0].pin)
+    pinning.accept(folder, Succession.of(keys[0], keys[1]), keys[1].pin)
+    pinning.accept(folder, Succession.of(keys[1], keys[2]), keys[2].pin)
+    assert folder.load().pins.of(SOUTH) == (keys[2].pin, keys[1].pin)
+    pinning.add(folder, SOUTH, keys[3].pin, replacing=True)
+    assert folder.load().pins.of(SOUTH) == (keys[3].pin,)
+    pinning.accept(folder, Succession.of(keys[3], keys[4]), keys[4].pin, pinning.NO_OVERLAP)
+    assert folder.load().pins.of(SOUTH) == (keys[4].pin,)
+    for old in keys[:4]:
+        with pytest.raises(PinError, match="before"):
+            pinning.add(folder, SOUTH, old.pin, replacing=True)
+        with pytest.raises(PinError, match="before"):
+            pinning.accept(folder, Succession.of(keys[4], old), old.pin)
+
+
 def test_a_former_key_is_taken_for_seven_days_and_no_longer() -> None:
     now, day = dt.datetime.now(dt.UTC), dt.timedelta(days=1)
     keys = [ThrowAwayAuthority("cardio").issue_as(SOUTH).pin for _ in range(2)]

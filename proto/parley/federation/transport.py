@@ -43,7 +43,8 @@ class InUse:
     def __init__(self, folder: NodeFolder) -> None:
         self._folder, self._lock = folder, threading.Lock()
         self._stamp, self._identity = folder.stamp(), folder.load()
-        self._failed, self._again = "", 0.0
+        self._failed: str | None = None
+        self._again = 0.0
 
     def __call__(self) -> Identity:
         stamp = ""
@@ -56,7 +57,7 @@ class InUse:
         except FederationError as error:
             self._again = time.monotonic() + AGAIN_SECONDS
             if isinstance(error, PinError) and self._identity.pins.held.keys() != {self._identity.name}:
-                mine = self._identity
+                mine, self._stamp = self._identity, ""  # whatever is there next is looked at
                 self._identity = replace(mine, pins=Pins().with_own(mine.name, mine.pin))
             if stamp != self._failed:
                 self._failed = stamp
