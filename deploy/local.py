@@ -1,4 +1,4 @@
-"""A whole federation on this machine: real processes, real TLS by a throw-away authority, ports of the kernel's choice.
+"""A whole federation on this machine: real processes, real TLS by pinned keys, ports of the kernel's choice.
 
 For the demo, the benchmarks and the tests. One machine is a demonstration, never a trust boundary: here one person
 holds every key. Each node lives in FOLDER/NAME as it would on a host of its own (docs/federation.md), and is started by

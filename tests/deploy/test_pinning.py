@@ -10,6 +10,7 @@ import pytest
 from parley.federation.credentials import NodeFolder
 from parley.federation.errors import (
     CertificateError,
+    FederationError,
     NotAuthenticatedError,
     NotPinnedError,
     PinError,
@@ -241,6 +242,22 @@ def test_a_key_is_one_nodes() -> None:
 
 def _add(path: Path, name: NodeName, key: bytes) -> None:
     pinning.add(NodeFolder(path), name, key)
+
+
+def test_installing_asks_for_the_peers_that_are_not_pinned_yet(tmp_path: Path, authority: ThrowAwayAuthority) -> None:
+    folder, asked = alone(tmp_path / "node", authority, PARTY), list[NodeName]()
+    answers = {SOUTH: key_text(authority.issue_as(SOUTH).pin), LEAD: ""}
+
+    def prompt(peer: NodeName) -> str:
+        asked.append(peer)
+        return answers[peer]
+
+    pinning.ask(folder, [f"aggregator/north={key_text(authority.issue_as(NORTH).pin)}"], [LEAD, NORTH, SOUTH], prompt)
+    assert asked == [LEAD, SOUTH]
+    assert sorted(folder.load().pins) == [NORTH, SOUTH, PARTY]
+    for given in ("aggregator/north", "north=02", f"cook/north={answers[SOUTH]}"):
+        with pytest.raises(FederationError):
+            pinning.ask(folder, [given], [], prompt)
 
 
 def test_several_commands_at_once_lose_nothing(tmp_path: Path, authority: ThrowAwayAuthority) -> None:
