@@ -24,6 +24,7 @@ NAMES = "proto/parley/federation/credentials.py"
 COORDINATOR, FLOODS, OPERATOR, CERTIFICATES, PARTY = (
     f"tests/hostile/test_{name}.py::test_" for name in ("coordinator", "floods", "operator", "certificates", "party")
 )
+KEYS = "tests/attacks/test_keys.py::test_"
 MODEL = "tests/end_to_end/test_model.py::test_"
 RELAY, PEER = "tests/federation/test_relay.py::test_", "tests/mpc/test_peer.py::test_"
 AGGREGATOR, QUESTIONS = (f"tests/federation/test_{name}_hostile.py::test_" for name in ("aggregator", "party"))
@@ -87,14 +88,15 @@ MUTATIONS = [
          FLOODS + "watching_the_health_of_a_server_takes_no_place_of_others"),
     none("callers of a method", WHO, "peer not in (callers() if callable(callers) else callers)",
          COORDINATOR + "only_parties_of_a_run_call_the_parties_methods"),
-    Mutation("certificate's purpose", WHO, "    check_usage(certificate, name)\n", "",
+    none("the caller's key", WHO, "key not in identity.pins.require(name)", KEYS + "the_attack_is_refused"),
+    Mutation("certificate's purpose", WHO, "    check_usage(enrolled, name)\n", "",
              CERTIFICATES + "who_cannot_prove_a_name_reaches_no_handler"),
     Mutation("one name", NAMES, "if len(uris) != 1:", "if not uris:",
              CERTIFICATES + "who_cannot_prove_a_name_reaches_no_handler"),
     Mutation("unreadable name", NAMES, "x509.UnsupportedGeneralNameType, ", "",
              CERTIFICATES + "a_name_that_no_library_can_read_is_no_name"),
     Mutation("unreadable certificate", NAMES, "(ValueError, x509.InvalidVersion)", "ValueError",
-             PARTY + "ends_with_strange_certificates_prove_nothing"),
+             CERTIFICATES + "a_certificate_that_no_library_can_read_is_none"),
     Mutation("waits", "mpc/service/terms.py", "return min(asked_seconds, MOST_WAIT_SECONDS) if asked_seconds > 0 else 0.0",
              "return asked_seconds", FLOODS + "a_wait_that_is_no_number_does_not_hold_up_others"),
     Mutation("handshake", "mpc/grpc_link.py", '("grpc.server_handshake_timeout_ms", 10_000)',
@@ -129,7 +131,7 @@ MUTATIONS = [
              PARTY + "an_outcome_that_writes_on_terminals_is_cleaned"),
     none("ends agree", "proto/parley/federation/endings.py", "len(set(said.values())) != 1",
          QUESTIONS + "an_end_that_is_not_proved_gives_nothing_back"),
-    none("both ends", "proto/parley/federation/endings.py", "said.keys() != needed",
+    none("both ends", "proto/parley/federation/endings.py", "said.keys() != set(manifest.identities(Role.aggregator))",
          QUESTIONS + "an_end_that_is_not_proved_gives_nothing_back"),
     none("question's digest", "party/client/questions.py", "question.query_digest != digest_of(question, manifest.digest)",
          QUESTIONS + "a_question_beyond_the_manifest_ends_this_partys_part_and_records_nothing"),

@@ -20,6 +20,7 @@ from parley.federation.policy import AggregatorPolicy, Policy, read_policy
 from parley.federation.rounds import commitment_a, commitment_b, upload_digest
 from parley.v1 import common_pb2
 
+from deploy import pinning
 from mpc import crash
 from mpc.request import Request
 from mpc.service.terms import CallRefusedError, CallWaitsError, Proposal, RunTerms
@@ -96,6 +97,7 @@ class Admissions:
     ) -> None:  # fmt: skip
         self._record, self._role, self._preset, self._policy_path = record, role, preset, policy_path
         self._node, self._peer, self._note, self._kept = identity().name, peer, note, verified
+        self._identity = identity
         self._verified: dict[bytes, Meaning | ManifestError] = {}
         self._running: dict[bytes, asyncio.Task[None]] = {}
         self._turn = asyncio.Lock()
@@ -220,6 +222,7 @@ class Admissions:
         self._terms[manifest.digest] = terms_of(manifest, self._role)
         self.parties |= set(manifest.identities(Role.party))
         self.coordinators |= set(manifest.identities(Role.coordinator))
+        pinning.name_unpinned(manifest, self._identity)
 
 
 def policy_for_hand(path: Path) -> Policy | None:

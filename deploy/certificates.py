@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from parley.federation.credentials import (
     Identity,
+    NodeFolder,
     certificate_fingerprint,
     fingerprint,
     load_certificate,
@@ -29,6 +30,9 @@ from parley.federation.credentials import (
 )
 from parley.federation.errors import CertificateError, FingerprintError, IdentityError, WrongIdentityError
 from parley.federation.names import LABEL_RULE, NodeName, Role, is_label
+from parley.federation.pins import Pin, Pins, key_of
+
+from deploy import pinning
 
 PEM = serialization.Encoding.PEM
 BACKDATED = dt.timedelta(minutes=5)
@@ -244,24 +248,70 @@ def identity_uri(name: str) -> str:
 
 
 class ThrowAwayAuthority:
-    """An authority that lives as long as this object, with keys made here: benchmarks, tests and the demo only."""
+    """An authority that lives as long as this object, with keys made here: benchmarks, tests and the demo only.
+
+    A name keeps its key, and every node that it has made has pinned every other one.
+    """
 
     def __init__(self, federation: str = THROW_AWAY, lifetime: dt.timedelta = dt.timedelta(days=1)) -> None:
         self.authority = Authority.create(federation, lifetime)
         self._lifetime = lifetime
+        self._keys: dict[NodeName, ec.EllipticCurvePrivateKey] = {}
+        self._held: dict[NodeName, tuple[Pin, ...]] = {}
+        self._folders: list[NodeFolder] = []
+        self.pins = Pins(self._held)
+        """Of all that were issued, those to come included."""
 
     def issue(self, name: str, role: Role = Role.aggregator, validity: Validity | None = None) -> Identity:
-        """A new key and certificate for a node on this machine, dialled by identity or by loopback address."""
+        """A certificate for a node on this machine, dialled by identity or by loopback address."""
         return self.issue_as(NodeName(self.authority.federation, role, name), validity)
 
     def issue_as(self, name: NodeName, validity: Validity | None = None) -> Identity:
-        """For any name, also one that a real authority would refuse."""
-        key = ec.generate_private_key(ec.SECP256R1())
+        """For any name, also one that a real authority would refuse; a new certificate for the key of that name."""
+        if name not in self._keys:
+            self.replace_key(name)
+        return self._certify(name, self._keys[name], validity)
+
+    def replace_key(self, name: NodeName) -> None:
+        """Another key for that name, pinned everywhere in place of the one before."""
+        self._keys[name] = ec.generate_private_key(ec.SECP256R1())
+        self._held[name] = (Pin(key_of(self._keys[name].public_key())),)
+        for folder in self._folders:
+            self._pin(folder)
+
+    def twin(self, name: NodeName, validity: Validity | None = None) -> Identity:
+        """What an authority can do by itself: a certificate for that name and a key that nobody has pinned."""
+        return self._certify(name, ec.generate_private_key(ec.SECP256R1()), validity)
+
+    def lasting(self) -> Validity:
+        return Validity.lasting(self._lifetime)
+
+    def install(self, path: Path, name: NodeName, validity: Validity | None = None) -> NodeFolder:
+        """A node's folder of identities, with pins that follow those of this authority."""
+        folder = NodeFolder(path)
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        label = f"{len(list(path.glob('identities/*'))) + 1}"
+        self.issue_as(name, validity).save(path / "identities" / label)
+        fresh = path / "current.new"
+        fresh.symlink_to(Path("identities") / label)
+        fresh.replace(folder.current)
+        self._folders.append(folder)
+        self._pin(folder)
+        return folder
+
+    def _pin(self, folder: NodeFolder) -> None:
+        pinning.pin_all(
+            folder,
+            {name: pins[0].key for name, pins in self._held.items() if name.federation == self.authority.federation},
+        )
+
+    def _certify(self, name: NodeName, key: ec.EllipticCurvePrivateKey, validity: Validity | None) -> Identity:
         loopback = (x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
-        validity = validity or Validity.lasting(self._lifetime)
+        validity = validity or self.lasting()
         certificate = self.authority.sign(key.public_key(), name, validity, loopback)
         return Identity(
             key.private_bytes(PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
             certificate.public_bytes(PEM),
             self.authority.certificate.public_bytes(PEM),
+            self.pins,
         )

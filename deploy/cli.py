@@ -30,6 +30,7 @@ from deploy.commands import (
     node,
     noise,
     party,
+    pin,
     privacy,
     reproduce,
     runs,
@@ -58,6 +59,7 @@ app.add_typer(aggregator.app, name="aggregator")
 app.add_typer(audit.app, name="audit")
 app.add_typer(ca.app, name="ca")
 app.add_typer(node.app, name="node")
+app.add_typer(pin.app, name="pin")
 app.add_typer(manifest.app, name="manifest")
 app.add_typer(coordinator.app, name="coordinator")
 app.command()(dashboard.dashboard)

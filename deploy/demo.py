@@ -1,6 +1,6 @@
 """`parley demo`: four hospitals, two aggregators, a coordinator on this machine: from nothing to a model and a report.
 
-Everything is real but the distance: processes, mutual TLS by a throw-away authority, policies, ledgers, joint noise.
+Everything is real but the distance: processes, mutual TLS by pinned keys, policies, ledgers, joint noise.
 One machine under one person is a demonstration, never a trust boundary.
 """
 

@@ -32,7 +32,7 @@ PLAIN_SHARE = 5
 
 WHAT_HAPPENS = {
     "manifest": "the study is written down, its noise calculated",
-    "certificates": "each node makes its own key; an authority signs them",
+    "certificates": "each node makes its own key and pins its peers'",
     "processes": "hospitals, A, B and the coordinator start, each apart",
     "verification": "every role computes the run's privacy for itself",
     "rounds": "hospitals send random-looking halves; A and B add noise",

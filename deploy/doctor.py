@@ -26,9 +26,10 @@ from parley.federation.names import NodeName, Role
 from parley.federation.policy import ROLES, PartyPolicy, Policy, read_policy
 from parley.federation.trail import verify as verify_trail
 
+from deploy import pinning
 from deploy.clock import clock_error_seconds
 from deploy.node_file import Address, AggregatorNode, AnyNode, CoordinatorNode, PartyNode, read_node
-from deploy.reachability import Reached, UnreachableError, probe
+from deploy.reachability import UnreachableError, probe
 from deploy.software import software_version, source_digest
 from mpc.errors import MpcError
 from party.errors import PartyError
@@ -66,8 +67,9 @@ def examine(folder: Path, manifests: Sequence[Manifest] = ()) -> list[Finding]:
     identity = _identity(node, found)
     policy = _policy(node, found)
     found += [*_folders(node), *_books(node)]
-    reached = _peers(node, policy, found) if identity is not None else {}
-    found.append(_clock(reached))
+    if identity is not None:
+        _peers(node, policy, identity, found)
+    found.append(_clock())
     known = [*_admitted(node, found), *manifests]
     for manifest in {each.digest: each for each in known}.values():
         found += _manifest(node, identity, manifest)
@@ -100,11 +102,10 @@ def _software() -> Finding:
 def _identity(node: AnyNode, found: list[Finding]) -> Identity | None:
     check = "certificate"
     try:
-        identity = Identity.load(node.identity.path / node.identity.stamp())
+        identity = node.identity.load()
         name, expires = identity.name, identity.expires
-        identity.check()
     except FederationError as error:
-        found.append(Finding(check, FAILED, str(error), "`parley node show`, then `parley node request` or `rotate`"))
+        found.append(Finding(check, FAILED, str(error), "`parley node show`, then `parley node request` or `renew`"))
         return None
     if name.role is not node.role:
         found.append(
@@ -116,7 +117,7 @@ def _identity(node: AnyNode, found: list[Finding]) -> Identity | None:
     days = (expires - dt.datetime.now(dt.UTC)) / dt.timedelta(days=1)
     text = f"{name}, {days:.0f} days left"
     found.append(
-        Finding(check, WARNING, text, "`parley node rotate`, and have it approved") if days < RENEW_DAYS
+        Finding(check, WARNING, text, "`parley node renew`, and have it approved") if days < RENEW_DAYS
         else Finding(check, OK, text)
     )  # fmt: skip
     mode = stat.S_IMODE((node.identity.current / KEY_FILE).stat().st_mode)
@@ -175,34 +176,36 @@ def _books(node: AnyNode) -> Iterator[Finding]:
             yield Finding("ledger", FAILED, str(error), "keep both files for whoever investigates; restore a backup")
 
 
-def _peers(node: AnyNode, policy: Policy | None, found: list[Finding]) -> dict[str, Reached]:
+def _peers(node: AnyNode, policy: Policy | None, identity: Identity, found: list[Finding]) -> None:
     """All at once: one that does not answer takes seconds."""
-    wanted: list[tuple[str, Address, Role, str | None]] = []
+    federation = identity.name.federation
+    wanted: list[tuple[NodeName, Address]] = []
     if isinstance(node, PartyNode):
-        wanted.append(
-            (f"coordinator {node.coordinator_name}", node.coordinator, Role.coordinator, node.coordinator_name)
-        )
+        wanted.append((NodeName(federation, Role.coordinator, node.coordinator_name), node.coordinator))
     if isinstance(node, PartyNode | CoordinatorNode):
-        wanted += [(f"aggregator {name}", address, Role.aggregator, name) for name, address in node.aggregators.items()]
+        wanted += [(NodeName(federation, Role.aggregator, name), at) for name, at in node.aggregators.items()]
     elif node.peer_address is not None:
-        wanted.append((f"aggregator {node.peer_name}", node.peer_address, Role.aggregator, node.peer_name))
-    reached: dict[str, Reached] = {}
+        wanted.append((NodeName(federation, Role.aggregator, node.peer_name), node.peer_address))
 
-    def one(task: tuple[str, Address, Role, str | None]) -> Finding:
-        check, address, role, name = task
+    def one(task: tuple[NodeName, Address]) -> Finding:
+        peer, address = task
+        check = f"{peer.role} {peer.name}"
         try:
-            peer = reached[check] = probe(address, node.identity, role, name)
+            reached = probe(address, node.identity, peer)
         except UnreachableError as error:
             return Finding(check, FAILED, error.problem, error.fix)
-        if peer.days_left < RENEW_DAYS:
-            return Finding(check, WARNING, f"its certificate has {peer.days_left:.0f} days left", "tell its operator")
-        return Finding(check, OK, f"{address} answers in {peer.milliseconds:.0f} ms over TLS 1.3 and accepts this node")
+        took = f"{reached.milliseconds:.0f} ms"
+        return Finding(check, OK, f"{address} has its pinned key, answers in {took} over TLS 1.3, accepts this node")
 
     if wanted:
         with ThreadPoolExecutor(len(wanted)) as pool:
             found += pool.map(one, wanted)
     if isinstance(node, AggregatorNode) and node.peer_address is None:
-        found.append(Finding(f"aggregator {node.peer_name}", UNKNOWN, "it dials this node: run the doctor over there"))
+        check, peer = f"aggregator {node.peer_name}", NodeName(federation, Role.aggregator, node.peer_name)
+        found.append(
+            Finding(check, UNKNOWN, "it dials this node: run the doctor over there") if identity.pins.of(peer)
+            else Finding(check, FAILED, f"{peer} is not pinned", f"`parley pin add {peer} PIN`")
+        )  # fmt: skip
     if isinstance(policy, PartyPolicy) and isinstance(node, PartyNode):
         if node.coordinator_name not in policy.coordinators:
             found.append(Finding(
@@ -210,15 +213,10 @@ def _peers(node: AnyNode, policy: Policy | None, found: list[Finding]) -> dict[s
             ))  # fmt: skip
         for name in sorted(set(node.aggregators) - set(policy.aggregators)):
             found.append(Finding("policy", WARNING, f"does not know the aggregator {name}", "add it to [aggregators]"))
-    return reached
 
 
-def _clock(reached: dict[str, Reached]) -> Finding:
-    """The kernel knows whether a time service keeps its clock; peers' certificates bound it from below at least."""
-    now = dt.datetime.now(dt.UTC)
-    for peer, each in reached.items():
-        if each.issued > now:
-            return Finding("clock", FAILED, f"is before {peer}'s certificate was made", "set it by NTP")
+def _clock() -> Finding:
+    """The kernel knows whether a time service keeps its clock."""
     error = clock_error_seconds()
     if error is None:
         return Finding("clock", UNKNOWN, "no time service keeps it, and no peer tells its own", "run chrony or ntpd")
@@ -249,6 +247,8 @@ def _manifest(node: AnyNode, identity: Identity | None, manifest: Manifest) -> I
             place = "dials" if node.index == 0 else "is dialled"
             text = f"has the aggregators in the order {', '.join(names)}, and this node {place}"
             yield Finding(check, FAILED, text, "the first one dials: change node.toml or the manifest")
+    if identity is not None:
+        yield _pinned(f"{check}: pins", node, identity, manifest)
     yield _guarded(f"{check}: ring", lambda: _range(f"{check}: ring", manifest))
     if isinstance(node, PartyNode):
         yield _guarded(
@@ -256,6 +256,18 @@ def _manifest(node: AnyNode, identity: Identity | None, manifest: Manifest) -> I
         )
     else:
         yield _guarded(f"{check}: vocabulary", lambda: _vocabulary(f"{check}: vocabulary", manifest))
+
+
+def _pinned(check: str, node: AnyNode, identity: Identity, manifest: Manifest) -> Finding:
+    """Everybody whom this node dials or serves in the run."""
+    others = pinning.unpinned(manifest, identity)
+    missing = [name for name in others if not (isinstance(node, PartyNode) and name.role is Role.party)]
+    if missing:
+        fix = "`parley pin add`, each as its operator reads it out: until then it is not served"
+        return Finding(
+            check, FAILED, f"not pinned here: {', '.join(f'{each.role}/{each.name}' for each in missing)}", fix
+        )
+    return Finding(check, OK, "every member that this node dials or serves is pinned")
 
 
 def _guarded(check: str, look: Callable[[], Finding]) -> Finding:

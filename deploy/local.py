@@ -1,4 +1,4 @@
-"""A whole federation on this machine: real processes, real TLS by a throw-away authority, ports of the kernel's choice.
+"""A whole federation on this machine: real processes, real TLS by pinned keys, ports of the kernel's choice.
 
 For the demo, the benchmarks and the tests. One machine is a demonstration, never a trust boundary: here one person
 holds every key. Each node lives in FOLDER/NAME as it would on a host of its own (docs/federation.md), and is started by
@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from parley.federation.credentials import NodeFolder
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 
@@ -147,6 +146,9 @@ class LocalFederation:
         self.folder, self.manifest = folder, manifest
         layout = layout or layout_by_name(data[manifest.parties[0]][0])
         self.authority = ThrowAwayAuthority(manifest.federation)
+        for role in Role:  # all keys first: every folder is then pinned once
+            for member in manifest.identities(role):
+                self.authority.replace_key(member)
         names = [operator.name for operator in manifest.aggregators]
         self.ports = {
             each: ReservedPort()
@@ -203,12 +205,7 @@ class LocalFederation:
         home.mkdir(parents=True, mode=0o700)
         (home / "node.toml").write_text(node)
         (home / "policy.toml").write_text(policy_text(role, self.manifest, 4 * self.manifest.guarantee.epsilon))
-        identities = NodeFolder(home / "identity")
-        identities.path.mkdir(mode=0o700)
-        self.authority.issue_as(NodeName(self.manifest.federation, role, name)).save(
-            identities.path / "identities" / "1"
-        )
-        identities.current.symlink_to(Path("identities") / "1")
+        self.authority.install(home / "identity", NodeName(self.manifest.federation, role, name))
         self.nodes[name] = NodeProcess(name, role, home)
 
     @property

@@ -1,16 +1,19 @@
 """A node's side of its certificates: make a key, ask, install, renew; see `federation.credentials.NodeFolder`.
 
     NODE/pending/node.key, request.pem       a request that waits for approval; the key never leaves this folder's disk
+    NODE/rotation.json                       of the last rotation: what peers accept, signed by both keys
     NODE/identities/FINGERPRINT/             node.key, node.crt, authority.crt
     NODE/current -> identities/FINGERPRINT   what is in use
 
-Renewal is a second request beside the certificate in use. Installing it moves the link in one step; servers pick it up
-at their next handshake, connections that stand go on, and the old certificate stays valid until it expires.
+A renewal asks for another certificate for the same key: peers have pinned the key, so nothing changes for them. A
+rotation makes another key, which each peer's operator has to accept. Either is a second request beside the certificate
+in use; installing it moves the link in one step, servers pick it up at their next handshake, connections that stand go
+on.
 """
 
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cryptography import x509
@@ -31,10 +34,12 @@ from parley.federation.credentials import (
 )
 from parley.federation.errors import CertificateError, FingerprintError, WrongIdentityError
 from parley.federation.names import NodeName
+from parley.federation.pins import key_of
+from parley.federation.succession import Succession
 
 from deploy.certificates import PEM, load_request, request_fingerprint, same_fingerprint
 
-REQUEST_FILE = "request.pem"
+REQUEST_FILE, ROTATION_FILE = "request.pem", "rotation.json"
 
 
 @dataclass(frozen=True)
@@ -44,10 +49,17 @@ class Pending:
     name: NodeName
     fingerprint: str
     path: Path
+    pin: bytes
+    """Of its key."""
+
+    @property
+    def rotation(self) -> Path:
+        """What peers have to accept, if this is a rotation."""
+        return self.path.parent.parent / ROTATION_FILE
 
 
-def request(folder: NodeFolder, name: NodeName) -> Pending:
-    """A new key, and a request for `name`; refused where another node lives, or a request waits already."""
+def request(folder: NodeFolder, name: NodeName, key: ec.EllipticCurvePrivateKey | None = None) -> Pending:
+    """A request for `name` with that key, or a new one; refused where another node lives, or one waits already."""
     if folder.current.is_symlink() and (held := Identity.load(folder.current).name) != name:
         raise WrongIdentityError(f"this folder is {held}'s: choose another folder for {name}")
     waiting = folder.path / "pending"
@@ -60,7 +72,7 @@ def request(folder: NodeFolder, name: NodeName) -> Pending:
             "a request waits for approval already, see `parley node show`: install its certificate, or remove the "
             "folder `pending` to give it up"
         ) from None
-    key = ec.generate_private_key(ec.SECP256R1())
+    key = ec.generate_private_key(ec.SECP256R1()) if key is None else key
     made = (
         x509.CertificateSigningRequestBuilder()
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name.name)]))
@@ -70,12 +82,22 @@ def request(folder: NodeFolder, name: NodeName) -> Pending:
     plain = serialization.NoEncryption()
     write_private(waiting / KEY_FILE, key.private_bytes(PEM, serialization.PrivateFormat.PKCS8, plain))
     (waiting / REQUEST_FILE).write_bytes(made.public_bytes(PEM))
-    return Pending(name, request_fingerprint(made), waiting / REQUEST_FILE)
+    return Pending(name, request_fingerprint(made), waiting / REQUEST_FILE, key_of(key.public_key()))
+
+
+def renew(folder: NodeFolder) -> Pending:
+    """A request for the same name and the same key."""
+    held = Identity.load(folder.installed)
+    return request(folder, held.name, held.private)
 
 
 def rotate(folder: NodeFolder) -> Pending:
-    """A request for the same name with a new key, while the certificate in use stays in use."""
-    return request(folder, Identity.load(folder.path / folder.stamp()).name)
+    """A request for the same name with a new key, while the certificate in use stays in use; and its rotation."""
+    held = Identity.load(folder.installed)
+    waiting = request(folder, held.name)
+    fresh = replace(held, key=read_private(folder.path / "pending" / KEY_FILE))
+    waiting.rotation.write_text(Succession.of(held, fresh).text())
+    return waiting
 
 
 def pending(folder: NodeFolder) -> Pending | None:
@@ -84,7 +106,7 @@ def pending(folder: NodeFolder) -> Pending | None:
     if not path.exists():
         return None
     made, name = load_request(read_file(path))
-    return Pending(name, request_fingerprint(made), path)
+    return Pending(name, request_fingerprint(made), path, key_of(made.public_key()))
 
 
 def install(folder: NodeFolder, approved: bytes, authority_fingerprint: str | None) -> Identity:
@@ -95,7 +117,7 @@ def install(folder: NodeFolder, approved: bytes, authority_fingerprint: str | No
     """
     waiting = pending(folder)
     if waiting is None:
-        raise CertificateError("no request waits here: begin with `parley node request` or `parley node rotate`")
+        raise CertificateError("no request waits here: begin with `parley node request`, `renew` or `rotate`")
     certificates = _bundle(approved)
     _trusted(folder, certificates[1], authority_fingerprint)
     key = read_private(folder.path / "pending" / KEY_FILE)

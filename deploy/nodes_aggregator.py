@@ -16,16 +16,15 @@ from grpc_health.v1 import health_pb2_grpc
 from parley.federation import logs, mentions
 from parley.federation.admission import AdmissionRecord
 from parley.federation.authorization import AioAuthorization, Authorization, Authorizer, peer_of
-from parley.federation.credentials import Identity
 from parley.federation.endings import sign_end
 from parley.federation.errors import FederationError
 from parley.federation.names import NodeName, Role
 from parley.federation.refusals import RefusedCallError, abort
-from parley.federation.transport import RenewedChannel, server_credentials
+from parley.federation.transport import InUse, RenewedChannel, server_credentials
 from parley.federation.vigil import AioHealth, Health, Vigil
 from parley.v1 import aggregator_pb2_grpc, common_pb2, noise_pb2_grpc
 
-from deploy import metering
+from deploy import metering, pinning
 from deploy.aggregator_admission import Admissions
 from deploy.errors import DeployError, NodeFileError
 from deploy.node_file import Address, AggregatorNode, read_node
@@ -77,9 +76,10 @@ class AggregatorProcess:
 
     def __init__(self, path: Path) -> None:
         self.node = aggregator_node(path)
+        pinning.require(self.node)
         self.folder = self.node.identity
-        identity = self.folder.load()
-        self.name = identity.name
+        self._in_use = InUse(self.folder)
+        self.name = self._in_use().name
         if self.name.role is not Role.aggregator:
             raise DeployError(f"identity is {self.name}'s: install an aggregator's certificate in {self.folder.path}")
         self.note = notes(self.node)
@@ -93,7 +93,7 @@ class AggregatorProcess:
         noise, role = self.node.noise, self.node.index
         preset = (noise.cover, noise.precision)
         self.admissions = Admissions(
-            self._record, self.folder.load, self.peer, role, preset, self.node.policy, self.node.verified, self.note
+            self._record, self._in_use, self.peer, role, preset, self.node.policy, self.node.verified, self.note
         )
         self._accepted: queue.SimpleQueue[GrpcLink | None] = queue.SimpleQueue()
         dialled = self.node.peer_address
@@ -118,7 +118,6 @@ class AggregatorProcess:
         )
         self._executor = executor
         self.service = Service(self, tools, self.pool, version("parley-federation"))
-        self._identity: tuple[str, Identity] = (self.folder.stamp(), identity)
 
     # ------------------------------------------------------------ what mpc.service asks for
 
@@ -138,15 +137,10 @@ class AggregatorProcess:
         return self.admissions.terms(manifest_digest, ending)
 
     def sign_end(self, manifest_digest: bytes, openings: int) -> common_pb2.SignedEnd:
-        return sign_end(self._current(), manifest_digest, openings)
+        return sign_end(self._in_use(), manifest_digest, openings)
 
     async def propose(self, manifest: bytes, caller: str) -> Proposal:
         return await self.admissions.propose(manifest, caller)
-
-    def _current(self) -> Identity:
-        if (stamp := self.folder.stamp()) != self._identity[0]:
-            self._identity = (stamp, self.folder.load())
-        return self._identity[1]
 
     # ------------------------------------------------------------ listeners
 
@@ -164,7 +158,8 @@ class AggregatorProcess:
                 f"/{SERVICE}NoiseService/Converse": peer_only,
                 f"/{SERVICE}OpeningService/Converse": peer_only,
                 **{method: _Known(self.admissions, {self.name, self.peer}) for method in HEALTH},
-            }
+            },
+            self.folder,
         )
 
     def _link(self) -> Link:

@@ -24,6 +24,7 @@ from parley.federation.errors import ApprovalError, FederationError
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import verify_apart_with_charge
 from parley.federation.names import NodeName, Role
+from parley.federation.pins import read_pins
 from parley.federation.policy import read_policy
 from parley.federation.transport import server_credentials
 from parley.federation.vigil import AioHealth, Vigil, disk_is_full, quiet_seconds
@@ -36,7 +37,7 @@ from coordinator.service.operator import OperatorServicer
 from coordinator.service.parties import PartyServicer
 from coordinator.service.runs import GATHER_SECONDS, Runs
 from coordinator.service.store import RunStore
-from deploy import metering
+from deploy import metering, pinning
 from deploy.dashboard import start as start_dashboard
 from deploy.errors import DeployError
 from deploy.finishing import write_result
@@ -61,7 +62,7 @@ class NodeBooks:
     """The coordinator's admissions and ledger."""
 
     def __init__(self, node: CoordinatorNode, identity: Identity, worker: ThreadPoolExecutor, finished: Any) -> None:
-        self._node, self._name, self._authority = node, identity.name, identity.authority
+        self._node, self._name = node, identity.name
         self._worker, self._finished = worker, finished
         self._admissions = AdmissionRecord(node.admissions)
         self._ledger: Ledger | None = None
@@ -81,6 +82,7 @@ class NodeBooks:
                     "`parley coordinator approve`, then submit it again"
                 )
         await loop.run_in_executor(self._worker, self._reserve, manifest, charge)
+        pinning.name_unpinned(manifest, self._node.identity.load)
         claim: dict[str, Any] = meaning.as_json()
         return claim
 
@@ -117,7 +119,7 @@ class NodeBooks:
         ledger = self._open()
         if ledger.runs[manifest.run].ended:
             return
-        opened = verify_ends(ends, manifest, self._authority)
+        opened = verify_ends(ends, manifest, read_pins(self._node.identity.pin_file))
         evidence = b"".join(end.SerializeToString() for end in ends)
         ledger.settle(EndProof(manifest.run, opened, "both aggregators' signed ends", evidence), lambda proof: None)
 
@@ -140,6 +142,7 @@ class CoordinatorProcess:
         """`adapt` is for the benchmark, whose baseline has other tools."""
         self.node, self._note = node, note
         node.state.mkdir(mode=0o700, exist_ok=True)
+        pinning.require(node)
         self.identity = node.identity.load()
         if self.identity.name.role is not Role.coordinator:
             raise StateError(
@@ -182,9 +185,10 @@ class CoordinatorProcess:
     def _authorizer(self) -> Authorizer:
         members = _PartyOf(self.runs)
         methods = {f"/{SERVICE}/{name}": members for name in ("ListRuns", "Join", "NextRound", "FetchPoint")}
-        # A party asks for runs before there is one: any party of the federation may.
+        # A party asks for runs before there is one: any party that is pinned may.
         return Authorizer(
-            {**methods, f"/{SERVICE}/ListRuns": _AnyParty(self.identity.name.federation), HEALTH: _Anyone()}
+            {**methods, f"/{SERVICE}/ListRuns": _AnyParty(self.identity.name.federation), HEALTH: _Anyone()},
+            self.node.identity,
         )
 
     async def serve(self) -> dict[str, int]:
@@ -235,7 +239,7 @@ class _PartyOf:
 
 
 class _AnyParty:
-    """Every party of a federation: the authority vouches for the name."""
+    """Every party of a federation that is pinned: nobody else gets as far as here."""
 
     def __init__(self, federation: str) -> None:
         self._federation = federation
@@ -245,7 +249,7 @@ class _AnyParty:
 
 
 class _Anyone:
-    """Every node with a certificate of the authority."""
+    """Every node that is pinned."""
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, NodeName)

@@ -12,7 +12,7 @@ from parley.federation.errors import ManifestError
 from parley.federation.manifest import Manifest
 from parley.federation.names import Role
 
-from deploy import metering
+from deploy import metering, pinning
 from deploy.errors import DeployError
 from deploy.node_file import PartyNode, read_node
 from deploy.run_file import build_model
@@ -63,6 +63,7 @@ def vocabulary(manifest: Manifest) -> tuple[Schema, Model]:
 def run(node: Path) -> None:
     """Until SIGTERM or SIGINT; a restart takes up what was under way."""
     here = party_node(node)
+    pinning.require(here)
     settings = settings_of(here)
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     identity = settings.identity.load().name

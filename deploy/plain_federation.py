@@ -20,6 +20,7 @@ import grpc
 import numpy as np
 from parley.federation.admission import AdmissionRecord
 from parley.federation.authorization import peer_of
+from parley.federation.credentials import Identity
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.transport import open_channel, server_credentials
@@ -56,12 +57,12 @@ class Rounds:
 class PlainShares(aggregator_pb2_grpc.ShareServiceServicer):
     """Takes vectors in the clear."""
 
-    def __init__(self, rounds: Rounds) -> None:
-        self._rounds = rounds
+    def __init__(self, rounds: Rounds, identity: Identity) -> None:
+        self._rounds, self._identity = rounds, identity
 
     async def Upload(self, request: aggregator_pb2.UploadRequest, context: Any) -> aggregator_pb2.UploadResponse:
         self._rounds.bytes += request.ByteSize()
-        key = (request.round, peer_of(context).name)
+        key = (request.round, peer_of(context, self._identity).name)
         whole = self._rounds.pieces.setdefault(key, bytearray())
         if len(whole) == request.offset:
             whole += request.data
@@ -123,7 +124,7 @@ async def serve(node: AggregatorNode) -> None:
     rounds = Rounds()
     servers = []
     for addresses, add, servicer in (
-        (node.share, aggregator_pb2_grpc.add_ShareServiceServicer_to_server, PlainShares(rounds)),
+        (node.share, aggregator_pb2_grpc.add_ShareServiceServicer_to_server, PlainShares(rounds, node.identity.load())),
         ((node.control,), aggregator_pb2_grpc.add_ControlServiceServicer_to_server, PlainControl(rounds)),
     ):
         server = grpc.aio.server(options=KEEPALIVE)

@@ -14,11 +14,14 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from parley.federation.credentials import CERTIFICATE_FILE, NodeFolder, load_certificate, read_file
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from parley.federation.credentials import CERTIFICATE_FILE, KEY_FILE, NodeFolder, load_certificate, read_file
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
+from parley.federation.pins import key_of, read_entries
 
-from deploy import demo_recipe, nodes
+from deploy import demo_recipe, nodes, pinning
 from deploy.certificates import PEM, Authority, load_request
 from deploy.heart_data import hold_out_file
 from deploy.local import SCHEMA_FILE, policy_text, schema_text
@@ -50,8 +53,10 @@ def provision(folder: Path, manifest: Manifest, runs: int, say: Say, owner: tupl
             _write(home / SCHEMA_FILE, schema_text(manifest, name, CSV))
         elif role is Role.coordinator:
             _write(home / SCHEMA_FILE, toml_text(CSV.as_json()) + "\n")
+    _pin(folder, manifest, say)
+    for name in node_files(manifest, runs):
         if owner is not None:
-            _give(home, owner)
+            _give(folder / name, owner)
 
 
 def _authority(folder: Path, federation: str, say: Say) -> Authority:
@@ -70,13 +75,16 @@ def _identity(
     if not identity.current.is_symlink():
         _certify(identity, name, folder, authority, say)
         return
-    # The certificate alone: the key belongs to the user of the containers.
     held = load_certificate(read_file(identity.current / CERTIFICATE_FILE))
     if held.not_valid_after_utc - dt.datetime.now(dt.UTC) > SHORTEST_LEFT:
         return
-    # A container may be running on that folder: the new identity is whole and its user's before the link moves to it.
+    # For the same key, which peers have pinned. A container may be running on that folder: the new identity is whole
+    # and its user's before the link moves to it.
     fresh = NodeFolder(home / "renewal")
     shutil.rmtree(fresh.path, ignore_errors=True)
+    key = serialization.load_pem_private_key(read_file(identity.current / KEY_FILE), None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    nodes.request(fresh, name, key)
     _certify(fresh, name, folder, authority, say)
     if owner is not None:
         _give(fresh.path, owner)
@@ -93,6 +101,23 @@ def _certify(identity: NodeFolder, name: NodeName, folder: Path, authority: Auth
     bundle = certificate.public_bytes(PEM) + authority.certificate.public_bytes(PEM)
     nodes.install(identity, bundle, authority.fingerprint)
     say(f"parley node request {name}, ca approve, node install    # the request's fingerprint {waiting.fingerprint}")
+
+
+def _pin(folder: Path, manifest: Manifest, say: Say) -> None:
+    """Every node pins those that it dials or serves: here the one person reads all pins out to itself."""
+    keys = {name: _key(folder / name.name / "identity") for role in Role for name in manifest.identities(role)}
+    for node in keys:
+        peers = {name: key for name, key in keys.items() if {node.role, name.role} != {Role.party} and name != node}
+        place = NodeFolder(folder / node.name / "identity")
+        if {entry.node: entry.key for entry in read_entries(place.pin_file)} != peers:
+            pinning.pin_all(place, peers)
+            say(f"parley pin add …    # {node.name} pins {len(peers)} peers")
+
+
+def _key(identity: Path) -> bytes:
+    """From the certificate: the key belongs to the user of the containers."""
+    held = load_certificate(read_file(NodeFolder(identity).current / CERTIFICATE_FILE))
+    return key_of(held.public_key())
 
 
 def node_files(manifest: Manifest, runs: int) -> Mapping[str, tuple[Role, str]]:

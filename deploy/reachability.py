@@ -1,18 +1,18 @@
-"""Whether a peer can be reached and is who it should be: TCP, then TLS 1.3 with this node's own certificate.
+"""Whether a peer can be reached and has the key that is pinned: TCP, then TLS 1.3 with this node's own key.
 
 What gRPC would do at its first call, step by step, so that what fails can be named. Standard library and
 `parley.federation` only; no message of parley's is sent.
 """
 
 import datetime as dt
+import os
 import socket
 import ssl
 from dataclasses import dataclass
 
-from cryptography import x509
-from parley.federation.credentials import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, NodeFolder, name_in
-from parley.federation.errors import CertificateError
-from parley.federation.names import NodeName, Role
+from parley.federation.credentials import NodeFolder
+from parley.federation.errors import FederationError, NotPinnedError
+from parley.federation.names import NodeName
 
 from deploy.node_file import Address
 
@@ -27,9 +27,6 @@ class Reached:
     """A peer that answered and accepts this node."""
 
     name: NodeName
-    days_left: float
-    """Of its certificate."""
-    issued: dt.datetime
     milliseconds: float
 
 
@@ -41,10 +38,10 @@ class UnreachableError(Exception):
         self.problem, self.fix = problem, fix
 
 
-def probe(address: Address, folder: NodeFolder, role: Role, expected: str | None) -> Reached:
-    """Reach the node of that role, and of that name if one is `expected`, or say why not."""
+def probe(address: Address, folder: NodeFolder, peer: NodeName) -> Reached:
+    """Reach that node, or say why not."""
     begun = dt.datetime.now(dt.UTC)
-    context = _context(folder)
+    context = _context(folder, peer)
     try:
         connection = socket.create_connection((address.host, address.port), CONNECT_SECONDS)
     except socket.gaierror:
@@ -60,15 +57,14 @@ def probe(address: Address, folder: NodeFolder, role: Role, expected: str | None
     with connection:
         try:
             with context.wrap_socket(connection) as secured:
-                certificate = x509.load_der_x509_certificate(secured.getpeercert(binary_form=True) or b"")
                 secured.settimeout(FIRST_BYTES_SECONDS)
                 secured.sendall(PREFACE)
                 # In TLS 1.3 a server judges the client's certificate after the client's handshake is done.
                 answered = bool(secured.recv(9))
         except ssl.SSLCertVerificationError as error:
             raise UnreachableError(
-                f"{address} shows a certificate that this node does not accept: {error.verify_message}",
-                "compare the authorities' fingerprints on both sides with `parley node show`; check both clocks",
+                f"{address} has not the key that is pinned for {peer}: {error.verify_message}",
+                "correct the address; if it is right, have its operator read out the pin of `parley node show` there",
             ) from None
         except TimeoutError:
             raise UnreachableError(
@@ -77,39 +73,36 @@ def probe(address: Address, folder: NodeFolder, role: Role, expected: str | None
         except (ssl.SSLError, OSError, ValueError):
             raise UnreachableError(
                 f"{address} breaks off the handshake with this node",
-                "check that this is the right port, and on both sides `parley node show`: authority and expiry",
+                "check that this is the right port, and `parley pin list` there: has it pinned this node?",
             ) from None
     if not answered:
         raise UnreachableError(
-            f"{address} does not accept this node's certificate", "compare authority and expiry with `parley node show`"
+            f"{address} does not accept this node's key",
+            "read out the pin of `parley node show` to its operator, for `parley pin add` there",
         )
-    name = _expected(certificate, address, role, expected)
-    now = dt.datetime.now(dt.UTC)
-    days = (certificate.not_valid_after_utc - now) / dt.timedelta(days=1)
-    return Reached(name, days, certificate.not_valid_before_utc, (now - begun) / dt.timedelta(milliseconds=1))
+    return Reached(peer, (dt.datetime.now(dt.UTC) - begun) / dt.timedelta(milliseconds=1))
 
 
-def _expected(certificate: x509.Certificate, address: Address, role: Role, expected: str | None) -> NodeName:
-    try:
-        name = name_in(certificate)
-    except CertificateError as error:
-        raise UnreachableError(f"{address}: {error}", "give it a certificate of the federation's authority") from None
-    if name.role is not role or expected not in (None, name.name):
-        wanted = f"{role} {expected}" if expected else f"one with the role {role}"
-        raise UnreachableError(f"{address} is {name}, not {wanted}", "correct the address, or the name, in node.toml")
-    return name
-
-
-def _context(folder: NodeFolder) -> ssl.SSLContext:
+def _context(folder: NodeFolder, peer: NodeName) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.check_hostname = False  # nodes are known by the URI in their certificate, which is compared above
+    context.check_hostname = False  # the key that is trusted is the peer's alone
     context.verify_mode = ssl.CERT_REQUIRED
     context.set_alpn_protocols(["h2"])
     try:
-        context.load_verify_locations(folder.current / AUTHORITY_FILE)
-        context.load_cert_chain(folder.current / CERTIFICATE_FILE, folder.current / KEY_FILE)
-    except (ssl.SSLError, OSError):
+        identity = folder.load()
+        identity.pins.require(peer)
+        context.load_verify_locations(cadata=identity.pins.anchors(peer).decode())
+        handle = os.memfd_create("identity", os.MFD_CLOEXEC)  # `ssl` reads keys from files only
+        try:
+            os.write(handle, identity.key + identity.presented)
+            context.load_cert_chain(f"/proc/self/fd/{handle}")
+        finally:
+            os.close(handle)
+    except NotPinnedError as error:
+        problem, _, fix = str(error).partition(": ")
+        raise UnreachableError(problem, fix) from None
+    except (FederationError, ssl.SSLError, OSError):
         raise UnreachableError(
             "this node's own certificate cannot be used", "see what `parley node show` says of it"
         ) from None

@@ -10,12 +10,12 @@ import grpc
 import numpy as np
 from numpy.typing import NDArray
 from parley.federation import mentions
-from parley.federation.credentials import NodeFolder
+from parley.federation.credentials import Identity, NodeFolder
 from parley.federation.errors import FederationError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.refusals import refusal_in
-from parley.federation.transport import open_aio_channel, refusal_of
+from parley.federation.transport import InUse, open_aio_channel, refusal_of
 from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, common_pb2
 
 from coordinator.errors import RunFailedError
@@ -91,7 +91,8 @@ class Control:
 
     def __init__(self, folder: NodeFolder, peer: NodeName, address: str) -> None:
         self._folder, self.peer, self._address = folder, peer, address
-        self._stamp = ""
+        self._in_use: InUse | None = None
+        self._identity: Identity | None = None
         self._channel: grpc.aio.Channel | None = None
         self.mention = ""
         """This coordinator's newest event of the run, which calls mention."""
@@ -99,13 +100,14 @@ class Control:
         """The newest event of the server that an answer has mentioned."""
 
     async def _stub(self) -> Any:
-        """Dials anew when another certificate was installed."""
-        stamp = self._folder.stamp()
-        if self._channel is None or stamp != self._stamp:
+        """Dials anew when another certificate was installed, or pins have changed."""
+        if self._in_use is None:
+            self._in_use = InUse(self._folder)
+        identity = self._in_use()
+        if self._channel is None or identity is not self._identity:
             await self.close()
-            self._identity = self._folder.load()
-            self._channel = open_aio_channel(self._address, self._identity, self.peer, KEEPALIVE)
-            self._stamp = stamp
+            self._identity = identity
+            self._channel = open_aio_channel(self._address, identity, self.peer, KEEPALIVE)
             self._made = aggregator_pb2_grpc.ControlServiceStub(self._channel)
         return self._made
 
@@ -128,7 +130,7 @@ class Control:
                 if refused is None and error.code() in FOR_GOOD:
                     raise RunFailedError(f"aggregator {self.peer.name}: {_described(error)}") from None
                 if time.monotonic() > given_up:
-                    cause = refusal_of(error, self._identity, self.peer) or _described(error)
+                    cause = self._refusal(error) or _described(error)
                     raise StalledError(
                         f"aggregator {self.peer.name} at {self._address} did not answer for "
                         f"{patience_seconds:.0f} s ({cause}): start it, then resume the run"
@@ -137,6 +139,9 @@ class Control:
                 raise StalledError(f"this node's certificate cannot be used: {error}") from None
             await asyncio.sleep(backoff)
             backoff = min(2 * backoff, LONGEST_BACKOFF_SECONDS)
+
+    def _refusal(self, error: grpc.aio.AioRpcError) -> FederationError | None:
+        return refusal_of(error, self._identity, self.peer) if self._identity is not None else None
 
     async def _ask(self, method: str, request: Any, seconds: float) -> Any:
         stub = await self._stub()

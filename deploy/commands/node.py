@@ -1,11 +1,13 @@
 """`parley node`: a node's identity. Its key is made here and never leaves this machine.
 
-parley node request parley://cardio/party/hospital-a    # send request.pem, read the fingerprint out
+parley node request parley://cardio/party/hospital-a    # send request.pem, read the fingerprint out; the pin to peers
 parley node install hospital-a.pem --authority 9c2e:…   # the fingerprint that `parley ca show` shows over there
-parley node rotate                                      # before it expires: a new key, no downtime
+parley node renew                                       # before it expires: another certificate for the same key
+parley node rotate                                      # a new key, which peers have to accept: `parley pin accept`
 """
 
 import datetime as dt
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,10 +21,12 @@ from parley.federation.credentials import (
 )
 from parley.federation.errors import CertificateError
 from parley.federation.names import NodeName
+from parley.federation.pins import key_text
 
-from deploy import nodes
+from deploy import nodes, pinning
 from deploy.certificates import federation_of
 from deploy.console import EXIT_BAD_NEWS, emit_json
+from deploy.node_file import NODE_FILE, read_node
 
 app = typer.Typer(help="This node's identity and certificate.", no_args_is_help=True)
 Folder = Annotated[Path, typer.Option("--folder", help="Of this node.")]
@@ -43,20 +47,60 @@ def request(
 
 
 @app.command()
+def renew(folder: Folder = HOME, json_output: Json = False) -> None:
+    """Request another certificate for the same key: peers have pinned the key, so nothing changes for them."""
+    _asked(nodes.renew(NodeFolder(folder)), json_output)
+
+
+@app.command()
 def rotate(folder: Folder = HOME, json_output: Json = False) -> None:
-    """Make a new key and a request for the same name; the present certificate stays in use until the new one is in."""
-    _asked(nodes.rotate(NodeFolder(folder)), json_output)
+    """Make a new key and a request for the same name; the present key stays in use until the new one is installed.
+
+    Send rotation.json to every peer and read the new pin out to them; install once they have run `parley pin accept`.
+    """
+    waiting = nodes.rotate(NodeFolder(folder))
+    _asked(waiting, json_output, waiting.rotation)
 
 
 @app.command()
 def install(
     certificate: Annotated[Path, typer.Argument(help="What `parley ca approve` wrote.")],
     authority: Annotated[str | None, typer.Option(help="Fingerprint of the authority: the first time only.")] = None,
+    pin: Annotated[
+        list[str] | None, typer.Option(help="ROLE/NAME=PIN of a peer, as its operator reads it out; for each peer.")
+    ] = None,
     folder: Folder = HOME,
     json_output: Json = False,
 ) -> None:
-    """Put an approved certificate into use; running servers pick it up by themselves."""
-    _shown(nodes.install(NodeFolder(folder), read_file(certificate), authority), None, None, json_output)
+    """Put an approved certificate into use; running servers pick it up by themselves.
+
+    Asks for the pins of the peers that node.toml names, where it can ask and they are not pinned yet.
+    """
+    place = NodeFolder(folder)
+    identity = nodes.install(place, read_file(certificate), authority)
+    peers = _peers(place, identity)
+    pinning.ask(place, pin or [], peers if interactive() else [], asked_for)
+    _shown(identity, None, None, json_output)
+    missing = [peer for peer in peers if not place.load().pins.of(peer)]
+    if not json_output:
+        for peer in missing:
+            print(f"not pinned   {peer}: parley pin add {peer} PIN --folder {folder}")
+
+
+def interactive() -> bool:
+    return sys.stdin.isatty()
+
+
+def asked_for(peer: NodeName) -> str:
+    """A pin, typed in as the peer's operator reads it out."""
+    answer: str = typer.prompt(f"pin of {peer}, as `parley node show` prints it there", default="", show_default=False)
+    return answer
+
+
+def _peers(folder: NodeFolder, identity: Identity) -> list[NodeName]:
+    """Those of the node.toml beside the folder of the identity, if there is one."""
+    home = folder.path.absolute().parent
+    return pinning.needed(read_node(home), identity.name.federation) if (home / NODE_FILE).exists() else []
 
 
 @app.command()
@@ -66,11 +110,11 @@ def show(folder: Folder = HOME, json_output: Json = False) -> None:
     waiting = nodes.pending(node)
     if not node.current.is_symlink():
         if waiting is None:
-            node.stamp()  # says how to begin
+            _ = node.installed  # says how to begin
         else:
             _asked(waiting, json_output)
         return
-    identity = Identity.load(node.path / node.stamp())
+    identity = Identity.load(node.installed)
     problem = None
     try:
         identity.check()
@@ -81,12 +125,17 @@ def show(folder: Folder = HOME, json_output: Json = False) -> None:
         raise SystemExit(EXIT_BAD_NEWS)
 
 
-def _asked(waiting: nodes.Pending, json_output: bool) -> None:
+def _asked(waiting: nodes.Pending, json_output: bool, rotation: Path | None = None) -> None:
     if json_output:
-        emit_json({"identity": waiting.name.uri, "request": str(waiting.path), "fingerprint": waiting.fingerprint})
-    else:
-        print(f"identity     {waiting.name}\nrequest      {waiting.path}\nfingerprint  {waiting.fingerprint}")
-        print("next         send the request to the federation's authority, and read the fingerprint out to them")
+        body = {"identity": waiting.name.uri, "request": str(waiting.path), "fingerprint": waiting.fingerprint}
+        emit_json({**body, "pin": key_text(waiting.pin), "rotation": str(rotation) if rotation else None})
+        return
+    print(f"identity     {waiting.name}\nrequest      {waiting.path}\nfingerprint  {waiting.fingerprint}")
+    print(f"pin          {key_text(waiting.pin)}")
+    print("next         send the request to the federation's authority, and read the fingerprint out to them")
+    print("             read the pin out to the operator of every peer, for their `parley pin`")
+    if rotation is not None:
+        print(f"             send them {rotation} too; install once they have accepted it")
 
 
 def _shown(identity: Identity, waiting: nodes.Pending | None, problem: str | None, json_output: bool) -> None:
@@ -95,20 +144,25 @@ def _shown(identity: Identity, waiting: nodes.Pending | None, problem: str | Non
     result: dict[str, Any] = {
         "identity": identity.name.uri,
         "fingerprint": identity.fingerprint,
+        "pin": key_text(identity.pin),
         "expires": identity.expires.isoformat(),
         "days_left": round(days, 2),
         "authority": certificate_fingerprint(authority),
         "federation": federation_of(authority),
         "problem": problem,
         "pending_fingerprint": waiting.fingerprint if waiting else None,
+        "pending_pin": key_text(waiting.pin) if waiting else None,
     }
     if json_output:
         emit_json(result)
         return
-    print(f"identity     {identity.name}\nfingerprint  {identity.fingerprint}")
+    print(f"identity     {identity.name}\npin          {key_text(identity.pin)}")
+    print(f"fingerprint  {identity.fingerprint}")
     print(f"valid until  {identity.expires:%Y-%m-%d %H:%M} UTC ({days:.0f} days)")
     print(f"authority    {result['authority']} of {result['federation']}")
     if waiting:
         print(f"waiting      a request with the fingerprint {waiting.fingerprint}")
+        if waiting.pin != identity.pin:
+            print(f"new pin      {key_text(waiting.pin)}, for peers' `parley pin accept`")
     if problem:
         print(f"problem      {problem}")

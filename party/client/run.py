@@ -19,6 +19,7 @@ from parley.federation.endings import verify_ends
 from parley.federation.errors import FederationError, TrailError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
+from parley.federation.pins import Pins
 from parley.federation.rounds import BLIND_BYTES, SEED_BYTES, upload_digest
 from parley.v1 import coordinator_pb2
 
@@ -320,7 +321,7 @@ class Life:
             backoff.pause()
             response = self._next(last.round_index if last else -1)
         try:
-            settle(self.gate.ledger, self.manifest, response, self.wire.identity.authority)
+            settle(self.gate.ledger, self.manifest, response, self.wire.identity.pins)
         except FederationError as error:
             log.error("the end is not proved, the charge stays", run=self.manifest.run, error=error)
             self._note(ENDED, str(error))
@@ -373,16 +374,16 @@ def contribution(contributor: Contributor, query: Query, length: int) -> Integer
     return None
 
 
-def settle(ledger: Ledger, manifest: Manifest, response: coordinator_pb2.NextRoundResponse, authority: bytes) -> None:
+def settle(ledger: Ledger, manifest: Manifest, response: coordinator_pb2.NextRoundResponse, pins: Pins) -> None:
     """Give back what the proof allows; a FederationError where there is none. Repeating it is free."""
-    openings = verify_ends(response.ends, manifest, authority)
+    openings = verify_ends(response.ends, manifest, pins)
     ledger.verify()
     if manifest.run in ledger.runs and ledger.runs[manifest.run].ended:
         return
 
     def check(proof: EndProof) -> None:
         said = coordinator_pb2.NextRoundResponse.FromString(proof.evidence).ends
-        if proof.run != manifest.run or verify_ends(said, manifest, authority) != proof.releases:
+        if proof.run != manifest.run or verify_ends(said, manifest, pins) != proof.releases:
             raise LedgerRefused(f"the evidence is not of {proof.releases} sums of run {manifest.run}: ask for it again")
 
     evidence = coordinator_pb2.NextRoundResponse(ends=response.ends).SerializeToString()

@@ -73,27 +73,18 @@ class Wire:
         self, folder: NodeFolder, targets: Mapping[NodeName, str], heard: Callable[[NodeName], None] = lambda peer: None
     ) -> None:
         """`heard` is told of whom an answer has come."""
-        self._folder, self._targets, self.heard = folder, dict(targets), heard
+        self._targets, self.heard = dict(targets), heard
         self._lock = threading.Lock()
         self._closed = False
         self._channels: dict[NodeName, grpc.Channel] = {}
-        self._stamp = folder.stamp()
-        self.identity: Identity = folder.load()
+        self._in_use = transport.InUse(folder)
+        self.identity: Identity = self._in_use()
         self._dial(self.identity)
 
     def refresh(self) -> None:
-        """Dial again if another certificate was installed; costs one look at a link otherwise."""
-        stamp = self._folder.stamp()
-        if stamp == self._stamp:
-            return
-        self._stamp = stamp
-        try:
-            identity = self._folder.load()
-            if identity.name != self.identity.name:
-                raise FederationError(f"{identity.name} was installed where {self.identity.name} runs")
-        except FederationError as error:
-            # What is in use is as good as before, and a party that stops would help nobody.
-            log.error("the newly installed certificate is not used", error=error)
+        """Dial again if another certificate was installed, or pins have changed; a look at two files otherwise."""
+        identity = self._in_use()
+        if identity is self.identity:
             return
         log.info("dialling with the newly installed certificate")
         self.identity = identity

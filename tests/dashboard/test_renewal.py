@@ -36,9 +36,7 @@ def presented(port: int) -> x509.Certificate:
 def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[NodeFolder, int]:
     monkeypatch.setattr(server, "RENEWAL_SECONDS", QUICKLY_SECONDS)
     state, _ = coordinator_folder(tmp_path, None)
-    folder = NodeFolder(tmp_path / "identity")
-    AUTHORITY.issue_as(LEAD).save(folder.path / "identities" / "first")
-    folder.current.symlink_to("identities/first")
+    folder = AUTHORITY.install(tmp_path / "identity", LEAD)
     port = free_port()
     settings = Settings("127.0.0.1", port, folder.current / "node.crt", folder.current / "node.key")
     threading.Thread(target=lambda: asyncio.run(serve(settings, place_of(state))), daemon=True).start()
@@ -71,7 +69,7 @@ def test_a_pair_that_does_not_fit_leaves_the_certificate_in_use(served: tuple[No
     first = folder.load().parsed
     becomes(port, first)
     broken = folder.path / "identities" / "broken"
-    AUTHORITY.issue_as(LEAD).save(broken)
+    AUTHORITY.twin(LEAD).save(broken)
     (broken / "node.key").write_bytes((folder.current / "node.key").read_bytes())
     for target in ("identities/broken", "identities/none"):
         folder.current.unlink()

@@ -246,7 +246,7 @@ def test_an_expired_identity_says_so_before_anything_is_dialled(tmp_path: Path) 
     expired = ThrowAwayAuthority("cardio").issue_as(
         PARTY, Validity(now - dt.timedelta(days=2), now - dt.timedelta(days=1))
     )
-    with pytest.raises(ExpiredError, match="node rotate"):
+    with pytest.raises(ExpiredError, match="node renew"):
         expired.check()
 
 

@@ -15,7 +15,7 @@ from parley.federation.names import NodeName, Role
 from parley.federation.trail import Trail
 from parley.federation.transport import server_credentials
 
-from deploy import doctor
+from deploy import doctor, pinning
 from deploy.certificates import ThrowAwayAuthority, Validity
 from deploy.doctor import FAILED, OK, UNKNOWN, WARNING, Finding, examine, healthy
 from deploy.sealing import seal_node
@@ -32,10 +32,7 @@ def node(
     folder: Path, role: Role, name: str, authority: ThrowAwayAuthority = AUTHORITY, validity: Validity | None = None
 ) -> Path:
     folder.mkdir(parents=True, mode=0o700)
-    identities = NodeFolder(folder / "identity")
-    identities.path.mkdir()
-    authority.issue_as(NodeName("cardio", role, name), validity).save(identities.path / "identities" / "1")
-    identities.current.symlink_to(Path("identities") / "1")
+    authority.install(folder / "identity", NodeName("cardio", role, name), validity)
     return folder
 
 
@@ -148,7 +145,9 @@ def test_peers_that_are_absent_exchanged_or_strange_are_told_apart(party: Path, 
         change(toml, f'north = "127.0.0.1:{ports["north"]}"', f'north = "127.0.0.1:{ports["south"]}"')
         found = by_check(examine(party))
     assert "refused" in found["coordinator lead"].problem
-    assert found["aggregator north"].problem.endswith("is parley://cardio/aggregator/south, not aggregator north")
+    assert found["aggregator north"].problem.startswith(
+        f"127.0.0.1:{ports['south']} has not the key that is pinned for parley://cardio/aggregator/north"
+    )
     assert found["aggregator south"].state == OK
     assert not healthy(list(found.values()))
 
@@ -157,7 +156,13 @@ def test_a_node_of_another_authority_is_not_accepted(party: Path, tmp_path: Path
     stranger = node(tmp_path / "stranger", Role.party, "hospital-c", ThrowAwayAuthority("cardio"))
     (stranger / "node.toml").write_text((party / "node.toml").read_text())
     found = by_check(examine(stranger))
-    assert "a certificate that this node does not accept" in found["coordinator lead"].problem
+    assert found["coordinator lead"].fix.endswith("`parley pin add parley://cardio/coordinator/lead PIN`")
+    lead = NodeName("cardio", Role.coordinator, "lead")
+    pinning.add(NodeFolder(stranger / "identity"), lead, AUTHORITY.issue_as(lead).pin)
+    assert "does not accept this node's key" in by_check(examine(stranger))["coordinator lead"].problem
+    twin = ThrowAwayAuthority("cardio").issue_as(lead).pin
+    pinning.add(NodeFolder(stranger / "identity"), lead, twin, replacing=True)
+    assert "has not the key that is pinned for" in by_check(examine(stranger))["coordinator lead"].problem
     own = NodeFolder(party / "identity").current
     (NodeFolder(stranger / "identity").current / "authority.crt").write_bytes((own / "authority.crt").read_bytes())
     assert by_check(examine(stranger))["certificate"].state == FAILED
@@ -235,4 +240,4 @@ def test_the_clock_is_judged_by_what_the_kernel_says(
     monkeypatch: pytest.MonkeyPatch, error: float | None, state: str
 ) -> None:
     monkeypatch.setattr(doctor, "clock_error_seconds", lambda: error)
-    assert doctor._clock({}).state == state
+    assert doctor._clock().state == state

@@ -99,7 +99,7 @@ def test_the_readmes_first_steps_lead_to_a_node_that_the_doctor_knows(project: P
     assert done.returncode == 1
     checks = {each["check"]: each for each in answer(done)["checks"]}
     failed = {name for name, each in checks.items() if each["state"] == "failed"}
-    assert failed == {"coordinator lead", "aggregator north", "aggregator south"}
+    assert failed == {"coordinator lead", "aggregator north", "aggregator south", "run heart-1: pins"}
     assert checks["run heart-1: data"]["problem"] == "its columns and its count of units are those of schema.toml"
 
 

@@ -97,6 +97,13 @@ class Hosts:
         )
         authority = self.answer(self.root("ca", "show", "--folder", "/federation/authority", "--json"))
         out = f"/federation/{name}/approved.pem"
+        peers = {peer: role_of(peer) for peer in (COORDINATOR, *AGGREGATORS)}
+        pins = {peer: self.pin(peer) for peer in peers}
+        for peer in peers:  # who was provisioned has pinned the key that is gone
+            self.compose(
+                peer, "run", "--rm", "setup", "pin", "add", f"party/{name}", asked["pin"], "--replace", "--folder",
+                "identity",
+            )  # fmt: skip
         self.root(
             "ca", "approve", f"/federation/{name}/identity/pending/request.pem", "--fingerprint", asked["fingerprint"],
             "--out", out, "--folder", "/federation/authority",
@@ -104,7 +111,13 @@ class Hosts:
         self.compose(
             name, "run", "--rm", "setup", "node", "install", "approved.pem", "--authority", authority["fingerprint"],
             "--folder", "identity",
+            *(word for peer, role in peers.items() for word in ("--pin", f"{role}/{peer}={pins[peer]}")),
         )  # fmt: skip
+
+    def pin(self, name: str) -> str:
+        """As its operator reads it out."""
+        shown = self.compose(name, "run", "--rm", "setup", "node", "show", "--folder", "identity", "--json")
+        return str(self.answer(shown)["pin"])
 
     @staticmethod
     def answer(text: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""New certificates under running containers: nothing is restarted, and the next run is trained with them."""
+"""New certificates and keys under running containers: nothing is restarted, and the next run is trained with them."""
 
 import json
 from typing import Any
@@ -7,19 +7,19 @@ import pytest
 from parley.federation.credentials import certificate_fingerprint
 
 from tests.docker.dashboard import presented, study, submit
-from tests.docker.engine import COORDINATOR, IMAGES, Federation, wait
+from tests.docker.engine import COORDINATOR, IMAGES, NODES, PARTIES, Federation, wait
 
 pytestmark = pytest.mark.docker
 PARTY, AGGREGATOR = "va", "north"
 SHOWN = """
 import socket, ssl, sys
 from cryptography import x509
-from parley.federation.credentials import certificate_fingerprint
+from parley.federation.pins import key_of, key_text
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
 context.set_alpn_protocols(["h2"])
 with socket.create_connection((sys.argv[1], 7402), timeout=10) as raw, context.wrap_socket(raw) as wrapped:
-    print(certificate_fingerprint(x509.load_der_x509_certificate(wrapped.getpeercert(binary_form=True))))
+    print(key_text(key_of(x509.load_der_x509_certificate(wrapped.getpeercert(binary_form=True)).public_key())))
 """
 
 
@@ -32,17 +32,20 @@ def command(federation: Federation, user: int, *words: str) -> str:
     return found.decode()
 
 
-def renew(federation: Federation, name: str) -> str:
-    """docs/containers.md, "A new certificate"; the fingerprint of what is installed then."""
+def renew(federation: Federation, name: str, how: str) -> dict[str, Any]:
+    """docs/containers.md, "A new certificate"; what is installed then. A new key is accepted by its peers first."""
     folder = f"/federation/{name}/identity"
-    asked = _answer(command(federation, 10001, "node", "rotate", "--folder", folder, "--json"))
+    asked = _answer(command(federation, 10001, "node", how, "--folder", folder, "--json"))
+    for peer in NODES if how == "rotate" else ():
+        if peer != name and not {peer, name} <= set(PARTIES):
+            rotation = ("pin", "accept", asked["rotation"], "--pin", asked["pin"])
+            command(federation, 10001, *rotation, "--folder", f"/federation/{peer}/identity")
     approved = f"/federation/{name}/approved.pem"
     command(
         federation, 0, "ca", "approve", f"{folder}/pending/request.pem", "--fingerprint", asked["fingerprint"],
         "--out", approved, "--folder", "/federation/authority",
     )  # fmt: skip
-    installed = _answer(command(federation, 10001, "node", "install", approved, "--folder", folder, "--json"))
-    return str(installed["fingerprint"])
+    return _answer(command(federation, 10001, "node", "install", approved, "--folder", folder, "--json"))
 
 
 def _answer(text: str) -> dict[str, Any]:
@@ -63,9 +66,11 @@ def test_renewed_certificates_are_taken_up_without_a_restart(federation: Federat
         return certificate_fingerprint(presented(federation, port))
 
     before = {AGGREGATOR: of_aggregator(), COORDINATOR: of_dashboard()}
-    after = {name: renew(federation, name) for name in names}
-    assert of_aggregator() == after[AGGREGATOR] != before[AGGREGATOR]
-    wait(lambda: of_dashboard() == after[COORDINATOR] != before[COORDINATOR], 60, "the dashboard's certificate")
+    how = {PARTY: "rotate", AGGREGATOR: "rotate", COORDINATOR: "renew"}
+    after = {name: renew(federation, name, how[name]) for name in names}
+    assert of_aggregator() == after[AGGREGATOR]["pin"] != before[AGGREGATOR]
+    shown = after[COORDINATOR]["fingerprint"]
+    wait(lambda: of_dashboard() == shown != before[COORDINATOR], 60, "the dashboard's certificate")
     submit(federation, study("renewed", 10))
     assert federation.wait_state("renewed", ["finished", "failed", "stalled"])[0] == "finished"
     assert "dialling with the newly installed certificate" in federation.logs(PARTY)

@@ -170,7 +170,7 @@ class Party(Mortal):
             heard=lambda peer: None,
             stopping=stopping,
             described=lambda error, peer: error,
-            identity=SimpleNamespace(authority=b""),
+            identity=SimpleNamespace(pins=None),
         )
 
     def call(self, target: str, make: Callable[[], Awaitable[Any]], timeout: float) -> Any:

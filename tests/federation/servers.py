@@ -95,8 +95,7 @@ class Federation:
     def _server(self, role: int) -> Server:
         path = self.folder / NAMES[role]
         (path / "state").mkdir(parents=True)
-        self._issue(Role.aggregator, NAMES[role]).save(path / "identity" / "identities" / "first")
-        (path / "identity" / "current").symlink_to("identities/first")
+        self.authority.install(path / "identity", NodeName("cardio", Role.aggregator, NAMES[role]))
         (path / "policy.toml").write_text(documents.AGGREGATOR_POLICY)
         peer = 'address = "?"' if role == 0 else ""
         listen = "" if role == 0 else 'peer = "127.0.0.1:0" #'

@@ -151,13 +151,14 @@ class Aggregator(aggregator_pb2_grpc.ShareServiceServicer):
     trouble: Callable[[Any, Any], Any] | None = None
     parts: dict[int, bytes] = field(default_factory=dict)
     keys: Keys = field(default_factory=Keys)
+    identity: Identity | None = None
     other: "Aggregator | None" = None
     """Of A: B, whom it hands sealed halves at once."""
     refused: int = 0
     """Of B: sealed halves that did not open."""
 
     def Upload(self, request: Any, context: Any) -> Any:
-        assert peer_of(context) == PARTY
+        assert peer_of(context, self.identity) == PARTY
         self.pieces.append(request)
         if self.trouble is not None and (answer := self.trouble(request, context)) is not None:
             return answer
@@ -207,13 +208,14 @@ class Stage:
         self.a = Aggregator(0, other=self.b)
         self.servers: dict[NodeName, grpc.Server] = {}
         self.identities = {name: self.authority.issue_as(name) for name in (LEAD, NORTH, SOUTH, PARTY)}
+        self.a.identity, self.b.identity = self.identities[NORTH], self.identities[SOUTH]
         self.ports = {
             LEAD: self.serve(LEAD, coordinator_pb2_grpc.add_CoordinatorServiceServicer_to_server, self.coordinator),
             NORTH: self.serve(NORTH, aggregator_pb2_grpc.add_ShareServiceServicer_to_server, self.a),
             SOUTH: self.serve(SOUTH, aggregator_pb2_grpc.add_ShareServiceServicer_to_server, self.b),
         }
         self.node = path / "party"
-        self.install(self.identities[PARTY], self.node / "identity", "first")
+        self.authority.install(self.node / "identity", PARTY)
         (self.node / "policy.toml").write_text(PARTY_POLICY)
         self.write_records(units)
         self.write_schema(SCHEMA.replace("300", str(units)))
@@ -246,7 +248,7 @@ class Stage:
     def serve(self, name: NodeName, add: Any, servicer: Any, port: int = 0) -> int:
         folder = self.path / f"{name.role}-{name.name}"
         if not folder.exists():
-            self.install(self.identities[name], folder, "first")
+            self.authority.install(folder, name)
         server = grpc.server(futures.ThreadPoolExecutor(8))
         add(servicer, server)
         bound: int = server.add_secure_port(f"127.0.0.1:{port}", server_credentials(NodeFolder(folder)))

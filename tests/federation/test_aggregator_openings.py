@@ -48,7 +48,7 @@ def test_rounds_open_to_the_sum_plus_noise_and_replay_the_same_bytes(servers: Fe
     assert [answer.name for answer in servers.open(manifest, 0)] == ["too_late"] * 2
     assert [answer.state for answer in servers.open(manifest, 1)] == [STATE.STATE_OPENED] * 2
     ends = servers.end(manifest)
-    assert verify_ends(ends, manifest, servers.identities["lead"].authority) == 3
+    assert verify_ends(ends, manifest, servers.authority.pins) == 3
     assert [answer.name for answer in servers.open(manifest, 1)] == ["too_late"] * 2
     assert [answer.state for answer in servers.open(manifest, 2)] == [STATE.STATE_OPENED] * 2
     refused = servers.open(manifest, 3)
@@ -73,7 +73,7 @@ def test_a_run_that_was_withdrawn_opens_nothing_more_and_still_ends(servers: Fed
     assert refusal.name == "not_admitted"
     (answer,) = servers.open(manifest, 1, roles=[1])
     assert answer.name == "not_admitted"
-    assert verify_ends(servers.end(manifest), manifest, servers.identities["lead"].authority) == 1
+    assert verify_ends(servers.end(manifest), manifest, servers.authority.pins) == 1
 
 
 @pytest.mark.parametrize("role", [0, 1], ids=["A", "B"])

@@ -223,13 +223,24 @@ def forged(stage: Stage, made: Any, how: str) -> list[Any]:
     if how == "of another authority":
         other = ThrowAwayAuthority("cardio")
         return [sign_end(other.issue_as(name), made.digest, 0) for name in (NORTH, SOUTH)]
+    if how == "by twins of this authority":
+        return [sign_end(stage.authority.twin(name), made.digest, 0) for name in (NORTH, SOUTH)]
     if how == "of another run":
         return stage.ends(manifest(**EVERYONE, run="heart-2"), 0)
     return [good[0], sign_end(stage.authority.issue_as(NodeName("cardio", Role.aggregator, "west")), made.digest, 0)]
 
 
 @pytest.mark.parametrize(
-    "how", ["one only", "disagreeing", "altered", "of another authority", "of another run", "of another node"]
+    "how",
+    [
+        "one only",
+        "disagreeing",
+        "altered",
+        "of another authority",
+        "by twins of this authority",
+        "of another run",
+        "of another node",
+    ],
 )
 def test_an_end_that_is_not_proved_gives_nothing_back(stage: Stage, how: str) -> None:
     made = manifest(**EVERYONE)

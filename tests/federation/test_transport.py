@@ -18,7 +18,7 @@ from typing import Any
 import grpc
 import pytest
 from cryptography import x509
-from parley.federation import tls
+from parley.federation import pins, tls
 from parley.federation.authorization import AioAuthorization, Authorization, Authorizer, peer_of
 from parley.federation.credentials import Identity, NodeFolder
 from parley.federation.errors import (
@@ -27,14 +27,16 @@ from parley.federation.errors import (
     FederationError,
     NotAuthenticatedError,
     NotAuthorisedError,
+    NotPinnedError,
     NotYetValidError,
     WrongAuthorityError,
     WrongIdentityError,
 )
 from parley.federation.names import NodeName, Role
+from parley.federation.succession import Succession
 from parley.federation.transport import channel_options, open_aio_channel, open_channel, refusal_of, server_credentials
 
-from deploy import nodes
+from deploy import nodes, pinning
 from deploy.certificates import PEM, Authority, ThrowAwayAuthority, Validity, request_fingerprint
 
 AUTHORITY = ThrowAwayAuthority("cardio")
@@ -45,10 +47,12 @@ NOW = dt.datetime.now(dt.UTC)
 DAY = dt.timedelta(days=1)
 
 
-def folder_of(path: Path, identity: Identity) -> NodeFolder:
-    identity.save(path / "identities" / "first")
-    (path / "current").symlink_to("identities/first")
-    return NodeFolder(path)
+class Raw(Identity):
+    """Shows what it is given, as somebody might who does not run this software."""
+
+    @property
+    def presented(self) -> bytes:
+        return self.certificate
 
 
 def sync_handlers() -> grpc.GenericRpcHandler:
@@ -92,9 +96,9 @@ def aio_handlers() -> grpc.GenericRpcHandler:
     )
 
 
-def authorizer() -> Authorizer:
+def authorizer(folder: NodeFolder) -> Authorizer:
     callers = {f"/test.Service/{method}": {ALLOWED} for method in METHODS}
-    return Authorizer({**callers, "/test.Service/Single": lambda: frozenset({ALLOWED})})
+    return Authorizer({**callers, "/test.Service/Single": lambda: frozenset({ALLOWED})}, folder)
 
 
 @dataclass
@@ -105,9 +109,9 @@ class Served:
 
 @pytest.fixture(params=["sync", "aio"])
 def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
-    folder = folder_of(tmp_path / "server", AUTHORITY.issue_as(SERVER))
+    folder = AUTHORITY.install(tmp_path / "server", SERVER)
     if request.param == "sync":
-        server = grpc.server(futures.ThreadPoolExecutor(4), interceptors=[Authorization(authorizer())])
+        server = grpc.server(futures.ThreadPoolExecutor(4), interceptors=[Authorization(authorizer(folder))])
         server.add_generic_rpc_handlers((sync_handlers(),))
         port = server.add_secure_port("127.0.0.1:0", server_credentials(folder))
         server.start()
@@ -118,7 +122,7 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
     threading.Thread(target=loop.run_forever, daemon=True).start()
 
     async def start() -> tuple[grpc.aio.Server, int]:
-        server = grpc.aio.server(interceptors=[AioAuthorization(authorizer())])
+        server = grpc.aio.server(interceptors=[AioAuthorization(authorizer(folder))])
         server.add_generic_rpc_handlers((aio_handlers(),))
         port = server.add_secure_port("127.0.0.1:0", server_credentials(folder))
         await server.start()
@@ -162,11 +166,10 @@ def test_an_allowed_peer_gets_in_and_is_known_by_its_certificate(served: Served,
         NodeName("cardio", Role.party, "hospital-b"),
         NodeName("cardio", Role.aggregator, "hospital-a"),
         NodeName("cardio", Role.coordinator, "hospital-a"),
-        NodeName("other", Role.party, "hospital-a"),
     ],
     ids=lambda name: name.uri,
 )
-def test_others_of_the_same_authority_are_not_authorised(served: Served, method: str, other: NodeName) -> None:
+def test_others_that_are_pinned_are_not_authorised(served: Served, method: str, other: NodeName) -> None:
     with pytest.raises(NotAuthorisedError, match=method):
         call(served.port, AUTHORITY.issue_as(other), method)
 
@@ -178,7 +181,7 @@ def test_a_method_that_lists_nobody_is_closed(served: Served) -> None:
 
 def strangers() -> dict[str, tuple[Identity, type[FederationError]]]:
     mine = AUTHORITY.issue_as(ALLOWED).authority
-    other = ThrowAwayAuthority("cardio").issue_as(ALLOWED)
+    other = replace(ThrowAwayAuthority("cardio").issue_as(ALLOWED), pins=AUTHORITY.pins)
     foreign = ThrowAwayAuthority("elsewhere").issue("hospital-a", Role.party)
     self_signed = other.authority
     return {
@@ -197,7 +200,7 @@ def test_who_cannot_prove_a_name_never_reaches_a_handler(served: Served, kind: s
         stranger = ThrowAwayAuthority("cardio")
         own = stranger.authority.certificate.public_bytes(PEM)
         key = stranger.authority._key.private_bytes(*private_format())
-        identity = Identity(key, own, identity.authority)
+        identity = Raw(key, own, identity.authority, AUTHORITY.pins)
     with pytest.raises(refusal):
         call(served.port, identity)
 
@@ -210,7 +213,7 @@ def private_format() -> tuple[Any, Any, Any]:
 
 def test_without_a_certificate_nobody_gets_in(served: Served) -> None:
     identity = AUTHORITY.issue_as(ALLOWED)
-    credentials = grpc.ssl_channel_credentials(identity.authority)
+    credentials = grpc.ssl_channel_credentials(identity.pins.anchors(SERVER))
     channel: Any
     with grpc.secure_channel(f"127.0.0.1:{served.port}", credentials, channel_options(SERVER)) as channel:
         with pytest.raises(grpc.RpcError) as caught:
@@ -228,12 +231,13 @@ def test_plain_connections_are_not_answered(served: Served) -> None:
 
 def test_a_client_does_not_talk_to_another_server_of_the_federation(served: Served) -> None:
     south = NodeName("cardio", Role.aggregator, "south")
-    with pytest.raises(WrongIdentityError, match="not parley://cardio/aggregator/south"):
+    AUTHORITY.issue_as(south)
+    with pytest.raises(NotAuthenticatedError, match="parley://cardio/aggregator/south"):
         call(served.port, AUTHORITY.issue_as(ALLOWED), peer=south)
 
 
 def test_a_client_does_not_talk_to_a_server_of_another_authority(served: Served) -> None:
-    with pytest.raises(NotAuthenticatedError, match="no trust"):
+    with pytest.raises(NotPinnedError, match="parley pin add parley://cardio/aggregator/north"):
         call(served.port, ThrowAwayAuthority("cardio").issue_as(ALLOWED))
 
 
@@ -255,16 +259,18 @@ def test_asyncio_channels_know_whom_they_dial(served: Served) -> None:
                 raise (refusal_of(error, identity, peer) or error) from None
 
     assert asyncio.run(ask(SERVER)) == ALLOWED.uri.encode()
-    with pytest.raises(WrongIdentityError):
+    with pytest.raises(NotAuthenticatedError):
         asyncio.run(ask(NodeName("cardio", Role.aggregator, "south")))
 
 
 @pytest.mark.parametrize(("version", "works"), [(ssl.TLSVersion.TLSv1_3, True), (ssl.TLSVersion.TLSv1_2, False)])
 def test_only_tls_1_3_is_spoken(served: Served, tmp_path: Path, version: ssl.TLSVersion, works: bool) -> None:
-    AUTHORITY.issue_as(ALLOWED).save(tmp_path / "client")
+    mine = AUTHORITY.issue_as(ALLOWED)
+    mine.save(tmp_path / "client")
+    (tmp_path / "client" / "shown.crt").write_bytes(mine.presented)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.load_cert_chain(tmp_path / "client" / "node.crt", tmp_path / "client" / "node.key")
-    context.load_verify_locations(tmp_path / "client" / "authority.crt")
+    context.load_cert_chain(tmp_path / "client" / "shown.crt", tmp_path / "client" / "node.key")
+    context.load_verify_locations(cadata=mine.pins.anchors(SERVER).decode())
     context.maximum_version = version
     context.set_alpn_protocols(["h2"])
     with socket.create_connection(("127.0.0.1", served.port), timeout=10) as raw:
@@ -277,7 +283,7 @@ def test_only_tls_1_3_is_spoken(served: Served, tmp_path: Path, version: ssl.TLS
 
 def test_a_party_cannot_serve(tmp_path: Path) -> None:
     with pytest.raises(WrongIdentityError, match="outbound only"):
-        server_credentials(folder_of(tmp_path / "party", AUTHORITY.issue_as(ALLOWED)))
+        server_credentials(AUTHORITY.install(tmp_path / "party", ALLOWED))
 
 
 def presented(port: int) -> x509.Certificate:
@@ -299,15 +305,73 @@ def test_renewal_needs_no_restart_and_breaks_no_connection(served: Served) -> No
     with open_channel(f"127.0.0.1:{served.port}", client, SERVER) as standing:
         single = standing.unary_unary("/test.Service/Single")
         assert single(b"", timeout=10) == ALLOWED.uri.encode()
-        waiting = nodes.rotate(served.folder)
+        waiting = nodes.renew(served.folder)
         authority: Authority = AUTHORITY.authority
         certificate = authority.approve(waiting.path.read_bytes(), waiting.fingerprint)
         installed = nodes.install(
             served.folder, certificate.public_bytes(PEM) + authority.certificate.public_bytes(PEM), None
         )
-        assert presented(served.port) == installed.parsed != first
+        after = presented(served.port)
+        assert after != first
+        assert after.public_key() == installed.private.public_key() == first.public_key()
         assert single(b"", timeout=10) == ALLOWED.uri.encode()
     assert call(served.port, client) == ALLOWED.uri
+
+
+def test_a_pin_that_is_removed_ends_with_the_next_call(served: Served) -> None:
+    client = AUTHORITY.issue_as(ALLOWED)
+    standing: Any
+    with open_channel(f"127.0.0.1:{served.port}", client, SERVER) as standing:
+        single = standing.unary_unary("/test.Service/Single")
+        assert single(b"", timeout=10) == ALLOWED.uri.encode()
+        pinning.remove(served.folder, ALLOWED)
+        with pytest.raises(grpc.RpcError) as refused:
+            single(b"", timeout=10)
+        assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        with pytest.raises(NotAuthenticatedError, match="has not pinned this node's"):
+            call(served.port, client)
+        pinning.add(served.folder, ALLOWED, client.pin)
+        assert call(served.port, client) == ALLOWED.uri
+
+
+def test_pins_that_cannot_be_read_trust_nobody(served: Served) -> None:
+    client, written = AUTHORITY.issue_as(ALLOWED), served.folder.pin_file.read_text()
+    assert call(served.port, client) == ALLOWED.uri
+    for spoil in (lambda path: path.write_text("[[pin"), Path.unlink, lambda path: path.chmod(0o666)):
+        spoil(served.folder.pin_file)
+        with pytest.raises(NotAuthenticatedError):
+            call(served.port, client)
+        served.folder.pin_file.write_text(written)
+        served.folder.pin_file.chmod(0o600)
+        assert call(served.port, client) == ALLOWED.uri
+
+
+def test_a_new_key_is_trusted_by_those_who_accepted_it_and_breaks_no_connection(served: Served, tmp_path: Path) -> None:
+    folders = {place: AUTHORITY.install(tmp_path / place, ALLOWED) for place in ("accepts", "does not")}
+    standing: Any
+    with open_channel(f"127.0.0.1:{served.port}", folders["accepts"].load(), SERVER) as standing:
+        single = standing.unary_unary("/test.Service/Single")
+        assert single(b"", timeout=10) == ALLOWED.uri.encode()
+        waiting = nodes.rotate(served.folder)
+        certificate = AUTHORITY.authority.approve(waiting.path.read_bytes(), waiting.fingerprint)
+        bundle = certificate.public_bytes(PEM) + AUTHORITY.authority.certificate.public_bytes(PEM)
+        rotation = Succession.parse(waiting.rotation.read_bytes())
+        pinning.accept(folders["accepts"], rotation, waiting.pin)
+        assert call(served.port, folders["accepts"].load()) == ALLOWED.uri  # still with the old key
+        nodes.install(served.folder, bundle, None)
+        assert single(b"", timeout=10) == ALLOWED.uri.encode()
+    assert call(served.port, folders["accepts"].load()) == ALLOWED.uri
+    with pytest.raises(NotAuthenticatedError, match="no trust"):
+        call(served.port, folders["does not"].load())
+
+
+@pytest.mark.parametrize("name", [SERVER, ALLOWED])
+def test_the_authoritys_twin_is_nobody(served: Served, name: NodeName) -> None:
+    """With the server's true pin, so that it is the server that refuses."""
+    twin = AUTHORITY.twin(name)
+    for identity in (twin, Raw(twin.key, twin.certificate, twin.authority, AUTHORITY.pins)):
+        with pytest.raises(NotAuthenticatedError):
+            call(served.port, identity)
 
 
 def test_a_broken_installation_keeps_the_certificate_in_use(served: Served) -> None:
@@ -320,17 +384,18 @@ def test_a_broken_installation_keeps_the_certificate_in_use(served: Served) -> N
         assert presented(served.port) == first
 
 
-def test_a_certificate_that_expires_on_a_standing_connection_is_refused() -> None:
+def test_a_certificate_that_expires_on_a_standing_connection_is_refused(tmp_path: Path) -> None:
     class Context:
-        def __init__(self, certificate: bytes) -> None:
-            self._certificate = certificate
+        def __init__(self, shown: bytes, enrolment: bytes) -> None:
+            self._properties = {"x509_pem_cert": [shown], "x509_pem_cert_chain": [enrolment]}
 
         def auth_context(self) -> dict[str, list[bytes]]:
-            return {"x509_pem_cert": [self._certificate]}
+            return self._properties
 
     expired = AUTHORITY.issue_as(ALLOWED, Validity(NOW - 2 * DAY, NOW - DAY))
+    rules = authorizer(AUTHORITY.install(tmp_path / "server", SERVER))
     with pytest.raises(NotAuthenticatedError, match="expired"):
-        authorizer().require("/test.Service/Single", Context(expired.certificate))
+        rules.require("/test.Service/Single", Context(pins.presented(expired.private, ALLOWED), expired.certificate))
 
 
 def test_requests_are_fingerprinted_as_a_whole(tmp_path: Path) -> None:

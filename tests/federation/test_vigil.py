@@ -45,9 +45,7 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], list[dict[st
 
 
 def folder_of(path: Path, name: NodeName) -> NodeFolder:
-    AUTHORITY.issue_as(name).save(path / name.name / "identities" / "first")
-    (path / name.name / "current").symlink_to("identities/first")
-    return NodeFolder(path / name.name)
+    return AUTHORITY.install(path / name.name, name)
 
 
 def until(found: Callable[[], Any], seconds: float = SOON) -> Any:
@@ -75,7 +73,7 @@ class Two:
     def serve(self) -> None:
         """South, in a new life."""
         self.south = Vigil(self.folders[SOUTH], SOUTH, self.path / "state", callers=lambda: self.callers)
-        check = Authorizer({"/grpc.health.v1.Health/Check": {NORTH}})
+        check = Authorizer({"/grpc.health.v1.Health/Check": {NORTH}}, self.folders[SOUTH])
         self.server = grpc.server(futures.ThreadPoolExecutor(4), interceptors=[Authorization(check)])
         health_pb2_grpc.add_HealthServicer_to_server(Health(self.south), self.server)
         credentials = server_credentials(self.folders[SOUTH])

@@ -131,10 +131,7 @@ class Lead:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(SECONDS)
 
     def _install(self, folder: Path, name: NodeName) -> Identity:
-        identity = self.authority.issue_as(name)
-        identity.save(folder / "identities" / "first")
-        (folder / "current").symlink_to("identities/first")
-        return identity
+        return self.authority.install(folder, name).load()
 
     def _serve(self, folder: Path, place: int) -> str:
         home = folder / SERVERS[place].name

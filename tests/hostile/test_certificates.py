@@ -13,8 +13,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-from parley.federation.credentials import Identity, name_in
-from parley.federation.errors import FederationError, WrongIdentityError
+from parley.federation import pins
+from parley.federation.credentials import Identity, load_certificate, name_in
+from parley.federation.errors import CertificateError, FederationError, WrongIdentityError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.transport import channel_options, open_channel, refusal_of
@@ -28,10 +29,26 @@ NOW, DAY = dt.datetime.now(dt.UTC), dt.timedelta(days=1)
 PEM, KEY = serialization.Encoding.PEM, (serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
 
 
+class Shown(Identity):
+    """A key under the name that it is pinned for, with whatever enrolment."""
+
+    @property
+    def presented(self) -> bytes:
+        return pins.presented(self.private, PARTY) + self.certificate
+
+
+class Bare(Identity):
+    """The authority's certificate alone, as it was before keys were pinned."""
+
+    @property
+    def presented(self) -> bytes:
+        return self.certificate
+
+
 def made(lead: Lead, uris: list[str], usages: list[Any], authority: bool = False, host: str = "") -> Identity:
-    """A certificate that the federation's authority would never sign, signed by it all the same."""
+    """A certificate that the federation's authority would never sign, signed by it all the same, for the pinned key."""
     signer: Any = lead.authority.authority
-    key = ec.generate_private_key(ec.SECP256R1())
+    key = lead.authority.issue_as(PARTY).private
     names: list[x509.GeneralName] = [x509.UniformResourceIdentifier(uri) for uri in uris]
     names += [x509.DNSName(host)] if host else []
     certificate = (
@@ -47,7 +64,8 @@ def made(lead: Lead, uris: list[str], usages: list[Any], authority: bool = False
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .sign(signer._key, hashes.SHA256())
     )
-    return Identity(key.private_bytes(PEM, *KEY), certificate.public_bytes(PEM), signer.certificate.public_bytes(PEM))
+    pem = certificate.public_bytes(PEM)
+    return Shown(key.private_bytes(PEM, *KEY), pem, signer.certificate.public_bytes(PEM), lead.authority.pins)
 
 
 CLIENT, SERVER = ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH
@@ -57,14 +75,18 @@ def own(lead: Lead) -> Identity:
     """The authority's own certificate and key, as if a node's."""
     signer: Any = lead.authority.authority
     pem = signer.certificate.public_bytes(PEM)
-    return Identity(signer._key.private_bytes(PEM, *KEY), pem, pem)
+    return Shown(signer._key.private_bytes(PEM, *KEY), pem, pem, lead.authority.pins)
+
+
+def enrolled_elsewhere(lead: Lead) -> Identity:
+    """The pinned key, with a certificate by another authority."""
+    mine, other = lead.authority.issue_as(PARTY), ThrowAwayAuthority("cardio").authority
+    certificate = other.sign(mine.private.public_key(), PARTY, Validity(NOW - DAY, NOW + DAY))
+    return Shown(mine.key, certificate.public_bytes(PEM), mine.authority, lead.authority.pins)
 
 
 STRANGERS: dict[str, Callable[[Lead], Identity]] = {
-    "of another authority": lambda lead: Identity(
-        *(lambda other: (other.key, other.certificate))(ThrowAwayAuthority("cardio").issue_as(PARTY)),
-        lead.authority.issue_as(PARTY).authority,
-    ),
+    "of another authority": enrolled_elsewhere,
     "expired": lambda lead: lead.authority.issue_as(PARTY, Validity(NOW - 2 * DAY, NOW - DAY)),
     "not yet valid": lambda lead: lead.authority.issue_as(PARTY, Validity(NOW + DAY / 4, NOW + DAY / 2)),
     "the authority's own": own,
@@ -78,9 +100,13 @@ STRANGERS: dict[str, Callable[[Lead], Identity]] = {
 }
 
 
-@pytest.mark.parametrize("kind", STRANGERS)
-def test_who_cannot_prove_a_name_reaches_no_handler(lead: Lead, running: Manifest, kind: str) -> None:
-    identity = STRANGERS[kind](lead)
+@pytest.mark.parametrize(
+    ("kind", "bare"), [*((kind, bare) for kind in STRANGERS for bare in (False, True)), ("in order", True)]
+)
+def test_who_cannot_prove_a_name_reaches_no_handler(lead: Lead, running: Manifest, kind: str, bare: bool) -> None:
+    identity = STRANGERS[kind](lead) if kind in STRANGERS else lead.authority.issue_as(PARTY)
+    if bare:
+        identity = Bare(identity.key, identity.certificate, identity.authority, identity.pins)
     stub = lead.stub(identity)
     assert refused(lambda: stub.NextRound(asking(running), timeout=10)) in {"unavailable", "unauthenticated"}
     assert refused(lambda: stub.ListRuns(coordinator_pb2.ListRunsRequest(), timeout=10)) in {
@@ -95,19 +121,23 @@ def served(identity: Identity) -> tuple[grpc.Server, int]:
     coordinator_pb2_grpc.add_CoordinatorServiceServicer_to_server(
         coordinator_pb2_grpc.CoordinatorServiceServicer(), server
     )
-    credentials = grpc.ssl_server_credentials([(identity.key, identity.certificate)], identity.authority, True)
+    anchors = identity.pins.anchors(PARTY)
+    credentials = grpc.ssl_server_credentials([(identity.key, identity.presented)], anchors, True)
     port = server.add_secure_port("127.0.0.1:0", credentials)
     server.start()
     return server, port
 
 
-@pytest.mark.parametrize("who", ["a party", "another coordinator", "an aggregator", "a party with the host's name"])
+@pytest.mark.parametrize(
+    "who", ["a party", "another coordinator", "an aggregator", "a party with the host's name", "the authority's twin"]
+)
 def test_nobody_serves_in_the_coordinators_name(lead: Lead, who: str) -> None:
     identity = {
         "a party": lambda: lead.authority.issue_as(PARTY),
         "another coordinator": lambda: lead.authority.issue_as(NodeName("cardio", Role.coordinator, "rival")),
         "an aggregator": lambda: lead.authority.issue_as(NodeName("cardio", Role.aggregator, "lead")),
         "a party with the host's name": lambda: made(lead, [PARTY.uri], [CLIENT], host=LEAD.host_name),
+        "the authority's twin": lambda: lead.authority.twin(LEAD),
     }[who]()
     server, port = served(identity)
     mine = lead.authority.issue_as(PARTY)
@@ -124,7 +154,7 @@ def test_nobody_serves_in_the_coordinators_name(lead: Lead, who: str) -> None:
 
 
 def test_no_certificate_and_no_tls_get_nothing(lead: Lead) -> None:
-    root = lead.authority.issue_as(PARTY).authority
+    root = lead.authority.pins.anchors(LEAD)
     request = coordinator_pb2.ListRunsRequest()
     channel: Any
     for channel in (
@@ -159,3 +189,19 @@ def test_a_name_that_no_library_can_read_is_no_name(lead: Lead) -> None:
     )
     with pytest.raises(WrongIdentityError):
         name_in(x509.load_pem_x509_certificate(certificate.public_bytes(PEM)))
+
+
+def version_two(certificate: bytes) -> bytes:
+    """The same with a version that X.509 does not have; nobody has to have signed it for a parser to stumble."""
+    import base64
+
+    der = bytearray(base64.b64decode(b"".join(certificate.splitlines()[1:-1])))
+    at = der.index(b"\xa0\x03\x02\x01\x02")
+    der[at + 4] = 1
+    text = base64.encodebytes(bytes(der))
+    return b"-----BEGIN CERTIFICATE-----\n" + text + b"-----END CERTIFICATE-----\n"
+
+
+def test_a_certificate_that_no_library_can_read_is_none(lead: Lead) -> None:
+    with pytest.raises(CertificateError):
+        load_certificate(version_two(lead.authority.issue_as(PARTY).certificate))

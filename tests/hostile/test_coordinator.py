@@ -41,7 +41,6 @@ def test_who_has_no_part_in_a_run_learns_nothing_of_it(lead: Lead, running: Mani
         NodeName("cardio", Role.aggregator, "north"),
         NodeName("cardio", Role.coordinator, "hospital-a"),
         LEAD,
-        NodeName("other", Role.party, "hospital-a"),
         NodeName("cardio", Role.party, "nobody"),
     ],
     ids=lambda name: str(name.uri),
@@ -55,6 +54,11 @@ def test_only_parties_of_a_run_call_the_parties_methods(lead: Lead, running: Man
         lambda: stub.FetchPoint(fetch, timeout=SECONDS),
     ):
         assert refused(call) == "permission_denied"
+
+
+def test_a_party_of_another_federation_is_not_pinned_and_does_not_connect(lead: Lead, running: Manifest) -> None:
+    stub = lead.stub(NodeName("other", Role.party, "hospital-a"))
+    assert refused(lambda: stub.Join(joining(running), timeout=SECONDS)) == "unavailable"
 
 
 def test_a_join_is_of_who_sends_it(lead: Lead, run_name: str) -> None:

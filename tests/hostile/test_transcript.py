@@ -21,10 +21,10 @@ from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 from grpc_health.v1 import health_pb2
 from parley.federation.authorization import AioAuthorization
-from parley.federation.credentials import load_certificate, name_in
 from parley.federation.endings import verify_ends
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
+from parley.federation.pins import Pins
 from parley.federation.rounds import point_digest
 from parley.federation.transport import open_aio_channel
 from parley.federation.vigil import Vigil
@@ -57,7 +57,7 @@ class Run:
     theta: Any
     records: list[RoundRecord]
     ledger: dict[int, str]
-    authority: bytes
+    pins: Pins
 
     def of(self, method: str) -> list[Any]:
         return [parsed(name, data) for name, data in self.received if name == method]
@@ -182,7 +182,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         ledger = Ledger.open(node.ledger)
         recorded = dict(ledger.runs[manifest.run].recorded)
         ledger.close()
-        yield Run(manifest, recorder.received, recorder.told, theta, records, recorded, node.identity.load().authority)
+        yield Run(manifest, recorder.received, recorder.told, theta, records, recorded, node.identity.load().pins)
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
     loop.close()
@@ -209,9 +209,6 @@ def allowed(run: Run) -> dict[str, Callable[[Any], bool]]:
 
     def seconds(value: float) -> bool:  # of this round on that server: when parties came, how long noise took
         return 0 <= value < 120
-
-    def is_servers_certificate(pem: bytes) -> bool:
-        return name_in(load_certificate(pem)).uri in servers
 
     def is_digest(value: bytes) -> bool:
         return value == manifest.digest
@@ -242,7 +239,6 @@ def allowed(run: Run) -> dict[str, Callable[[Any], bool]]:
         "End.end.aggregator": lambda value: value in servers,
         "End.end.manifest_digest": is_digest,
         "End.end.openings": lambda value: value == manifest.releases,
-        "End.end.certificate": is_servers_certificate,
         "End.end.signature": lambda value: 60 < len(value) < 80,
     }
 
@@ -277,7 +273,7 @@ def test_both_shares_are_released_once_per_round_and_to_nobody_twice(ended: Run)
     for pair in shares(ended).values():
         assert len(pair) == 2
         assert all(len(share) == ended.manifest.model.dimension for share in pair)
-    assert verify_ends([answer.end for answer in ended.of("End")], ended.manifest, ended.authority) == ROUNDS
+    assert verify_ends([answer.end for answer in ended.of("End")], ended.manifest, ended.pins) == ROUNDS
 
 
 def shares(run: Run) -> dict[int, list[Any]]:

@@ -1,7 +1,9 @@
-"""Who may call what: an interceptor that knows peers by the URI in their certificate, never by a name in a message.
+"""Who may call what: an interceptor that knows peers by the key that is pinned for them, never by a name in a message.
 
-Every method lists its callers; a method that is not listed is closed to all. The same rules for `grpc` and `grpc.aio`.
-Imports grpc, `cryptography` and this folder only.
+Who calls is whose key TLS has seen in use: the certificate shown names a node, and its key has to be the one that is
+pinned for that node, so that no pinned node can speak as another, whatever its key signs. Besides, the authority has to
+have enrolled that key under that name, until a day to come. Every method lists its callers; a method that is not listed
+is closed to all. The same rules for `grpc` and `grpc.aio`. Imports grpc, `cryptography` and this folder only.
 """
 
 import asyncio
@@ -15,10 +17,20 @@ from typing import Any
 import grpc
 from cryptography import x509
 
-from parley.federation.credentials import check_time, check_usage, load_certificate, name_in
+from parley.federation.credentials import (
+    Identity,
+    NodeFolder,
+    check_authority,
+    check_time,
+    check_usage,
+    load_certificate,
+    name_in,
+)
 from parley.federation.errors import CertificateError, NotAuthenticatedError, NotAuthorisedError, PeerRefusedError
 from parley.federation.names import NodeName
+from parley.federation.pins import key_of
 from parley.federation.refusals import RefusedCallError, abort
+from parley.federation.transport import InUse
 from parley.v1 import common_pb2
 
 Callers = Container[NodeName] | Callable[[], Container[NodeName]]
@@ -32,32 +44,46 @@ MOST_CALLS_OF_ONE = 128
 """At once, of one peer on one port: its long polls, and room for what hangs."""
 PATIENCE_SECONDS = 10.0
 """For the message of a call that has begun."""
+MOST_CERTIFICATE_BYTES = 16 << 10
 NO_MESSAGE = "the bytes of the call are no message of this version"
 
 
 @lru_cache(maxsize=4096)
-def _certified(pem: bytes) -> tuple[x509.Certificate, NodeName]:
-    certificate = load_certificate(pem)
-    name = name_in(certificate)
-    check_usage(certificate, name)
-    return certificate, name
+def _certified(shown: bytes, enrolment: bytes, authority: bytes) -> tuple[NodeName, bytes, x509.Certificate]:
+    """Whom a certificate names, its key, and the authority's certificate for both."""
+    certificate, enrolled = load_certificate(shown), load_certificate(enrolment, "the enrolment")
+    name, key = name_in(certificate), key_of(certificate.public_key())
+    check_authority(enrolled, load_certificate(authority, "the authority's certificate"))
+    check_usage(enrolled, name)
+    if name_in(enrolled) != name or key_of(enrolled.public_key()) != key:
+        raise CertificateError(f"{name} shows another node's enrolment: install the certificate made for its key")
+    return name, key, enrolled
 
 
 _caller: ContextVar[tuple[Any, NodeName] | None] = ContextVar("caller", default=None)
 """The call that was authorised last in this task or thread, and who makes it."""
 
 
-def peer_of(context: Any) -> NodeName:
-    """Who is calling, from a servicer's context. TLS has checked the chain; connections may outlive a certificate."""
+def peer_of(context: Any, identity: Identity | None = None) -> NodeName:
+    """Who is calling, from a servicer's context: as an `Authorizer` found, or by the pins of a given identity."""
     known = _caller.get()
     if known is not None and known[0] is context:
         return known[1]
-    presented: Sequence[bytes] = context.auth_context().get("x509_pem_cert") or ()
-    if len(presented) != 1:
+    if identity is None:
+        raise NotAuthenticatedError("nobody has looked at who calls: serve behind an Authorization")
+    properties = context.auth_context()
+    presented: Sequence[bytes] = properties.get("x509_pem_cert") or ()
+    # What a caller sends besides; the key's own certificate is enough for TLS, and not for us.
+    enrolment = b"".join(properties.get("x509_pem_cert_chain") or ())
+    if len(presented) != 1 or enrolment.count(b"-----BEGIN CERTIFICATE") != 1:
         raise NotAuthenticatedError("no certificate was presented: dial with this node's certificate")
+    if len(presented[0]) + len(enrolment) > MOST_CERTIFICATE_BYTES:
+        raise NotAuthenticatedError("the certificate is too long for a node's: request another")
     try:
-        certificate, name = _certified(bytes(presented[0]))
-        check_time(certificate)
+        name, key, enrolled = _certified(bytes(presented[0]), enrolment, identity.authority)
+        check_time(enrolled)
+        if key not in identity.pins.require(name):
+            raise CertificateError(f"the key is not the one that is pinned for {name}")
     except CertificateError as error:
         raise NotAuthenticatedError(str(error)) from None
     return name
@@ -66,16 +92,17 @@ def peer_of(context: Any) -> NodeName:
 class Authorizer:
     """The rules of one server."""
 
-    def __init__(self, callers: Mapping[str, Callers]) -> None:
-        """`callers` by full method, such as `/parley.v1.NoiseService/Converse`."""
+    def __init__(self, callers: Mapping[str, Callers], folder: NodeFolder) -> None:
+        """`callers` by full method, such as `/parley.v1.NoiseService/Converse`; the pins are those of `folder`."""
         for method in callers:
             if method.count("/") != 2 or not method.startswith("/"):
                 raise ValueError(f"{method!r} is no full method: write /package.Service/Method")
         self._callers = dict(callers)
+        self._in_use = InUse(folder)
 
     def require(self, method: str, context: Any) -> NodeName:
         """The caller, if it may call `method`."""
-        peer = peer_of(context)
+        peer = peer_of(context, self._in_use())
         callers = self._callers.get(method, ())
         if peer not in (callers() if callable(callers) else callers):
             raise NotAuthorisedError(

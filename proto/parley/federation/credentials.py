@@ -1,4 +1,4 @@
-"""A node's proof of who it is: its key, its certificate and the federation's authority, checked before they are used.
+"""A node's proof of who it is: its key, which peers have pinned, and the authority's certificate that enrols it.
 
 Imports `cryptography` and this folder only.
 """
@@ -7,7 +7,7 @@ import datetime as dt
 import hashlib
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Self, TypeVar
@@ -24,10 +24,12 @@ from parley.federation.errors import (
     IdentityError,
     KeyExposedError,
     NotYetValidError,
+    PinError,
     WrongAuthorityError,
     WrongIdentityError,
 )
 from parley.federation.names import NodeName
+from parley.federation.pins import PIN_FILE, Pins, key_of, presented, read_pins
 
 MOST_FILE_BYTES = 1 << 16
 Kind = TypeVar("Kind", bound=x509.ExtensionType)
@@ -113,7 +115,7 @@ def check_time(certificate: x509.Certificate, now: dt.datetime | None = None) ->
     if now > certificate.not_valid_after_utc:
         raise ExpiredError(
             f"the certificate expired on {certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC: renew it with "
-            "`parley node rotate`"
+            "`parley node renew`"
         )
 
 
@@ -150,15 +152,36 @@ def _extension(certificate: x509.Certificate, kind: type[Kind]) -> Kind | None:
 
 @dataclass(frozen=True)
 class Identity:
-    """A private key and the chain that proves who holds it, all PEM."""
+    """A private key, the certificate that enrols its holder and the authority's, all PEM; and whose keys it trusts."""
 
     key: bytes
     certificate: bytes
     authority: bytes
+    pins: Pins = field(default_factory=Pins, compare=False)
 
     @cached_property
     def parsed(self) -> x509.Certificate:
         return load_certificate(self.certificate)
+
+    @cached_property
+    def private(self) -> ec.EllipticCurvePrivateKey:
+        try:
+            key = serialization.load_pem_private_key(self.key, None)
+        except (ValueError, TypeError):
+            raise CertificateError("the key is no plain PEM private key: request a new certificate") from None
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise CertificateError("the node's key is of another kind: request a new certificate")
+        return key
+
+    @property
+    def pin(self) -> bytes:
+        """What peers pin: this node's public key."""
+        return key_of(self.private.public_key())
+
+    @cached_property
+    def presented(self) -> bytes:
+        """What TLS shows, PEM: this name under this key, which peers have pinned, then the enrolment of both."""
+        return presented(self.private, self.name) + self.certificate
 
     @property
     def name(self) -> NodeName:
@@ -179,11 +202,7 @@ class Identity:
         check_usage(self.parsed, self.name)
         check_time(authority, now)
         check_time(self.parsed, now)
-        try:
-            key = serialization.load_pem_private_key(self.key, None)
-        except (ValueError, TypeError):
-            raise CertificateError("the key is no plain PEM private key: request a new certificate") from None
-        if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != self.parsed.public_key():
+        if self.private.public_key() != self.parsed.public_key():
             raise CertificateError("key and certificate do not belong together: install the one made for this key")
 
     def save(self, folder: Path) -> None:
@@ -205,7 +224,10 @@ class Identity:
 
 @dataclass(frozen=True)
 class NodeFolder:
-    """Where a node keeps its identities: `current` is a link to the one in use, so a renewal is one atomic step."""
+    """Where a node keeps its identities: `current` is a link to the one in use, so a renewal is one atomic step.
+
+    Its pins are beside them, in a file that is replaced as a whole.
+    """
 
     path: Path
 
@@ -213,17 +235,34 @@ class NodeFolder:
     def current(self) -> Path:
         return self.path / "current"
 
-    def stamp(self) -> str:
-        """Changes when another identity is installed: the time to load again, and to dial anew."""
+    @property
+    def pin_file(self) -> Path:
+        return self.path / PIN_FILE
+
+    @property
+    def installed(self) -> Path:
+        """The folder that `current` leads to now."""
         try:
-            return os.readlink(self.current)
+            return self.path / os.readlink(self.current)
         except OSError:
             raise CertificateError(
                 "this node has no certificate installed: `parley node request`, have it approved, `parley node install`"
             ) from None
 
+    def stamp(self) -> str:
+        """Changes with the identity and with the pins: the time to load again, and to dial anew."""
+        try:
+            status = self.pin_file.stat()
+            pins = f"{status.st_ctime_ns} {status.st_ino} {status.st_size}"
+        except OSError:
+            pins = ""
+        return f"{self.installed.name} {pins}"
+
     def load(self) -> Identity:
-        """The identity in use, checked."""
-        identity = Identity.load(self.path / self.stamp())  # one read of the link: three files of one identity
+        """The identity in use, checked, with its pins."""
+        identity = Identity.load(self.installed)  # one read of the link: three files of one identity
         identity.check()
-        return identity
+        pins = read_pins(self.pin_file)
+        if any(identity.pin in pins.of(name) for name in pins if name != identity.name):
+            raise PinError(f"{PIN_FILE} has this node's own key under another name: remove it with `parley pin remove`")
+        return replace(identity, pins=pins.with_own(identity.name, identity.pin))

@@ -57,6 +57,24 @@ class FingerprintError(CertificateError):
     """The fingerprint read out by the other side is not the one of this file."""
 
 
+class PinError(CertificateError):
+    """A key that cannot be pinned, or that is not the one that is."""
+
+
+class PinFileError(FieldError, PinError):
+    """pins.toml is not what `parley pin` writes."""
+
+
+class NotPinnedError(PinError):
+    """Nothing says here which key is that peer's."""
+
+    def __init__(self, peer: object) -> None:
+        super().__init__(
+            f"the key of {peer} is not pinned here: have its operator read out the pin that `parley node show` prints "
+            f"there, then `parley pin add {peer} PIN`"
+        )
+
+
 class PeerRefusedError(FederationError):
     """A peer would not talk to this node, or this node would not talk to it."""
 

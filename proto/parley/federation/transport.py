@@ -1,12 +1,15 @@
 """gRPC over mutual TLS 1.3: credentials that renew themselves, and channels that know whom they dial.
 
-A client recognises the server it means by the host name that follows from that node's identity (`NodeName.host_name`),
-which only that node's certificate carries; a server recognises clients by `authorization`. Imports grpc and this
-folder only.
+TLS is given pinned keys to trust and nothing else (`pins`): a client that of the peer it means, a server those of all
+that it has pinned. So no certificate that the authority issues opens a connection, whatever it says. A client expects
+the host name that follows from the peer's identity besides; a server recognises clients by `authorization`. Imports
+grpc and this folder only.
 """
 
 import threading
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -18,11 +21,54 @@ from parley.federation.errors import (
     FederationError,
     NotAuthenticatedError,
     NotAuthorisedError,
+    NotPinnedError,
+    PinError,
     WrongIdentityError,
 )
 from parley.federation.names import NodeName
+from parley.federation.pins import Pins
 
 log = logs.logger()
+AGAIN_SECONDS = 0.5
+"""Between looks at an identity that cannot be used."""
+
+
+class InUse:
+    """A folder's identity as it is now, with its pins.
+
+    An identity that cannot be used leaves the one before in use: it is as good as before, and a node that stops would
+    help nobody. Pins that cannot be read are trust in doubt: nobody is trusted until they can.
+    """
+
+    def __init__(self, folder: NodeFolder) -> None:
+        self._folder, self._lock = folder, threading.Lock()
+        self._stamp, self._identity = folder.stamp(), folder.load()
+        self._failed: str | None = None
+        self._again = 0.0
+
+    def __call__(self) -> Identity:
+        stamp = ""
+        try:
+            if (stamp := self._folder.stamp()) == self._stamp:
+                return self._identity
+            with self._lock:
+                if stamp != self._stamp and (stamp != self._failed or time.monotonic() >= self._again):
+                    self._take(stamp)
+        except FederationError as error:
+            self._again = time.monotonic() + AGAIN_SECONDS
+            if isinstance(error, PinError) and self._identity.pins.held.keys() != {self._identity.name}:
+                mine, self._stamp = self._identity, ""  # whatever is there next is looked at
+                self._identity = replace(mine, pins=Pins().with_own(mine.name, mine.pin))
+            if stamp != self._failed:
+                self._failed = stamp
+                log.error("the newly installed certificate, or pins, cannot be used", error=error)
+        return self._identity
+
+    def _take(self, stamp: str) -> None:
+        fresh = self._folder.load()
+        if fresh.name != self._identity.name:
+            raise WrongIdentityError(f"{fresh.name} was installed where {self._identity.name} runs")
+        self._stamp, self._identity = stamp, fresh
 
 
 def server_credentials(folder: NodeFolder) -> grpc.ServerCredentials:
@@ -31,45 +77,38 @@ def server_credentials(folder: NodeFolder) -> grpc.ServerCredentials:
     For one listener: gRPC asks for the first certificate once.
     """
     tls.require()
-    identity = folder.load()
-    if not identity.name.role.serves:
-        raise WrongIdentityError(f"{identity.name} is a party: its connections are outbound only, it serves nothing")
-    lock = threading.Lock()
-    last = folder.stamp()
+    in_use = InUse(folder)
+    served = in_use()
+    if not served.name.role.serves:
+        raise WrongIdentityError(f"{served.name} is a party: its connections are outbound only, it serves nothing")
 
     def renewed() -> Any:
-        nonlocal last
-        with lock:
-            try:
-                if (stamp := folder.stamp()) == last:
-                    return None
-                fresh = folder.load()
-                if fresh.name != identity.name:
-                    raise WrongIdentityError(f"{fresh.name} was installed where {identity.name} serves")
-                last = stamp
-            except FederationError as error:
-                # The certificate in use is as good as before, and a server that stops would help nobody.
-                log.error("the newly installed certificate is not used", error=error)
-                return None
-            return _server_configuration(fresh)
+        nonlocal served
+        fresh = in_use()
+        if fresh is served:
+            return None
+        served = fresh
+        return _server_configuration(fresh)
 
     return grpc.dynamic_ssl_server_credentials(
-        _server_configuration(identity), renewed, require_client_authentication=True
+        _server_configuration(served), renewed, require_client_authentication=True
     )
 
 
 def _server_configuration(identity: Identity) -> Any:
-    return grpc.ssl_server_certificate_configuration([(identity.key, identity.certificate)], identity.authority)
+    return grpc.ssl_server_certificate_configuration(
+        [(identity.key, identity.presented)], identity.pins.anchors(*identity.pins)
+    )
 
 
-def channel_credentials(identity: Identity) -> grpc.ChannelCredentials:
-    """Mutual TLS for a client."""
+def channel_credentials(identity: Identity, peer: NodeName) -> grpc.ChannelCredentials:
+    """Mutual TLS for a client that trusts this peer's key alone; without a pin it trusts nobody."""
     tls.require()
-    return grpc.ssl_channel_credentials(identity.authority, identity.key, identity.certificate)
+    return grpc.ssl_channel_credentials(identity.pins.anchors(peer), identity.key, identity.presented)
 
 
 def channel_options(peer: NodeName) -> list[tuple[str, Any]]:
-    """Without these a channel would talk to any node of the federation that answers."""
+    """The name that the peer's key has to vouch for."""
     return [("grpc.ssl_target_name_override", peer.host_name), ("grpc.default_authority", peer.host_name)]
 
 
@@ -77,39 +116,37 @@ def open_channel(
     target: str, identity: Identity, peer: NodeName, options: Sequence[tuple[str, Any]] = ()
 ) -> grpc.Channel:
     """A channel to `peer` and to nobody else, wherever `target` leads."""
-    return grpc.secure_channel(target, channel_credentials(identity), [*options, *channel_options(peer)])
+    return grpc.secure_channel(target, channel_credentials(identity, peer), [*options, *channel_options(peer)])
 
 
 def open_aio_channel(
     target: str, identity: Identity, peer: NodeName, options: Sequence[tuple[str, Any]] = ()
 ) -> grpc.aio.Channel:
     """The same for asyncio."""
-    return grpc.aio.secure_channel(target, channel_credentials(identity), [*options, *channel_options(peer)])
+    return grpc.aio.secure_channel(target, channel_credentials(identity, peer), [*options, *channel_options(peer)])
 
 
 class RenewedChannel:
-    """A connection that lasts: called it gives the channel to use now, another one for another certificate."""
+    """A connection that lasts: called it gives the channel to use now, another one for a new certificate or pins."""
 
     def __init__(
         self, address: str, folder: NodeFolder, peer: NodeName, options: Sequence[tuple[str, Any]] = ()
     ) -> None:
         self._address, self._folder, self._peer, self._options = address, folder, peer, options
-        self._stamp, self._channels = "", list[grpc.Channel]()
+        self._in_use: InUse | None = None
+        self._identity: Identity | None = None
+        self._channels = list[grpc.Channel]()
 
     def __call__(self) -> grpc.Channel:
         """A FederationError where there is no certificate to dial with, and never was."""
-        try:
-            if (stamp := self._folder.stamp()) != self._stamp:
-                fresh = open_channel(self._address, self._folder.load(), self._peer, self._options)
-                self._stamp = stamp
-                self._channels.append(fresh)
-                for old in self._channels[:-2]:  # the one before may still carry a conversation
-                    old.close()
-                del self._channels[:-2]
-        except FederationError as error:
-            if not self._channels:
-                raise
-            log.error("the newly installed certificate is not used", error=error)
+        if self._in_use is None:
+            self._in_use = InUse(self._folder)
+        if (identity := self._in_use()) is not self._identity:
+            self._identity = identity
+            self._channels.append(open_channel(self._address, identity, self._peer, self._options))
+            for old in self._channels[:-2]:  # the one before may still carry a conversation
+                old.close()
+            del self._channels[:-2]
         return self._channels[-1]
 
     def close(self) -> None:
@@ -127,17 +164,21 @@ def refusal_of(error: grpc.RpcError, identity: Identity, peer: NodeName) -> Fede
     details = str(error.details() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else "")
     if code is grpc.StatusCode.PERMISSION_DENIED:
         return NotAuthorisedError(f"{peer} refuses: {details}")
-    if code is grpc.StatusCode.UNAUTHENTICATED:
-        return NotAuthenticatedError(f"{peer} refuses: {details}")
-    if code is not grpc.StatusCode.UNAVAILABLE:
+    if code not in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.UNAVAILABLE):
         return None
     try:
         identity.check()
     except CertificateError as cause:
         return cause
+    if code is grpc.StatusCode.UNAUTHENTICATED:
+        return NotAuthenticatedError(f"{peer} refuses: {details}")
+    if not identity.pins.of(peer):
+        return NotPinnedError(peer)
     lowered = details.lower()
-    if "hostname verification" in lowered or "peer name" in lowered:
-        return WrongIdentityError(f"the node that answers is not {peer}: correct the address")
-    if "ssl" in lowered or "certificate" in lowered or "handshake" in lowered:
-        return NotAuthenticatedError(f"no trust between this node and {peer}: compare authorities and expiry on both")
+    broken_off = "failed to connect" in lowered and ("socket closed" in lowered or "reset by peer" in lowered)
+    if broken_off or "ssl" in lowered or "certificate" in lowered or "handshake" in lowered:
+        return NotAuthenticatedError(
+            f"no trust between this node and {peer}: who answers has not the key that is pinned here, or has not "
+            "pinned this node's; correct the address, or compare `parley node show` and `parley pin list` on both sides"
+        )
     return None

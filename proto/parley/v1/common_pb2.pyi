@@ -39,15 +39,13 @@ class RefusalDetail(_message.Message):
     def __init__(self, refusal: _Optional[_Union[Refusal, str]] = ..., message: _Optional[str] = ..., hint: _Optional[str] = ...) -> None: ...
 
 class SignedEnd(_message.Message):
-    __slots__ = ("aggregator", "manifest_digest", "openings", "certificate", "signature")
+    __slots__ = ("aggregator", "manifest_digest", "openings", "signature")
     AGGREGATOR_FIELD_NUMBER: _ClassVar[int]
     MANIFEST_DIGEST_FIELD_NUMBER: _ClassVar[int]
     OPENINGS_FIELD_NUMBER: _ClassVar[int]
-    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
     aggregator: str
     manifest_digest: bytes
     openings: int
-    certificate: bytes
     signature: bytes
-    def __init__(self, aggregator: _Optional[str] = ..., manifest_digest: _Optional[bytes] = ..., openings: _Optional[int] = ..., certificate: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, aggregator: _Optional[str] = ..., manifest_digest: _Optional[bytes] = ..., openings: _Optional[int] = ..., signature: _Optional[bytes] = ...) -> None: ...
