@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from parley.federation.credentials import NodeFolder
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import answered, charged, keep
 from parley.federation.names import NodeName, Role
@@ -121,10 +120,7 @@ class Institution:
     ) -> None:
         self.folder = folder
         folder.mkdir(mode=0o700, parents=True)
-        identities = NodeFolder(folder / "identity")
-        identities.path.mkdir(mode=0o700)
-        ThrowAwayAuthority("cardio").issue_as(PARTY).save(identities.path / "identities" / "1")
-        identities.current.symlink_to(Path("identities") / "1")
+        ThrowAwayAuthority("cardio").install(folder / "identity", PARTY)
         (folder / "schema.toml").write_text(schema)
         (folder / "policy.toml").write_text(policy)
         self.write(records or rows(), header)

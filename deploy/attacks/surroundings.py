@@ -17,7 +17,6 @@ from typing import Any, Self
 import grpc
 import numpy as np
 from numpy.typing import NDArray
-from parley.federation.credentials import NodeFolder
 from parley.federation.manifest import PROTOCOL, Manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.rounds import BLIND_BYTES, commitment_b, point_digest, upload_digest
@@ -193,7 +192,7 @@ class Surroundings:
                 (SERVERS[1], add_server, self.b),
             )
         ]
-        _install(authority, PARTY, self.node / "identity")
+        authority.install(self.node / "identity", PARTY)
         (self.node / "policy.toml").write_text(POLICY.format(algorithm=made.algorithm.name))
         (self.node / "records.csv").write_text("age,pulse,sick\n" + "\n".join(records) + "\n")
         (self.node / "node.toml").write_text(
@@ -241,19 +240,13 @@ class Surroundings:
     def _serve(
         self, authority: ThrowAwayAuthority, folder: Path, name: NodeName, add: Callable[..., None], servicer: Any
     ) -> int:
-        identity = folder / name.name
-        _install(authority, name, identity)
+        identity = authority.install(folder / name.name, name)
         server = grpc.server(futures.ThreadPoolExecutor(8))
         add(servicer, server)
-        port: int = server.add_secure_port("127.0.0.1:0", server_credentials(NodeFolder(identity)))
+        port: int = server.add_secure_port("127.0.0.1:0", server_credentials(identity))
         server.start()
         self._servers.append(server)
         return port
-
-
-def _install(authority: ThrowAwayAuthority, name: NodeName, folder: Path) -> None:
-    authority.issue_as(name).save(folder / "identities" / "first")
-    (folder / "current").symlink_to("identities/first")
 
 
 def _pause(context: Any, ready: Callable[[], bool], seconds: float) -> bool:
