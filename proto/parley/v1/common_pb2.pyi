@@ -38,6 +38,18 @@ class RefusalDetail(_message.Message):
     hint: str
     def __init__(self, refusal: _Optional[_Union[Refusal, str]] = ..., message: _Optional[str] = ..., hint: _Optional[str] = ...) -> None: ...
 
+class SignedAdmission(_message.Message):
+    __slots__ = ("aggregator", "manifest_digest", "certificate", "signature")
+    AGGREGATOR_FIELD_NUMBER: _ClassVar[int]
+    MANIFEST_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    aggregator: str
+    manifest_digest: bytes
+    certificate: bytes
+    signature: bytes
+    def __init__(self, aggregator: _Optional[str] = ..., manifest_digest: _Optional[bytes] = ..., certificate: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
+
 class SignedEnd(_message.Message):
     __slots__ = ("aggregator", "manifest_digest", "openings", "certificate", "signature")
     AGGREGATOR_FIELD_NUMBER: _ClassVar[int]
