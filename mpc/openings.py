@@ -170,6 +170,16 @@ class OpeningStore:
                 self._database.execute(f"DELETE FROM {table} WHERE run = ? AND round = ?", (run, round_index))
         crash.point("aggregator.discarded")
 
+    def last_with(self, run: str, party: str) -> int | None:
+        """The newest round that was opened with a contribution of this party."""
+        with self._lock:
+            return self._value(
+                "SELECT round FROM openings JOIN commits USING (run, round) WHERE run = ? "
+                "AND instr(char(10) || contributors || char(10), char(10) || ? || char(10)) "
+                "ORDER BY round DESC LIMIT 1",
+                run, party,
+            )  # fmt: skip
+
     def counts(self, run: str) -> Counts:
         with self._lock:
             found = self._database.execute("SELECT mine, seen FROM counts WHERE run = ?", (run,)).fetchone()

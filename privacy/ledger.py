@@ -256,26 +256,17 @@ class Ledger:
                     raise LedgerRefused(f"run {run} was admitted with another mechanism: start a new run")
                 self._require_content(existing, content)
                 return
-            if budget.unit.column is not None and charge.unit != budget.unit:
-                given = f"column {charge.unit.column}" if charge.unit.column else "single rows"
-                raise LedgerRefused(
-                    f"population {population} is kept by {budget.unit.column} and the run protects {given}: "
-                    f"run it with {budget.unit.column} as the unit of privacy"
-                )
-            if charge.event.relation is not NeighbouringRelation.REPLACE_ONE:
-                raise LedgerRefused("budgets are kept under replace-one: add-or-remove is for comparisons")
-            self._require_rule(charge)
-            room = room_for(self.policy, budget.cap, budget.spent, charge.cost)
-            if not room.fits:
-                raise BudgetExceeded(f"run {run} does not fit population {population}: {room.left}", room.exhausted)
-            if limit is not None:
-                room = room_within(self.policy, budget.cap, budget.spent, charge.cost, limit)
-                if not room.fits:
-                    raise BudgetExceeded(f"run {run} does not fit the policy: {room.left}", room.exhausted)
+            self._require_room(budget, charge, limit)
             if content is not None and not any(known.digest == content for known in budget.identities):
                 raise LedgerRefused(f"population {population} has no such content: register it first")
             body = {"run": run, "population": population, "charge": charge.as_json(), "content": content}
             self._append("reserve", body)
+
+    def require_room(self, population: str, unit: Unit, cap: Cap, charge: Charge, limit: Limit | None = None) -> None:
+        """Refused where `reserve` would refuse it now; unit and cap are of a population that is not registered yet."""
+        self.verify()
+        held = self._state.populations.get(population) or Population(population, unit, cap, [])
+        self._require_room(held, charge, limit)
 
     def require_content(self, run: str, content: str) -> None:
         """A refusal unless the run was charged for these rows."""
@@ -364,6 +355,24 @@ class Ledger:
         if _salt_digest(salt) != self._state.salt_digest:
             raise LedgerCorrupt("the ledger's salt is another ledger's: restore the one that belongs to it")
         return salt
+
+    def _require_room(self, budget: Population, charge: Charge, limit: Limit | None) -> None:
+        if budget.unit.column is not None and charge.unit != budget.unit:
+            given = f"column {charge.unit.column}" if charge.unit.column else "single rows"
+            raise LedgerRefused(
+                f"population {budget.name} is kept by {budget.unit.column} and the run protects {given}: "
+                f"run it with {budget.unit.column} as the unit of privacy"
+            )
+        if charge.event.relation is not NeighbouringRelation.REPLACE_ONE:
+            raise LedgerRefused("budgets are kept under replace-one: add-or-remove is for comparisons")
+        self._require_rule(charge)
+        room = room_for(self.policy, budget.cap, budget.spent, charge.cost)
+        if not room.fits:
+            raise BudgetExceeded(f"the run does not fit population {budget.name}: {room.left}", room.exhausted)
+        if limit is not None:
+            room = room_within(self.policy, budget.cap, budget.spent, charge.cost, limit)
+            if not room.fits:
+                raise BudgetExceeded(f"the run does not fit the policy: {room.left}", room.exhausted)
 
     def _require_content(self, run: Run, content: str | None) -> None:
         if content is not None and run.content != content:

@@ -8,6 +8,8 @@ parley party status NODE --json                         # budget left, what left
 parley party check NODE --run heart-1                   # the records against a run's schema, for local eyes
 """
 
+import secrets
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +28,7 @@ from party.client.outbox import Outbox
 from party.client.settings import Settings
 from party.errors import PartyError
 from privacy.filters import rdp_capacity
+from privacy.population import Identity
 
 app = typer.Typer(help="A party: its process, its approvals, its budget.", no_args_is_help=True)
 Node = Annotated[Path, typer.Argument(help="The node's folder.", metavar="NODE")]
@@ -135,11 +138,15 @@ def check(
     manifest = _manifest(settings, which)
     name = settings.identity.load().name
     understood = understand(manifest, vocabulary)
-    shelf = Shelf(settings)
+    shelf, salt = Shelf(settings), secrets.token_hex(16)
+
+    def identify(rows: Iterable[bytes]) -> Identity:
+        return Identity.of(salt, rows)  # whose rows these are is not asked here
+
     try:
-        records = shelf.records(manifest, understood.schema)
+        records = shelf.load(manifest, understood.schema, identify).records
         problem = None
-        shelf.contributor(manifest, understood, name)
+        shelf.contributor(manifest, understood, name, identify)
     except PartyError as error:
         problem = str(error)
         records = None

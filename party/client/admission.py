@@ -1,32 +1,36 @@
-"""From a manifest to a charged run, or to a refusal: verify, ask the policy, look at the records, charge the ledger.
+"""From a manifest to a run that this party takes part in, or to a refusal: verify, ask the policy, look at the records.
 
-Nothing is believed: what a run costs is computed in a short-lived process, and the ledger is charged for all of it
-before this party says that it takes part. Reasons that others are told are about the manifest, the policy and the
-budget, never about records. Imports `mpc.crash`, `privacy`, `parley` and `party` only.
+Nothing is believed: what a run costs is computed in a short-lived process. The ledger is charged for all of it once
+both aggregators have signed that they admitted it, and before this party's first answer leaves (`charge`); whether it
+still fits is decided in the ledger's own transaction. Reasons that others are told are about the manifest, the policy
+and the budget, never about records. Imports `mpc.crash`, `privacy`, `parley` and `party` only.
 """
 
 import contextlib
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from parley.federation.admission import AdmissionRecord, admit
 from parley.federation.admission import Refusal as NotAdmitted
+from parley.federation.endings import verify_admissions
 from parley.federation.errors import FederationError, ManifestError, PolicyError
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning, verify_apart_with_charge
 from parley.federation.names import NodeName
 from parley.federation.policy import PartyPolicy, Policy, read_policy, reasons_against
 from parley.federation.trail import Trail
+from parley.v1 import common_pb2
 
 from mpc import crash
-from party.client.data import Shelf, Understood, understand, unfit
-from party.client.errors import UnfitRecordsError, refused
+from party.client.data import Own, Shelf, Understood, moved, understand, unfit
+from party.client.errors import AskAgainError, RefusedRunError, UnfitRecordsError, refused
 from party.client.outbox import VERIFYING, Outbox
+from party.client.remembering import require_agreement, require_ledger
 from party.client.settings import Settings, Vocabulary
 from party.contributor import Contributor
-from privacy.accountants import conversion
-from privacy.errors import BudgetExceeded, LedgerRefused
-from privacy.filters import Cap, Charge, Cost
+from privacy.errors import BudgetExceeded, LedgerRefused, OtherContent
+from privacy.filters import Charge, Limit, epsilon_of
 from privacy.filters import Policy as Filter
 from privacy.ledger import Ledger
 from privacy.mechanism import Unit
@@ -42,19 +46,22 @@ class Waiting:
     reasons: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class Ready:
-    """Admitted and charged."""
+    """Admitted. `charge` is due before the first answer; none where the ledger has it."""
 
     contributor: Contributor
+    own: Own
+    charge: Charge | None
 
 
 def open_ledger(settings: Settings) -> Ledger:
-    """This party's ledger; an empty one at first."""
+    """This party's ledger; an empty one at first, and never where anything says that there was one."""
     if not settings.ledger.exists():
+        require_ledger(settings)
         with contextlib.suppress(LedgerRefused):  # another thread was faster
             Ledger.create(settings.ledger, Filter()).close()
-    return Ledger.open(settings.ledger)
+    return Ledger.open_newest(settings.ledger)
 
 
 def epsilon_spent(ledger: Ledger, population: str) -> float:
@@ -62,14 +69,7 @@ def epsilon_spent(ledger: Ledger, population: str) -> float:
     if population not in ledger.populations:
         return 0.0
     held = ledger.populations[population]
-    return held.spent.epsilon if ledger.policy.rule == "basic" else _converted(ledger.policy, held.cap, held.spent)
-
-
-def _converted(filters: Filter, cap: Cap, spent: Cost) -> float:
-    if spent.rdp == 0 or filters.order is None:
-        return 0.0
-    # At half of the cap's δ, so that the sampler's terms have room beside it.
-    return spent.rdp + max(0.0, conversion(filters.order, cap.delta / 2)) + 2 * spent.xi
+    return epsilon_of(ledger.policy, held.cap, held.spent)
 
 
 def policy_of(settings: Settings) -> Policy | None:
@@ -77,13 +77,24 @@ def policy_of(settings: Settings) -> Policy | None:
     return read_policy(settings.policy) if settings.policy.exists() else None
 
 
+def exceeded(error: BudgetExceeded) -> RefusedRunError:
+    """In words for everybody: which part of the budget, and not what else was spent."""
+    named = " and ".join(f"privacy.{what}" for what in error.exhausted)
+    return refused("policy", f"{named}: the run does not fit what is left of this party's budget", advice(error))
+
+
+def advice(error: BudgetExceeded) -> str:
+    return "more noise or fewer rounds" if error.exhausted == ("epsilon",) else "a run with a smaller delta"
+
+
 class Gate:
     """One thread's way of deciding; its files are its own connections."""
 
     def __init__(self, settings: Settings, node: NodeName, shelf: Shelf, vocabulary: Vocabulary) -> None:
         self.settings, self.node, self.shelf, self.vocabulary = settings, node, shelf, vocabulary
-        self.record = AdmissionRecord(settings.admissions)
+        # The ledger before anything else is made: what is there says whether there was one.
         self.ledger = open_ledger(settings)
+        self.record = AdmissionRecord(settings.admissions)
         self.outbox = Outbox(settings.outbox)
         self.trail = Trail.open(settings.trail, node)
 
@@ -95,6 +106,7 @@ class Gate:
 
     def catch_up(self) -> None:
         """Note in the ledger what only the outbox has: a crash came between the two, or the power failed after them."""
+        require_agreement(self.ledger, self.outbox, self.settings.trail)
         for held in self.outbox.runs():
             charged = self.ledger.runs.get(held.run)
             if charged is None or charged.ended:
@@ -123,15 +135,15 @@ class Gate:
         except ManifestError as error:
             raise refused("policy", str(error)) from None
         if self._admitted(manifest):
-            return self._charged(manifest, understood, None)
+            return self._ready(manifest, understood, None)
         self.note(manifest, VERIFYING)
         meaning, charge = self._verified(manifest)
         reasons = self._against(meaning)
         if reasons is not None:
             return reasons
-        contributor = self._contributor(manifest, understood)
+        ready = self._ready(manifest, understood, charge)
         self._put(meaning)
-        return self._charged(manifest, understood, charge, contributor)
+        return ready
 
     def policy_stamp(self) -> tuple[int, int, int] | None:
         """Changes when policy.toml does."""
@@ -145,12 +157,46 @@ class Gate:
         """Ready once a person has approved it; None before."""
         if not self._admitted(manifest):
             return None
-        return self._charged(manifest, understand(manifest, self.vocabulary), None)
+        return self._ready(manifest, understand(manifest, self.vocabulary), None)
 
     def require_admitted(self, manifest: Manifest) -> None:
         """A refusal if that has changed since."""
         if not self._admitted(manifest):
             raise refused("not_admitted", f"run {manifest.run} is not admitted here any more", "propose a new one")
+
+    def charged(self, manifest: Manifest) -> bool:
+        """Whether the ledger was charged for the run."""
+        self.ledger.verify()
+        return manifest.run in self.ledger.runs
+
+    def charge(
+        self, manifest: Manifest, ready: Ready, words: Sequence[common_pb2.SignedAdmission], authority: bytes
+    ) -> None:
+        """Durably, for the rows that are answered from; before the first answer, and on both aggregators' word.
+
+        Meanwhile other runs may have been charged: one that does not fit any more is left.
+        """
+        if ready.charge is None:
+            return
+        try:
+            verify_admissions(words, manifest, authority)
+        except FederationError as error:
+            raise refused(
+                "not_admitted", f"a round is asked before both aggregators admitted the run: {error}"
+            ) from None
+        limit = self._limit(manifest)
+        identity = ready.own.loaded.identity
+        try:
+            self._register(manifest, ready)
+            self.ledger.reserve(manifest.run, self.settings.population, ready.charge, identity.digest, limit)
+        except BudgetExceeded as error:
+            raise exceeded(error) from None
+        except OtherContent:
+            raise moved() from None
+        crash.point("party.charged")
+        head = self.ledger.verify()
+        self.trail.append("run.charged", durable=True, run=manifest.run, sequence=head.sequence)
+        ready.charge = None
 
     def _admitted(self, manifest: Manifest) -> bool:
         for admission, withdrawn in self.record.all():
@@ -185,11 +231,13 @@ class Gate:
             raise refused("policy", text)
         return Waiting(text) if reasons else None
 
-    def _contributor(self, manifest: Manifest, understood: Understood) -> Contributor:
+    def _limit(self, manifest: Manifest) -> Limit | None:
+        """What the policy lets these records cost in all, as it is now; none where there is no policy at all."""
         try:
-            return self.shelf.contributor(manifest, understood, self.node)
-        except UnfitRecordsError:
-            raise unfit() from None
+            policy = policy_of(self.settings)
+        except PolicyError:
+            raise AskAgainError("policy.toml is not understood: mend it, nothing is charged before") from None
+        return Limit(policy.epsilon_total, manifest.guarantee.epsilon) if isinstance(policy, PartyPolicy) else None
 
     def _put(self, meaning: Meaning) -> None:
         try:
@@ -200,45 +248,66 @@ class Gate:
         if isinstance(found, NotAdmitted):
             raise refused("policy", str(found))
 
-    def _charged(
-        self, manifest: Manifest, understood: Understood, charge: Charge | None, contributor: Contributor | None = None
-    ) -> Ready:
-        contributor = contributor or self._contributor(manifest, understood)
+    def _ready(self, manifest: Manifest, understood: Understood, charge: Charge | None) -> Ready:
+        """With the rows that are there now, which are those that the run was charged for, if it was charged."""
+        try:
+            own = self.shelf.contributor(manifest, understood, self.node, self.ledger.identity)
+        except UnfitRecordsError:
+            raise (moved() if self.charged(manifest) else unfit()) from None
+        self._require_content(manifest, own)
         self.ledger.verify()
         held = self.ledger.runs.get(manifest.run)
         if held is None or held.charge.mechanism != manifest.mechanism.digest:
             charge = charge or self._verified(manifest)[1]
-            try:
-                self._register(manifest, understood)
-            except LedgerRefused:
-                raise unfit() from None
-            try:
-                self.ledger.reserve(manifest.run, self.settings.population, charge)
-            except BudgetExceeded:
-                raise refused(
-                    "policy",
-                    "privacy.epsilon: the run does not fit what is left of this party's budget",
-                    "more noise or fewer rounds",
-                ) from None
-            except LedgerRefused as error:
-                raise refused("policy", f"this party's ledger does not admit the run: {error}") from None
-            crash.point("party.charged")
+            self._require_room(manifest, own, charge)
+        else:
+            charge = None
         last = self.outbox.last(manifest.digest)
-        contributor.last_round = last.round_index if last else -1
-        return Ready(contributor)
+        own.contributor.last_round = last.round_index if last else -1
+        return Ready(own.contributor, own, charge)
 
-    def _register(self, manifest: Manifest, understood: Understood) -> None:
+    def _require_content(self, manifest: Manifest, own: Own) -> None:
+        if not self.charged(manifest):
+            return
+        try:
+            self.ledger.require_content(manifest.run, own.loaded.identity.digest)
+        except OtherContent:
+            raise moved() from None
+        except LedgerRefused as error:
+            raise refused("policy", f"this party's ledger does not admit the run: {error}") from None
+
+    def _require_room(self, manifest: Manifest, own: Own, charge: Charge) -> None:
+        """Early, so that a run that does not fit is declined and not left; the charge itself decides."""
+        if self.ledger.find(own.loaded.identity) not in (None, self.settings.population):
+            raise unfit()
+        try:
+            limit = self._limit(manifest)
+        except AskAgainError:
+            limit = None  # approved by hand, and not charged before the policy is mended
+        try:
+            self.ledger.require_room(
+                self.settings.population, self._unit(charge.unit), self.settings.cap, charge, limit
+            )
+        except BudgetExceeded as error:
+            raise exceeded(error) from None
+        except LedgerRefused as error:
+            raise refused("policy", f"this party's ledger does not admit the run: {error}") from None
+
+    def _register(self, manifest: Manifest, ready: Ready) -> None:
         """Whose data this is, by content, so that a renamed file does not come with a fresh budget."""
-        identity = self.ledger.identity(self.shelf.rows(understood.schema))
-        name = self.settings.population
+        identity, name = ready.own.loaded.identity, self.settings.population
+        self.ledger.verify()
         if name in self.ledger.populations:
             self.ledger.extend(name, identity)
             return
+        self.ledger.register(name, self._unit(manifest.mechanism.unit), self.settings.cap, identity)
+
+    def _unit(self, asked: Unit) -> Unit:
+        """Whose privacy a new population is kept by: the policy's, and the run's only where there is no policy."""
         policy = None
         with contextlib.suppress(PolicyError):
             policy = policy_of(self.settings)
-        unit = Unit(policy.unit_column) if isinstance(policy, PartyPolicy) else manifest.mechanism.unit
-        self.ledger.register(name, unit, self.settings.cap, identity)
+        return Unit(policy.unit_column) if isinstance(policy, PartyPolicy) else asked
 
     def note(self, manifest: Manifest, state: str, reason: str = "") -> str:
         """Where the run stands, for this party's operator and its audit trail: public facts only."""

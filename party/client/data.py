@@ -4,7 +4,7 @@ Imports `parley`, `privacy` and `party` only.
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
@@ -21,7 +21,11 @@ from party.models import Model
 from party.readers import Dense, Sparse, Table, read
 from party.records import Records, encode
 from party.schema import Schema
+from privacy.population import Identity
 from privacy.randomness import SystemRandomness
+
+Identify = Callable[[Iterable[bytes]], Identity]
+"""`Ledger.identity`."""
 
 
 @dataclass(frozen=True)
@@ -54,34 +58,51 @@ def understand(manifest: Manifest, vocabulary: Vocabulary) -> Understood:
     return Understood(schema, model, Encoding(manifest.mechanism, manifest.noise.fraction_bits, scale_bits))
 
 
+@dataclass
+class Loaded:
+    """Records, and whose they are: of one read, so that what is answered from is what the ledger is charged for."""
+
+    records: Records
+    identity: Identity
+
+
+@dataclass(frozen=True)
+class Own:
+    """A run's contributor, and the records that it answers from."""
+
+    contributor: Contributor
+    loaded: Loaded
+
+
 class Shelf:
     """The records, read once for all runs that are open with one schema."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._lock = threading.Lock()
-        self._held: WeakValueDictionary[str, Records] = WeakValueDictionary()
+        self._held: WeakValueDictionary[str, Loaded] = WeakValueDictionary()
 
-    def records(self, manifest: Manifest, schema: Schema) -> Records:
-        """Read and encoded; a PartyError with row and column, for local eyes, where the schema does not fit."""
+    def load(self, manifest: Manifest, schema: Schema, identify: Identify) -> Loaded:
+        """Read and encoded; a PartyError with row and column, for local eyes, where the schema does not fit.
+
+        `identify` is the ledger's, which holds the salt.
+        """
         key = manifest.schema.text
         with self._lock:
             found = self._held.get(key)
             if found is None:
-                found = self._held[key] = encode(read(self._settings.files, schema), schema)
+                data = read(self._settings.files, schema)
+                found = self._held[key] = Loaded(encode(data, schema), identify(canonical_rows(data)))
             return found
 
-    def contributor(self, manifest: Manifest, understood: Understood, node: NodeName) -> Contributor:
+    def contributor(self, manifest: Manifest, understood: Understood, node: NodeName, identify: Identify) -> Own:
         """This party's side of the run; UnfitRecordsError unless the records are as the manifest counts them."""
         try:
-            records = self.records(manifest, understood.schema)
-            return Contributor(node.name, records, understood.model, understood.encoding, SystemRandomness())
+            loaded = self.load(manifest, understood.schema, identify)
+            made = Contributor(node.name, loaded.records, understood.model, understood.encoding, SystemRandomness())
         except (PartyError, OSError) as error:
             raise UnfitRecordsError(str(error)) from None
-
-    def rows(self, schema: Schema) -> Iterator[bytes]:
-        """One canonical byte string per row of the files, whatever the schema makes of them: whose data this is."""
-        return canonical_rows(read(self._settings.files, schema))
+        return Own(made, loaded)
 
 
 def canonical_rows(data: Table | Sparse | Dense) -> Iterator[bytes]:
@@ -97,6 +118,11 @@ def canonical_rows(data: Table | Sparse | Dense) -> Iterator[bytes]:
     else:
         for values, label in zip(data.values, data.labels, strict=True):
             yield values.tobytes() + label.tobytes()
+
+
+def moved() -> RefusedRunError:
+    """All that others are told where a run's records are not those that it was charged for."""
+    return refused("policy", "this party takes no further part", "its operator finds the cause with `parley doctor`")
 
 
 def unfit() -> RefusedRunError:

@@ -27,6 +27,7 @@ from mpc.openings import Counts, OpeningStore, Phase, Stored
 from party.client.data import Shelf, understand
 from party.client.outbox import SETTLED, Outbox
 from privacy.ledger import Ledger
+from privacy.population import Identity
 from privacy.randomness import SystemRandomness
 from tests.end_to_end.killing import Watched
 
@@ -220,4 +221,5 @@ def honest_noise(
 
 def _party(node: NodeProcess, manifest: Manifest) -> Any:
     name = NodeName(manifest.federation, Role.party, node.name)
-    return Shelf(settings_of(party_node(node.folder))).contributor(manifest, understand(manifest, vocabulary), name)
+    shelf, understood = Shelf(settings_of(party_node(node.folder))), understand(manifest, vocabulary)
+    return shelf.contributor(manifest, understood, name, lambda rows: Identity.of("00", rows)).contributor

@@ -13,6 +13,7 @@ from party.client.data import Shelf, understand
 from party.contributor import Contributor
 from privacy.filters import Charge, Policy
 from privacy.ledger import Ledger
+from privacy.population import Identity
 from tests.federation.stage import PARTY, Stage
 
 EVERYONE = {
@@ -46,7 +47,8 @@ class Running:
 
 def contributor(stage: Stage, made: Manifest) -> Contributor:
     settings = settings_of(party_node(stage.node))
-    return Shelf(settings).contributor(made, understand(made, vocabulary), PARTY)
+    own = Shelf(settings).contributor(made, understand(made, vocabulary), PARTY, lambda rows: Identity.of("00", rows))
+    return own.contributor
 
 
 def ledger(stage: Stage) -> Ledger:

@@ -63,12 +63,12 @@ class RecallRequest(_message.Message):
     def __init__(self, offset: _Optional[int] = ...) -> None: ...
 
 class RecallResponse(_message.Message):
-    __slots__ = ("runs", "more")
+    __slots__ = ("runs", "next")
     RUNS_FIELD_NUMBER: _ClassVar[int]
-    MORE_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
     runs: _containers.RepeatedCompositeFieldContainer[RecalledRun]
-    more: bool
-    def __init__(self, runs: _Optional[_Iterable[_Union[RecalledRun, _Mapping]]] = ..., more: bool = ...) -> None: ...
+    next: int
+    def __init__(self, runs: _Optional[_Iterable[_Union[RecalledRun, _Mapping]]] = ..., next: _Optional[int] = ...) -> None: ...
 
 class RecalledRun(_message.Message):
     __slots__ = ("manifest_digest", "run", "last_round")
