@@ -165,9 +165,11 @@ class Gate:
             raise refused("not_admitted", f"run {manifest.run} is not admitted here any more", "propose a new one")
 
     def charged(self, manifest: Manifest) -> bool:
-        """Whether the ledger was charged for the run."""
+        """Whether the ledger was charged for this run, and not for another one of its name."""
         self.ledger.verify()
-        return manifest.run in self.ledger.runs
+        return manifest.run in self.ledger.runs and any(
+            admission.manifest.digest == manifest.digest for admission, _ in self.record.all()
+        )
 
     def charge(
         self, manifest: Manifest, ready: Ready, words: Sequence[common_pb2.SignedAdmission], authority: bytes

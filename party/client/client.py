@@ -34,7 +34,7 @@ MOST_TAKEN = 8
 """Manifests from one answer: the coordinator offers the others again."""
 MOST_KNOWN = 1024
 """Digests that are remembered, so that a flood of manifests fills no memory; the coordinator takes 4096."""
-SETTLE_SECONDS = 600.0
+FIRST_SETTLE_SECONDS, SETTLE_SECONDS = 5.0, 600.0
 """Between two looks at runs that have ended without a proof of it."""
 SHORTEST_POLL_SECONDS = 0.2
 """Between two answers."""
@@ -156,6 +156,7 @@ class PartyClient:
 
     def _settle(self) -> None:
         """Whatever was charged and ended without a proof, until there is one."""
+        pause = FIRST_SETTLE_SECONDS
         while not self._stop.is_set():
             try:
                 with contextlib.closing(self._new_gate()) as gate:
@@ -168,7 +169,8 @@ class PartyClient:
                 return
             except Exception as error:  # of this machine: tried again
                 log.error("what is open is not settled", error=error)
-            self._stop.wait(SETTLE_SECONDS)
+            self._stop.wait(pause)
+            pause = min(2 * pause, SETTLE_SECONDS)
 
     def _alive_digests(self) -> set[bytes]:
         return {run.manifest.digest for run in self._alive()}

@@ -24,7 +24,7 @@ from privacy.errors import LedgerRefused
 from privacy.ledger import EndProof, Ledger
 
 log = logs.logger()
-ASK_SECONDS = 10.0
+WAIT_SECONDS = 5.0
 State = coordinator_pb2.NextRoundResponse
 
 
@@ -83,14 +83,14 @@ def _asked(gate: Gate, wire: Wire, manifest: Manifest, stop: threading.Event) ->
     """Why it stays open; empty where it is settled."""
     last = gate.outbox.last(manifest.digest)
     request = coordinator_pb2.NextRoundRequest(
-        manifest_digest=manifest.digest, after_round=last.round_index if last else -1
+        manifest_digest=manifest.digest, after_round=last.round_index if last else -1, wait_seconds=WAIT_SECONDS
     )
     coordinator = NodeName(manifest.federation, Role.coordinator, manifest.coordinator.name)
     if coordinator not in wire.stubs:
         return f"{coordinator} is not this party's coordinator any more"
     try:
         with wire.stopping(stop):
-            answer = wire.stubs[coordinator].NextRound(request, timeout=ASK_SECONDS + GRACE_SECONDS)
+            answer = wire.stubs[coordinator].NextRound(request, timeout=WAIT_SECONDS + GRACE_SECONDS)
     except grpc.RpcError as error:
         return str(wire.described(error, coordinator))
     if answer.state != State.STATE_ENDED:
