@@ -40,6 +40,7 @@ class Service:
             )
         run = self._runs.get(manifest_digest)
         if run is None:
+            self._tools.store.require_whole(terms.name)
             run = self._runs[manifest_digest] = Run(terms, self._tools)
         return run
 
