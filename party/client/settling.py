@@ -5,6 +5,7 @@ every start, from time to time while the process runs, and by `parley party sett
 `privacy`.
 """
 
+import contextlib
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,10 +16,13 @@ from parley.federation.endings import verify_ends
 from parley.federation.errors import FederationError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
+from parley.federation.refusals import RefusedCallError
 from parley.v1 import common_pb2, coordinator_pb2
 
 from party.client.admission import Gate
+from party.client.data import Shelf
 from party.client.outbox import ENDED, JOINED, LEFT, SETTLED, RunState
+from party.client.settings import Settings, Vocabulary
 from party.client.wire import GRACE_SECONDS, Wire
 from privacy.errors import LedgerRefused
 from privacy.ledger import EndProof, Ledger
@@ -77,6 +81,20 @@ def settle_open(gate: Gate, wire: Wire, runs: Sequence[RunState], stop: threadin
             gate.note(manifest, SETTLED, "settled afterwards")
         found.append(Outcome(held.run, not reason, reason))
     return found
+
+
+def settle_now(settings: Settings, vocabulary: Vocabulary, which: str | None) -> list[Outcome]:
+    """For a person at the node, whose process may be running: one run, or all that are charged and not settled."""
+    node = settings.identity.load().name
+    targets = {NodeName(node.federation, Role.coordinator, settings.coordinator): settings.coordinator_address}
+    with (
+        contextlib.closing(Gate(settings, node, Shelf(settings), vocabulary)) as gate,
+        contextlib.closing(Wire(settings.identity, targets)) as wire,
+    ):
+        runs = [held for held in still_open(gate, joined=True) if which in (None, held.run)]
+        if which is not None and not runs:
+            raise RefusedCallError(common_pb2.REFUSAL_NOT_ADMITTED, f"run {which} is not open here", "see its status")
+        return settle_open(gate, wire, runs, threading.Event())
 
 
 def _asked(gate: Gate, wire: Wire, manifest: Manifest, stop: threading.Event) -> str:
