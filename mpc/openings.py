@@ -107,11 +107,21 @@ class OpeningStore:
     def __init__(self, path: Path | str) -> None:
         self._lock = threading.Lock()
         self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
-        self._database.execute("PRAGMA page_size = 8192")  # of a new file: half the frames for a large share
-        self._database.execute("PRAGMA journal_mode = WAL")
-        self._database.execute("PRAGMA synchronous = FULL")
-        self._database.execute("PRAGMA secure_delete = ON")
-        self._upgrade()
+        try:
+            self._database.execute("PRAGMA page_size = 8192")  # of a new file: half the frames for a large share
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("PRAGMA synchronous = FULL")
+            self._database.execute("PRAGMA secure_delete = ON")
+            self._require_sound()
+            self._upgrade()
+        except (sqlite3.Error, UnicodeError) as error:
+            raise DamagedError(f"the store of openings cannot be opened ({error}): restore it from a backup") from None
+
+    def _require_sound(self) -> None:
+        """What a seal cannot say: that no row, and no way to one, is gone."""
+        found = self._database.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        if found != "ok":
+            raise DamagedError(f"the store of openings is damaged ({found}): restore it from a backup")
 
     def _upgrade(self) -> None:
         """Make the tables, or give the rows of the first layout their seals: in one transaction."""
@@ -291,8 +301,11 @@ class OpeningStore:
         self._write("counts", run, counts.mine, max(counts.seen, seen), how="INSERT OR REPLACE")
 
     def _value(self, query: str, *parameters: str | int) -> int | None:
-        with closing(self._database.execute(query, parameters)) as rows:
-            found = rows.fetchone()
+        try:
+            with closing(self._database.execute(query, parameters)) as rows:
+                found = rows.fetchone()
+        except sqlite3.DatabaseError as error:
+            raise DamagedError(f"the store of openings cannot be read ({error}): restore it from a backup") from None
         return None if found is None else int(found[0])
 
     @contextmanager

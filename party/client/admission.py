@@ -106,6 +106,7 @@ class Gate:
 
     def catch_up(self) -> None:
         """Note in the ledger what only the outbox has: a crash came between the two, or the power failed after them."""
+        self.outbox.require_sound()
         require_agreement(self.ledger, self.outbox, self.settings.trail)
         for held in self.outbox.runs():
             charged = self.ledger.runs.get(held.run)
@@ -252,21 +253,29 @@ class Gate:
 
     def _ready(self, manifest: Manifest, understood: Understood, charge: Charge | None) -> Ready:
         """With the rows that are there now, which are those that the run was charged for, if it was charged."""
+        own = self.own(manifest, understood)
+        return Ready(own.contributor, own, self._due(manifest, own, charge))
+
+    def own(self, manifest: Manifest, understood: Understood) -> Own:
+        """This party's side of the run. A run that was charged is left for good where its records are others now."""
         try:
             own = self.shelf.contributor(manifest, understood, self.node, self.ledger.identity)
         except UnfitRecordsError:
             raise (moved() if self.charged(manifest) else unfit()) from None
         self._require_content(manifest, own)
-        self.ledger.verify()
-        held = self.ledger.runs.get(manifest.run)
-        if held is None or held.charge.mechanism != manifest.mechanism.digest:
-            charge = charge or self._verified(manifest)[1]
-            self._require_room(manifest, own, charge)
-        else:
-            charge = None
         last = self.outbox.last(manifest.digest)
         own.contributor.last_round = last.round_index if last else -1
-        return Ready(own.contributor, own, charge)
+        return own
+
+    def _due(self, manifest: Manifest, own: Own, charge: Charge | None) -> Charge | None:
+        """What is to be charged before the first answer; none where the ledger has it."""
+        self.ledger.verify()
+        held = self.ledger.runs.get(manifest.run)
+        if held is not None and held.charge.mechanism == manifest.mechanism.digest:
+            return None
+        due = charge or self._verified(manifest)[1]
+        self._require_room(manifest, own, due)
+        return due
 
     def _require_content(self, manifest: Manifest, own: Own) -> None:
         if not self.charged(manifest):

@@ -140,6 +140,13 @@ class Outbox:
     def close(self) -> None:
         self._database.close()
 
+    def require_sound(self) -> None:
+        """What a seal cannot say: that no row, and no way to one, is gone. Reads all of it: once for a process."""
+        with self._reading() as execute:
+            found = execute("PRAGMA integrity_check(1)").fetchone()[0]
+        if found != "ok":
+            raise OutboxError(f"the outbox is damaged ({found}): {RESTORE}")
+
     def _upgrade(self) -> None:
         """Make the tables, or give those of the first layout their seals: in one transaction, by one process."""
         execute = self._database.execute

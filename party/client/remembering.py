@@ -101,14 +101,18 @@ def _told(trail: Path) -> tuple[list[tuple[str, int, str]], int]:
     charged = 0
     if not trail.exists():
         return found, charged
-    with trail.open("rb") as file:
-        for line in file:
-            # The trail was verified when it was opened; a last line may be cut short.
-            if b'"event":"round.answered"' in line and line.endswith(b"\n"):
-                fields = json.loads(line)["fields"]
-                found.append((fields["run"], fields["round"], fields["upload"]))
-            elif b'"event":"run.charged"' in line and line.endswith(b"\n"):
-                charged = max(charged, json.loads(line)["fields"]["sequence"])
+    try:
+        with trail.open("rb") as file:
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break  # of a crash; whoever appends to it verifies and mends it
+                if b'"event":"round.answered"' in line:
+                    fields = json.loads(line)["fields"]
+                    found.append((fields["run"], fields["round"], fields["upload"]))
+                elif b'"event":"run.charged"' in line:
+                    charged = max(charged, json.loads(line)["fields"]["sequence"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise OutboxError(f"{trail.name} cannot be read ({type(error).__name__}): {BACK}") from None
     return found, charged
 
 
