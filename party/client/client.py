@@ -64,8 +64,12 @@ class PartyClient:
         self._vigil = Vigil(settings.identity, self.node, settings.state, self._waited_for, quiet_seconds=self._quiet)
         self._settling_wire: Wire | None = None
         self._wire = self._new_wire()
-        self._open_ledger()
-        self._resume()
+        try:
+            self._open_ledger()
+            self._resume()
+        except BaseException:
+            os.close(self._lock)
+            raise
 
     def serve(self) -> None:
         """Until `stop`."""
