@@ -285,7 +285,9 @@ def _manifest(node: AnyNode, identity: Identity | None, manifest: Manifest) -> I
         asked, offered = (manifest.noise.cover, manifest.noise.precision), (node.noise.cover, node.noise.precision)
         if asked != offered:
             text = f"asks for the noise {'/'.join(asked)}, and this server offers {'/'.join(offered)}"
-            yield Finding(check, FAILED, text, "change [noise] in node.toml, on both servers, or the manifest's")
+            yield Finding(
+                f"{check}: noise", FAILED, text, "change [noise] in node.toml, on both servers, or the manifest"
+            )
     yield _guarded(f"{check}: ring", lambda: _range(f"{check}: ring", manifest))
     if isinstance(node, PartyNode):
         name = identity.name.name if identity is not None else None
