@@ -269,9 +269,12 @@ class Ledger:
         self._require_room(held, charge, limit)
 
     def require_content(self, run: str, content: str) -> None:
-        """A refusal unless the run was charged for these rows."""
+        """A refusal unless the run was charged for these rows; whether it has ended since or not."""
         self.verify()
-        self._require_content(self._open_run(run), content)
+        admitted = self._state.runs.get(run)
+        if admitted is None:
+            raise LedgerRefused(f"run {run} was not admitted here: reserve it first")
+        self._require_content(admitted, content)
 
     def record(self, run: str, round_index: int, digest: str, lasting: bool = True) -> None:
         """Note one release, durably, before it leaves. Repeating it is free; another content for it is refused.

@@ -16,6 +16,7 @@ from deploy.commands.party import app
 from deploy.doctor import FAILED, OK, WARNING, examine
 from party.client.errors import OutboxError
 from party.client.outbox import Outbox
+from party.client.settling import settle
 from privacy.errors import LedgerCorrupt
 from tests.federation.documents import PARTY_POLICY, manifest
 from tests.federation.party_process import EVERYONE, Running, charged, ledger
@@ -97,6 +98,18 @@ def test_an_answer_that_nobody_opened_is_given_back(stage: Stage) -> None:
         stage.finish(stage.ends(made, 0))
         wait_for(lambda: ledger(stage).runs["heart-1"].ended)
     assert ledger(stage).populations["patients"].spent.epsilon == 0
+
+
+def test_a_crash_between_the_ledgers_end_and_the_outboxs_is_made_good(stage: Stage) -> None:
+    made = manifest(**EVERYONE)
+    stage.offer(made)
+    with Running(stage):
+        charged(stage, made)
+    with closing(ledger(stage)) as book:
+        settle(book, made, stage.ends(made, 1), stage.identities[SOUTH].authority)
+    stage.finish(stage.ends(made, 1))
+    with Running(stage):
+        wait_for(lambda: state(stage) == "settled")
 
 
 def test_a_part_of_a_run_does_not_come_back_under_the_basic_rule(stage: Stage) -> None:
