@@ -142,24 +142,48 @@ class Chain:
     def rewrite(cls, path: Path, first: Callable[[Entry, Head], dict[str, Any] | None], light: frozenset[str]) -> None:
         """Write the chain again with another first entry, if `first` gives one for today's and the newest head.
 
-        Every later entry stays word for word and gets a new digest. A crash leaves the old chain, or the new one beside
-        the old head, which `verify` knows again by `former`.
+        Every later entry stays word for word and gets a new digest; what was there is overwritten on the disk. One
+        transaction: a crash leaves the old chain, or the new one beside the old head, which `verify` knows by `former`.
         """
-        with contextlib.closing(cls.open(path, light)) as old, _locked(path):
-            held = list(old.entries())
+        with contextlib.closing(cls.open(path, light)) as chain, chain._locked():
+            held = list(chain.entries())
             if not held:
                 raise LedgerCorrupt("the ledger is empty: restore it from a backup")
             body = first(held[0], Head(held[-1].sequence, held[-1].digest))
             if body is None:
                 return
-            # All of it into the file itself: a log that stays behind would be taken for the new file's.
-            old._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            fresh = path.with_name(path.name + ".rewritten")
-            fresh.unlink(missing_ok=True)
-            last = _written_anew(fresh, [(held[0].kind, body), *((each.kind, each.body) for each in held[1:])])
-            os.replace(fresh, path)
-            _force_folder(path.parent)
-            replace_durably(path.with_name(path.name + ".head"), f"{last}\n")
+            try:
+                chain._replace([(held[0].kind, body), *((each.kind, each.body) for each in held[1:])])
+            except sqlite3.Error as error:
+                raise LedgerRefused(f"the ledger cannot be migrated ({error}): free the disk or the lock") from None
+            chain._force()
+            chain._write_head(chain._last())
+
+    def _replace(self, entries: list[tuple[str, dict[str, Any]]]) -> None:
+        """All entries by these."""
+        execute = self._connection.execute
+        execute("PRAGMA secure_delete = ON")
+        execute("BEGIN IMMEDIATE")
+        try:
+            for name in ("entries_never_change", "entries_never_go", "entries_append"):
+                execute(f"DROP TRIGGER {name}")
+            execute("DELETE FROM entries")
+            for statement in SCHEMA[1:]:
+                execute(statement)
+            last = START
+            for kind, body in entries:
+                sequence, text = last.sequence + 1, canonical_json(body)
+                digest = entry_digest(last.digest, sequence, kind, text)
+                execute(
+                    "INSERT INTO entries (sequence, kind, body, previous, digest) VALUES (?, ?, ?, ?, ?)",
+                    (sequence, kind, text, last.digest, digest),
+                )
+                last = Head(sequence, digest)
+            execute("COMMIT")
+        finally:
+            if self._connection.in_transaction:
+                execute("ROLLBACK")
+        execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()  # what was there is gone from the log, too
 
     def close(self) -> None:
         """Release the files."""
@@ -320,28 +344,6 @@ class Chain:
             replace_durably(self._head_path, f"{head}\n")
         except OSError as error:
             raise LedgerRefused(f"the ledger's head cannot be written ({error}): free the disk, then repeat") from None
-
-
-def _written_anew(path: Path, entries: list[tuple[str, dict[str, Any]]]) -> Head:
-    """A file with these entries, on disk."""
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE))
-    last = START
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
-        database.execute("BEGIN IMMEDIATE")
-        for statement in SCHEMA:
-            database.execute(statement)
-        for kind, body in entries:
-            sequence, text = last.sequence + 1, canonical_json(body)
-            digest = entry_digest(last.digest, sequence, kind, text)
-            database.execute(
-                "INSERT INTO entries (sequence, kind, body, previous, digest) VALUES (?, ?, ?, ?, ?)",
-                (sequence, kind, text, last.digest, digest),
-            )
-            last = Head(sequence, digest)
-        database.execute("COMMIT")
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())
-    return last
 
 
 def _parsed(sequence: int, body: str) -> dict[str, Any]:
