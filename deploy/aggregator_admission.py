@@ -169,6 +169,34 @@ class Admissions:
             return Proposal(True)
         return self._judged(manifest)
 
+    async def never_admit(self, data: bytes, digest: bytes, caller: str) -> None:
+        """A manifest that was not admitted never will be, whoever approves it, so that no sum of it is opened."""
+        try:
+            manifest = await asyncio.to_thread(Manifest.from_canonical, data)
+        except ManifestError as error:
+            raise CallRefusedError(common_pb2.REFUSAL_MALFORMED, str(error), "send the canonical manifest") from None
+        if manifest.digest != digest or caller != manifest.identities(Role.coordinator)[0].uri:
+            raise CallRefusedError(
+                common_pb2.REFUSAL_NOT_A_MEMBER, "a run is ended by its own coordinator", "see the manifest"
+            )
+        try:
+            settled = self._record.never(digest)
+        except ApprovalError as error:
+            raise CallWaitsError("the record of admissions cannot be written", str(error)) from None
+        if not settled:
+            raise CallRefusedError(
+                common_pb2.REFUSAL_NOT_ADMITTED,
+                f"run {manifest.run} was admitted, and this server is configured otherwise now",
+                "have its operator put node.toml back",
+            )
+        self._verified.pop(digest, None)
+        self._note("run.never_admitted", run=manifest.run, manifest=digest.hex())
+
+    def taking_part(self, caller: str) -> list[RunTerms]:
+        """Of all admitted runs, withdrawn ones too, that have the caller as a party: oldest first."""
+        self._follow()
+        return [terms for terms in tuple(self._terms.values()) if caller in terms.parties]
+
     def _unfit(self, manifest: Manifest) -> list[str]:
         return reasons_against_server(manifest, self._node, self._peer, self._role, self._preset)
 

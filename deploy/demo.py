@@ -140,7 +140,8 @@ class Demo:
         for node in self.federation.parties:
             ledger = Ledger.open(node.folder / "state" / "ledger.sqlite")
             for population in ledger.populations.values():
-                found.append(Budget(node.name, population.spent.epsilon, population.cap.epsilon))
+                spent, cap = population.spent, population.cap
+                found.append(Budget(node.name, spent.epsilon, cap.epsilon, spent.delta, cap.delta))
             ledger.close()
         return tuple(found)
 

@@ -26,10 +26,16 @@ class Budget:
     """ε so far, this run included"""
     total: float
     """ε that the hospital allows"""
+    delta_spent: float
+    delta_total: float
 
     @property
     def left(self) -> float:
         return max(0.0, self.total - self.spent)
+
+    @property
+    def delta_left(self) -> float:
+        return max(0.0, self.delta_total - self.delta_spent)
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,15 @@ class Report:
             "statement": self.statement,
             "phases": [{"name": each.name, "seconds": each.seconds, "bytes": each.bytes} for each in self.phases],
             "budgets": [
-                {"party": each.party, "spent": each.spent, "total": each.total, "left": each.left}
+                {
+                    "party": each.party,
+                    "spent": each.spent,
+                    "total": each.total,
+                    "left": each.left,
+                    "delta_spent": each.delta_spent,
+                    "delta_total": each.delta_total,
+                    "delta_left": each.delta_left,
+                }
                 for each in self.budgets
             ],
             "dashboard": self.dashboard,
@@ -143,10 +157,11 @@ def costs(report: Report, cast: Cast) -> Table:
     titles = {hospital.name: hospital.title for hospital in cast.hospitals}
     budgets = _table()
     budgets.add_column("budget")
-    budgets.add_column("epsilon spent", justify="right")
+    budgets.add_column("epsilon, delta spent", justify="right")
     budgets.add_column("left", justify="right")
     for budget in report.budgets:
-        budgets.add_row(titles.get(budget.party, budget.party), f"{budget.spent:.2f}", f"{budget.left:.2f}")
+        spent = f"{budget.spent:.2f}, {budget.delta_spent:.0e}"
+        budgets.add_row(titles.get(budget.party, budget.party), spent, f"{budget.left:.2f}, {budget.delta_left:.0e}")
     both.add_row(phases, budgets)
     return both
 

@@ -12,6 +12,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -81,6 +82,7 @@ def examine(folder: Path, manifests: Sequence[Manifest] = ()) -> list[Finding]:
         )
     if isinstance(node, PartyNode):
         found += _data_files(node)
+        found += _memory(node)
     if isinstance(node, PartyNode | CoordinatorNode):
         found.append(_budget(node))
     return found
@@ -176,6 +178,38 @@ def _books(node: AnyNode) -> Iterator[Finding]:
             yield Finding("ledger", FAILED, str(error), "keep both files for whoever investigates; restore a backup")
 
 
+def _memory(node: PartyNode) -> Iterator[Finding]:
+    """Whether ledger, outbox and trail tell one story, and which runs stay charged."""
+    from deploy.nodes_party import settings_of
+    from party.client.outbox import Outbox
+    from party.client.remembering import require_agreement, require_ledger
+    from privacy.ledger import Ledger
+
+    settings = settings_of(node)
+    if not node.ledger.exists():
+        yield _guarded("memory", lambda: _fresh(lambda: require_ledger(settings)))
+        return
+    if not settings.outbox.exists():
+        return
+
+    def look() -> Finding:
+        with closing(Ledger.open(node.ledger)) as ledger, closing(Outbox(settings.outbox)) as outbox:
+            require_agreement(ledger, outbox, settings.trail)
+            over = {held.run for held in outbox.runs() if held.state in ("ended", "left")}
+            still = sorted(run.name for run in ledger.runs.values() if run.name in over and not run.ended)
+        if still:
+            text = f"{', '.join(still)}: over here, and charged until the aggregators' words come"
+            return Finding("memory", WARNING, text, f"`parley party settle {node.folder}`")
+        return Finding("memory", OK, "ledger, outbox and trail agree")
+
+    yield _guarded("memory", look)
+
+
+def _fresh(look: Callable[[], None]) -> Finding:
+    look()
+    return Finding("memory", OK, "nothing was spent here yet")
+
+
 def _peers(node: AnyNode, policy: Policy | None, identity: Identity, found: list[Finding]) -> None:
     """All at once: one that does not answer takes seconds."""
     federation = identity.name.federation
@@ -247,6 +281,12 @@ def _manifest(node: AnyNode, identity: Identity | None, manifest: Manifest) -> I
             place = "dials" if node.index == 0 else "is dialled"
             text = f"has the aggregators in the order {', '.join(names)}, and this node {place}"
             yield Finding(check, FAILED, text, "the first one dials: change node.toml or the manifest")
+        asked, offered = (manifest.noise.cover, manifest.noise.precision), (node.noise.cover, node.noise.precision)
+        if asked != offered:
+            text = f"asks for the noise {'/'.join(asked)}, and this server offers {'/'.join(offered)}"
+            yield Finding(
+                f"{check}: noise", FAILED, text, "change [noise] in node.toml, on both servers, or the manifest"
+            )
     if identity is not None:
         yield _pinned(f"{check}: pins", node, identity, manifest)
     yield _guarded(f"{check}: ring", lambda: _range(f"{check}: ring", manifest))
@@ -342,7 +382,7 @@ def _data_files(node: PartyNode) -> Iterator[Finding]:
 def _budget(node: PartyNode | CoordinatorNode) -> Finding:
     if not node.ledger.exists():
         return Finding("budget", OK, f"nothing was spent; epsilon {node.epsilon:g} at delta {node.delta:g} in all")
-    from party.client.admission import epsilon_spent
+    from privacy.budget import budget_of
     from privacy.ledger import Ledger
 
     try:
@@ -354,11 +394,17 @@ def _budget(node: PartyNode | CoordinatorNode) -> Finding:
                 cap = f"epsilon {population.cap.epsilon:g} at delta {population.cap.delta:g}"
                 text = f"the ledger's cap of {population.name} is {cap}, and node.toml's another; the ledger's counts"
                 return Finding("budget", WARNING, text, "write the ledger's into node.toml: caps are final")
-            left = population.cap.epsilon - epsilon_spent(ledger, population.name)
-            text = f"epsilon {left:.4g} of {population.cap.epsilon:g} left for {population.name}"
-            if left <= 0:
-                return Finding("budget", FAILED, text, "no run on these records is possible any more")
-            return Finding("budget", OK if left > population.cap.epsilon / 10 else WARNING, text)
+            budget = budget_of(ledger.policy, population.cap, population.spent)
+            text = f"{population.name}: {budget}"
+            if budget.used_up:
+                spent = " and ".join(budget.used_up)
+                return Finding(
+                    "budget", FAILED, text, f"{spent} is used up: no run on these records is possible any more"
+                )
+            if budget.nearly_used_up:
+                near = " and ".join(budget.nearly_used_up)
+                return Finding("budget", WARNING, text, f"{near} is nearly used up: plan the last runs with it")
+            return Finding("budget", OK, text)
     except PrivacyError as error:
         return Finding("budget", FAILED, str(error), "`parley ledger verify`")
     return Finding("budget", OK, "the ledger has no run on these records yet")

@@ -16,7 +16,7 @@ from grpc_health.v1 import health_pb2_grpc
 from parley.federation import logs, mentions
 from parley.federation.admission import AdmissionRecord
 from parley.federation.authorization import AioAuthorization, Authorization, Authorizer, peer_of
-from parley.federation.endings import sign_end
+from parley.federation.endings import sign_admission, sign_end
 from parley.federation.errors import FederationError
 from parley.federation.names import NodeName, Role
 from parley.federation.refusals import RefusedCallError, abort
@@ -139,6 +139,15 @@ class AggregatorProcess:
     def sign_end(self, manifest_digest: bytes, openings: int) -> common_pb2.SignedEnd:
         return sign_end(self._in_use(), manifest_digest, openings)
 
+    def sign_admission(self, manifest_digest: bytes) -> common_pb2.SignedAdmission:
+        return sign_admission(self._in_use(), manifest_digest)
+
+    async def never_admit(self, manifest: bytes, manifest_digest: bytes, caller: str) -> None:
+        await self.admissions.never_admit(manifest, manifest_digest, caller)
+
+    def taking_part(self, caller: str) -> list[RunTerms]:
+        return self.admissions.taking_part(caller)
+
     async def propose(self, manifest: bytes, caller: str) -> Proposal:
         return await self.admissions.propose(manifest, caller)
 
@@ -151,9 +160,10 @@ class AggregatorProcess:
         peer_only = {self.peer} if self.node.index == 1 else set()
         return Authorizer(
             {
-                f"/{SERVICE}ShareService/Upload": lambda: members,
-                f"{control}Propose": self.admissions.proposers,
-                **{f"{control}{method}": lambda: led for method in ("Open", "FetchShare", "End")},
+                **{f"/{SERVICE}ShareService/{method}": lambda: members for method in ("Upload", "Recall")},
+                # A run that was proposed and never admitted is ended, too.
+                **{f"{control}{method}": self.admissions.proposers for method in ("Propose", "End")},
+                **{f"{control}{method}": lambda: led for method in ("Open", "FetchShare")},
                 f"{control}Status": self.admissions.proposers,
                 f"/{SERVICE}NoiseService/Converse": peer_only,
                 f"/{SERVICE}OpeningService/Converse": peer_only,

@@ -96,7 +96,7 @@ class NodeBooks:
         """In the worker thread, to which it belongs."""
         if self._ledger is None:
             path = self._node.ledger
-            self._ledger = Ledger.open(path) if path.exists() else Ledger.create(path, Policy())
+            self._ledger = Ledger.open_newest(path) if path.exists() else Ledger.create(path, Policy())
         return self._ledger
 
     def _reserve(self, manifest: Manifest, charge: Charge) -> None:
@@ -117,7 +117,9 @@ class NodeBooks:
 
     def _settle(self, manifest: Manifest, ends: list[common_pb2.SignedEnd]) -> None:
         ledger = self._open()
-        if ledger.runs[manifest.run].ended:
+        ledger.verify()
+        held = ledger.runs.get(manifest.run)
+        if held is None or held.ended:
             return
         opened = verify_ends(ends, manifest, read_pins(self._node.identity.pin_file))
         evidence = b"".join(end.SerializeToString() for end in ends)

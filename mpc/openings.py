@@ -8,8 +8,12 @@ that was restored from an old snapshot.
 The bytes of a share stay until they cannot be asked for any more: while a round is prepared, the last one is there to
 be sent again, and what came before it is erased in the same transaction, for whoever opens a round has had every one
 before. What identifies an opening (request, contributors, opening, counts) stays for ever.
+
+Every row has a digest of its own (`seal`), and the commits of a run are as many as its count says: a damaged disk is
+noticed before what it says is believed.
 """
 
+import hashlib
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -17,21 +21,23 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
+from typing import Any
 
 from mpc import crash
 from mpc.errors import MpcError
 from mpc.request import Request
 
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS openings (
-    run TEXT NOT NULL, round INTEGER NOT NULL, request BLOB NOT NULL, length INTEGER NOT NULL, query BLOB NOT NULL,
-    contributors TEXT NOT NULL, opening BLOB NOT NULL, PRIMARY KEY (run, round)) STRICT;
-CREATE TABLE IF NOT EXISTS shares (
-    run TEXT NOT NULL, round INTEGER NOT NULL, share BLOB NOT NULL, PRIMARY KEY (run, round)) STRICT;
-CREATE TABLE IF NOT EXISTS commits (run TEXT NOT NULL, round INTEGER NOT NULL, PRIMARY KEY (run, round)) STRICT;
-CREATE TABLE IF NOT EXISTS counts (run TEXT PRIMARY KEY, mine INTEGER NOT NULL, seen INTEGER NOT NULL) STRICT;
-CREATE TABLE IF NOT EXISTS ended (run TEXT PRIMARY KEY, openings INTEGER NOT NULL) STRICT;
-"""
+LAYOUT = 2
+"""As `PRAGMA user_version` says it; the first layout had no `seal`."""
+TABLES = {
+    "openings": "run TEXT NOT NULL, round INTEGER NOT NULL, request BLOB NOT NULL, length INTEGER NOT NULL, "
+    "query BLOB NOT NULL, contributors TEXT NOT NULL, opening BLOB NOT NULL",
+    "shares": "run TEXT NOT NULL, round INTEGER NOT NULL, share BLOB NOT NULL",
+    "commits": "run TEXT NOT NULL, round INTEGER NOT NULL",
+    "counts": "run TEXT NOT NULL, mine INTEGER NOT NULL, seen INTEGER NOT NULL",
+    "ended": "run TEXT NOT NULL, openings INTEGER NOT NULL",
+}
+KEYS = {"openings": "run, round", "shares": "run, round", "commits": "run, round", "counts": "run", "ended": "run"}
 
 
 class RefusedError(MpcError):
@@ -40,6 +46,10 @@ class RefusedError(MpcError):
 
 class ErasedError(RefusedError):
     """A round whose share is erased, because later ones were opened."""
+
+
+class DamagedError(MpcError):
+    """A row that is not what was written: nothing is opened by it."""
 
 
 class Phase(IntEnum):
@@ -97,24 +107,77 @@ class OpeningStore:
     def __init__(self, path: Path | str) -> None:
         self._lock = threading.Lock()
         self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
-        self._database.execute("PRAGMA page_size = 8192")  # of a new file: half the frames for a large share
-        self._database.execute("PRAGMA journal_mode = WAL")
-        self._database.execute("PRAGMA synchronous = FULL")
-        self._database.execute("PRAGMA secure_delete = ON")
-        self._database.executescript(SCHEMA)
+        try:
+            self._database.execute("PRAGMA page_size = 8192")  # of a new file: half the frames for a large share
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("PRAGMA synchronous = FULL")
+            self._database.execute("PRAGMA secure_delete = ON")
+            self._require_sound()
+            self._upgrade()
+        except (sqlite3.Error, UnicodeError) as error:
+            raise DamagedError(f"the store of openings cannot be opened ({error}): restore it from a backup") from None
+
+    def _require_sound(self) -> None:
+        """What a seal cannot say: that no row, and no way to one, is gone."""
+        found = self._database.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        if found != "ok":
+            raise DamagedError(f"the store of openings is damaged ({found}): restore it from a backup")
+
+    def _upgrade(self) -> None:
+        """Make the tables, or give the rows of the first layout their seals: in one transaction."""
+        if self._database.execute("PRAGMA user_version").fetchone()[0] == LAYOUT:
+            return
+        with self._transaction():
+            found = self._database.execute("PRAGMA user_version").fetchone()[0]
+            if found not in (0, LAYOUT):
+                raise DamagedError(f"the store of openings has the unknown layout {found}: upgrade parley")
+            for table, columns in TABLES.items() if found == 0 else ():
+                made = {row[1] for row in self._database.execute(f"PRAGMA table_info({table})")}
+                if not made:
+                    self._database.execute(
+                        f"CREATE TABLE {table} ({columns}, seal BLOB NOT NULL, PRIMARY KEY ({KEYS[table]})) STRICT"
+                    )
+                elif "seal" not in made:
+                    self._database.execute(f"ALTER TABLE {table} ADD COLUMN seal BLOB NOT NULL DEFAULT x''")
+                    names = ", ".join(_names(table))
+                    for rowid, *row in self._database.execute(f"SELECT rowid, {names} FROM {table}").fetchall():
+                        self._database.execute(
+                            f"UPDATE {table} SET seal = ? WHERE rowid = ?", (_seal(table, *row), rowid)
+                        )
+            self._database.execute(f"PRAGMA user_version = {LAYOUT}")
+
+    def _row(self, table: str, *key: str | int) -> tuple[Any, ...] | None:
+        """The columns of a row, but for its seal, which must be theirs."""
+        where = " AND ".join(f"{name} = ?" for name in KEYS[table].split(", "))
+        try:
+            query = f"SELECT seal, {', '.join(_names(table))} FROM {table} WHERE {where}"
+            with closing(self._database.execute(query, key)) as rows:
+                found = rows.fetchone()
+        except (sqlite3.Error, UnicodeError) as error:
+            raise DamagedError(f"the store of openings cannot be read ({error}): restore it from a backup") from None
+        if found is None:
+            return None
+        if found[0] != _seal(table, *found[1:]):
+            raise DamagedError(f"a row of {table} of run {key[0]} is not what was written: restore it from a backup")
+        return tuple(found[1:])
+
+    def _write(self, table: str, *row: bytes | str | int, how: str = "INSERT") -> int:
+        """A row with its seal; how many were written."""
+        marks = ", ".join("?" * (len(row) + 1))
+        return self._database.execute(
+            f"{how} INTO {table} ({', '.join(_names(table))}, seal) VALUES ({marks})", (*row, _seal(table, *row))
+        ).rowcount
 
     def find(self, run: str, round_index: int) -> Stored | None:
         """The row, whoever asks."""
         with self._lock:
-            found = self._database.execute(
-                "SELECT request, length, query, contributors, COALESCE(share, x''), opening, "
-                "EXISTS (SELECT 1 FROM commits WHERE commits.run = openings.run AND commits.round = openings.round) "
-                "FROM openings LEFT JOIN shares USING (run, round) WHERE run = ? AND round = ?",
-                (run, round_index),
-            ).fetchone()
+            found = self._row("openings", run, round_index)
+            kept = self._row("shares", run, round_index)
+            committed = self._row("commits", run, round_index)
         if found is None:
             return None
-        request, length, query, contributors, share, opening, committed = found
+        _, _, request, length, query, contributors, opening = found
+        share = kept[2] if kept is not None else b""
         opened = Opened(tuple(contributors.split("\n")) if contributors else (), share, opening)
         return Stored(Phase.committed if committed else Phase.prepared, opened, request, length, query)
 
@@ -142,10 +205,10 @@ class OpeningStore:
             # Before the new row, which then takes the pages that this gives back.
             self._erase("round = ?", request.run, request.round - 2)
             try:
-                self._database.execute("INSERT INTO openings VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+                self._write("openings", *row)
             except sqlite3.IntegrityError:
                 raise RefusedError(f"round {request.round} of run {request.run} is open already") from None
-            self._database.execute("INSERT INTO shares VALUES (?, ?, ?)", (request.run, request.round, opened.share))
+            self._write("shares", request.run, request.round, opened.share)
             self._see(request.run, seen)
         crash.point("aggregator.prepared")
 
@@ -155,10 +218,9 @@ class OpeningStore:
         with self._transaction():
             if not self._value("SELECT 1 FROM openings WHERE run = ? AND round = ?", run, round_index):
                 raise RefusedError(f"round {round_index} of run {run} was not prepared: nothing to commit")
-            if self._database.execute("INSERT OR IGNORE INTO commits VALUES (?, ?)", (run, round_index)).rowcount:
-                self._database.execute(
-                    "INSERT INTO counts VALUES (?, 1, 0) ON CONFLICT (run) DO UPDATE SET mine = mine + 1", (run,)
-                )
+            if self._write("commits", run, round_index, how="INSERT OR IGNORE"):
+                counts = self._counts(run)
+                self._write("counts", run, counts.mine + 1, counts.seen, how="INSERT OR REPLACE")
         crash.point("aggregator.committed")
 
     def discard(self, run: str, round_index: int) -> None:
@@ -170,10 +232,30 @@ class OpeningStore:
                 self._database.execute(f"DELETE FROM {table} WHERE run = ? AND round = ?", (run, round_index))
         crash.point("aggregator.discarded")
 
+    def last_with(self, run: str, party: str) -> int | None:
+        """The newest round that was opened with a contribution of this party."""
+        with self._lock:
+            return self._value(
+                "SELECT round FROM openings JOIN commits USING (run, round) WHERE run = ? "
+                "AND instr(char(10) || contributors || char(10), char(10) || ? || char(10)) "
+                "ORDER BY round DESC LIMIT 1",
+                run, party,
+            )  # fmt: skip
+
     def counts(self, run: str) -> Counts:
         with self._lock:
-            found = self._database.execute("SELECT mine, seen FROM counts WHERE run = ?", (run,)).fetchone()
-        return Counts(*found) if found else Counts(0, 0)
+            return self._counts(run)
+
+    def require_whole(self, run: str) -> None:
+        """A DamagedError where commits of the run are gone, or there are more than were counted."""
+        with self._lock:
+            found = self._value("SELECT COUNT(*) FROM commits WHERE run = ?", run)
+            if found != self._counts(run).mine:
+                raise DamagedError(f"the openings of run {run} are not as many as were counted: restore the store")
+
+    def _counts(self, run: str) -> Counts:
+        found = self._row("counts", run)
+        return Counts(found[1], found[2]) if found else Counts(0, 0)
 
     def see(self, run: str, seen: int) -> None:
         """Keep what the other server said of itself."""
@@ -188,19 +270,19 @@ class OpeningStore:
                 run, run,
             ):  # fmt: skip
                 raise RefusedError(f"an opening of run {run} is prepared and not settled with the other server yet")
-            mine = self._value("SELECT mine FROM counts WHERE run = ?", run) or 0
-            self._database.execute("INSERT OR IGNORE INTO ended VALUES (?, ?)", (run, mine))
-            openings = self._value("SELECT openings FROM ended WHERE run = ?", run)
+            self._write("ended", run, self._counts(run).mine, how="INSERT OR IGNORE")
+            ended = self._row("ended", run)
             self._erase("round < (SELECT MAX(round) FROM openings WHERE run = ?)", run, run)
         with self._lock:
             self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()  # erased there, too
         crash.point("aggregator.ended")
-        return openings or 0
+        return int(ended[1]) if ended is not None else 0
 
     def ended(self, run: str) -> int | None:
         """How many openings an ended run had; None if it has not ended."""
         with self._lock:
-            return self._value("SELECT openings FROM ended WHERE run = ?", run)
+            found = self._row("ended", run)
+        return None if found is None else int(found[1])
 
     def close(self) -> None:
         with self._lock:
@@ -215,14 +297,15 @@ class OpeningStore:
         )
 
     def _see(self, run: str, seen: int) -> None:
-        self._database.execute(
-            "INSERT INTO counts VALUES (?, 0, ?) ON CONFLICT (run) DO UPDATE SET seen = max(seen, excluded.seen)",
-            (run, seen),
-        )
+        counts = self._counts(run)
+        self._write("counts", run, counts.mine, max(counts.seen, seen), how="INSERT OR REPLACE")
 
     def _value(self, query: str, *parameters: str | int) -> int | None:
-        with closing(self._database.execute(query, parameters)) as rows:
-            found = rows.fetchone()
+        try:
+            with closing(self._database.execute(query, parameters)) as rows:
+                found = rows.fetchone()
+        except sqlite3.DatabaseError as error:
+            raise DamagedError(f"the store of openings cannot be read ({error}): restore it from a backup") from None
         return None if found is None else int(found[0])
 
     @contextmanager
@@ -235,3 +318,17 @@ class OpeningStore:
                 self._database.execute("ROLLBACK")
                 raise
             self._database.execute("COMMIT")
+
+
+def _names(table: str) -> list[str]:
+    return [column.split()[0] for column in TABLES[table].split(", ")]
+
+
+def _seal(table: str, *values: bytes | str | int) -> bytes:
+    """SHA-256 over the table's name and every value, with its kind and its length."""
+    found = hashlib.sha256(f"parley openings 2 {table}\n".encode())
+    for value in values:
+        data = value if isinstance(value, bytes) else str(value).encode()
+        found.update(f"{type(value).__name__} {len(data)}\n".encode())
+        found.update(data)
+    return found.digest()

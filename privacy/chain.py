@@ -5,16 +5,18 @@ asks for less. Triggers forbid every statement but an insert at the end; they st
 file there is the chain: an edit, a gap or a reordering breaks a digest. A cut tail breaks none, so the newest digest is
 also kept beside the ledger, in `<ledger>.head`, and may lag by the one entry of a crash, and by light ones. Restoring
 both files together to an old state shows only against an anchor that somebody else kept (`verify`), which is why every
-report prints the head.
+report prints the head. Every file of it is mode 600: whoever may read one is whoever owns the ledger.
 """
 
+import contextlib
 import fcntl
 import hashlib
 import json
 import os
 import re
 import sqlite3
-from collections.abc import Iterator
+import stat
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +26,7 @@ from privacy.errors import LedgerCorrupt, LedgerRefused
 from privacy.event import canonical_json
 
 GENESIS = "0" * 64
+PRIVATE = 0o600
 BUSY_SECONDS = 60.0
 
 SCHEMA = (
@@ -90,6 +93,7 @@ class Chain:
         """Whether a commit waits for the disk."""
         self._head_path = path.with_name(path.name + ".head")
         self._lock: TextIO | None = None
+        _close_to_others(path)
         self._connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
         try:
             if self._connection.execute("PRAGMA journal_mode=WAL").fetchone()[0] != "wal":
@@ -100,15 +104,22 @@ class Chain:
             raise LedgerCorrupt(f"{path.name} cannot be read as a ledger ({error}): restore it from a backup") from None
 
     @classmethod
-    def create(cls, path: Path, kind: str, body: dict[str, Any], light: frozenset[str] = frozenset()) -> "Chain":
-        """A new chain with its first entry. A creation that a crash cut short may be repeated, nothing else may."""
+    def create(
+        cls, path: Path, kind: str, body: Callable[[], dict[str, Any]], light: frozenset[str] = frozenset()
+    ) -> "Chain":
+        """A new chain with its first entry. A creation that a crash cut short may be repeated, nothing else may.
+
+        `body` is called once it is known that there is nothing yet, with other creators kept out.
+        """
         head_path = path.with_name(path.name + ".head")
         with _locked(path):
             fresh = not path.exists() and not head_path.exists()
             if not fresh and not (head_path.exists() and head_path.read_text() == f"{START}\n"):
                 raise LedgerRefused(f"{path.name} exists already: open it, or choose another path")
             # The mark of an unfinished creation is durable before the ledger is there at all.
-            _replace_durably(head_path, f"{START}\n")
+            replace_durably(head_path, f"{START}\n")
+            first = body()
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE))
             chain = cls(path, light)
             chain._connection.execute("BEGIN IMMEDIATE")
             if not chain._connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]:
@@ -117,7 +128,7 @@ class Chain:
             chain._connection.execute("COMMIT")
         with chain.writing():
             if chain._last() == START:
-                chain._insert(kind, body)
+                chain._insert(kind, first)
         return chain
 
     @classmethod
@@ -126,6 +137,53 @@ class Chain:
         if not path.is_file():
             raise LedgerRefused(f"no ledger at {path.name}: create one first, or correct the path")
         return cls(path, light)
+
+    @classmethod
+    def rewrite(cls, path: Path, first: Callable[[Entry, Head], dict[str, Any] | None], light: frozenset[str]) -> None:
+        """Write the chain again with another first entry, if `first` gives one for today's and the newest head.
+
+        Every later entry stays word for word and gets a new digest; what was there is overwritten on the disk. One
+        transaction: a crash leaves the old chain, or the new one beside the old head, which `verify` knows by `former`.
+        """
+        with contextlib.closing(cls.open(path, light)) as chain, chain._locked():
+            held = list(chain.entries())
+            if not held:
+                raise LedgerCorrupt("the ledger is empty: restore it from a backup")
+            body = first(held[0], Head(held[-1].sequence, held[-1].digest))
+            if body is None:
+                return
+            try:
+                chain._replace([(held[0].kind, body), *((each.kind, each.body) for each in held[1:])])
+            except sqlite3.Error as error:
+                raise LedgerRefused(f"the ledger cannot be migrated ({error}): free the disk or the lock") from None
+            chain._force()
+            chain._write_head(chain._last())
+
+    def _replace(self, entries: list[tuple[str, dict[str, Any]]]) -> None:
+        """All entries by these."""
+        execute = self._connection.execute
+        execute("PRAGMA secure_delete = ON")
+        execute("BEGIN IMMEDIATE")
+        try:
+            for name in ("entries_never_change", "entries_never_go", "entries_append"):
+                execute(f"DROP TRIGGER {name}")
+            execute("DELETE FROM entries")
+            for statement in SCHEMA[1:]:
+                execute(statement)
+            last = START
+            for kind, body in entries:
+                sequence, text = last.sequence + 1, canonical_json(body)
+                digest = entry_digest(last.digest, sequence, kind, text)
+                execute(
+                    "INSERT INTO entries (sequence, kind, body, previous, digest) VALUES (?, ?, ?, ?, ?)",
+                    (sequence, kind, text, last.digest, digest),
+                )
+                last = Head(sequence, digest)
+            execute("COMMIT")
+        finally:
+            if self._connection.in_transaction:
+                execute("ROLLBACK")
+        execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()  # what was there is gone from the log, too
 
     def close(self) -> None:
         """Release the files."""
@@ -179,11 +237,14 @@ class Chain:
         except sqlite3.DatabaseError as error:
             raise LedgerCorrupt(f"the ledger cannot be read ({error}): restore it from a backup") from None
 
-    def verify(self, anchor: Head | None = None) -> Head:
-        """Check every entry, the schema, the head beside the ledger and an anchor kept elsewhere; the newest head."""
+    def verify(self, anchor: Head | None = None, former: Mapping[int, str] | None = None) -> Head:
+        """Check every entry, the schema, the head beside the ledger and an anchor kept elsewhere; the newest head.
+
+        `former` are the digests that entries had before the chain was written again in a newer layout.
+        """
         # Under the writers' lock, so that an append between commit and head is never taken for a crash.
         with self._locked():
-            return self._verify(anchor)
+            return self._verify(anchor, former or {})
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -196,7 +257,7 @@ class Chain:
         finally:
             fcntl.flock(self._lock, fcntl.LOCK_UN)
 
-    def _verify(self, anchor: Head | None) -> Head:
+    def _verify(self, anchor: Head | None, former: Mapping[int, str]) -> Head:
         try:
             statements = {row[0] for row in self._connection.execute("SELECT sql FROM sqlite_master WHERE sql NOTNULL")}
             damage = self._connection.execute("PRAGMA quick_check(1)").fetchone()[0]
@@ -214,7 +275,7 @@ class Chain:
         if last == START:
             raise LedgerCorrupt("the ledger is empty: restore it from a backup, or create one if it never was in use")
         for name, mark in (("head beside the ledger", kept), ("anchor", anchor)):
-            if mark is not None and seen.get(mark.sequence) != mark.digest:
+            if mark is not None and mark.digest not in (seen.get(mark.sequence), former.get(mark.sequence)):
                 why = "the ledger was cut" if mark.sequence > last.sequence else "the ledger was rewritten"
                 raise LedgerCorrupt(f"{why}: entry {mark.sequence} is not the one of the {name}; restore it")
         if (behind := self._behind(kept)) > 1:
@@ -280,7 +341,7 @@ class Chain:
 
     def _write_head(self, head: Head) -> None:
         try:
-            _replace_durably(self._head_path, f"{head}\n")
+            replace_durably(self._head_path, f"{head}\n")
         except OSError as error:
             raise LedgerRefused(f"the ledger's head cannot be written ({error}): free the disk, then repeat") from None
 
@@ -305,21 +366,39 @@ def _locked(path: Path) -> Iterator[None]:
 
 def _open_lock(path: Path) -> TextIO:
     try:
-        return open(path.with_name(path.name + ".lock"), "a")
+        return open(path.with_name(path.name + ".lock"), "a", opener=_private)
     except OSError as error:
         raise LedgerRefused(f"the ledger's lock cannot be taken ({error}): make its folder writable") from None
 
 
-def _replace_durably(path: Path, text: str) -> None:
+def replace_durably(path: Path, text: str) -> None:
     """Replace a small file so that after a crash either the old or the new content is there."""
     temporary = path.with_name(path.name + ".new")
-    with open(temporary, "w") as file:
+    temporary.unlink(missing_ok=True)  # of a crash, and of whatever mode
+    with open(temporary, "w", opener=_private) as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)
-    directory = os.open(path.parent, os.O_RDONLY)
+    _force_folder(path.parent)
+
+
+def _force_folder(path: Path) -> None:
+    directory = os.open(path, os.O_RDONLY)
     try:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, PRIVATE)
+
+
+def _close_to_others(path: Path) -> None:
+    """Files of an earlier version were open to others; SQLite gives its log the mode of the file itself."""
+    for each in ("", "-wal", "-shm", ".head", ".lock", ".salt"):
+        with contextlib.suppress(OSError):  # not there, or another owner's, who alone may change it
+            held = path.with_name(path.name + each)
+            if stat.S_IMODE(held.stat().st_mode) & 0o077:
+                held.chmod(PRIVATE)

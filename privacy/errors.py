@@ -20,6 +20,11 @@ class ConditionsUnmet(PrivacyError):
 class BudgetExceeded(PrivacyError):
     """A run does not fit what is left of a population's budget."""
 
+    def __init__(self, message: str, exhausted: tuple[str, ...] = ("epsilon",)) -> None:
+        super().__init__(message)
+        self.exhausted = exhausted
+        """What is not left: `epsilon`, `delta` or both."""
+
 
 class LedgerCorrupt(PrivacyError):
     """The ledger on disk is not the one that was written: an edit, a gap, a reordering or a cut."""
@@ -27,3 +32,7 @@ class LedgerCorrupt(PrivacyError):
 
 class LedgerRefused(PrivacyError):
     """The ledger is sound and does not admit the request."""
+
+
+class OtherContent(LedgerRefused):
+    """A run was charged for other rows than those it is to go on with."""

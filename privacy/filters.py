@@ -217,19 +217,53 @@ class Room:
     fits: bool
     left: str
     """In words, for a refusal: what is left and what would fit."""
+    exhausted: tuple[str, ...] = ()
+    """Where it does not fit: of what there is too little, `epsilon`, `delta` or both."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What a population's owner lets be spent in all, below its cap: such as a policy's `epsilon_total`."""
+
+    epsilon: float
+    claimed: float = 0.0
+    """The ε that the run claims, which counts where it is more than what the run is charged."""
+
+
+def epsilon_of(policy: Policy, cap: Cap, spent: Cost) -> float:
+    """What was spent, as one ε."""
+    if policy.rule == "basic":
+        return spent.epsilon
+    if spent.rdp == 0 or policy.order is None:
+        return 0.0
+    # At half of the cap's δ, so that the sampler's terms have room beside it.
+    return spent.rdp + max(0.0, conversion(policy.order, cap.delta / 2)) + 2 * spent.xi
+
+
+def room_within(policy: Policy, cap: Cap, spent: Cost, wanted: Cost, limit: Limit) -> Room:
+    """Whether `wanted` fits beside `spent` within the owner's limit."""
+    before, after = epsilon_of(policy, cap, spent), epsilon_of(policy, cap, spent.plus(wanted))
+    needed = max(after, before + limit.claimed)
+    return Room(
+        needed <= limit.epsilon * (1 + ROUNDING),
+        f"epsilon {before:.4g} of {limit.epsilon:g} is spent, and the run would make it {needed:.4g}",
+        ("epsilon",),
+    )
 
 
 def room_for(policy: Policy, cap: Cap, spent: Cost, wanted: Cost) -> Room:
     """Whether `wanted` fits beside `spent`, and what would."""
     if policy.rule == "basic":
         epsilon_left, delta_left = max(0.0, cap.epsilon - spent.epsilon), max(0.0, cap.delta - spent.delta)
-        fits = spent.epsilon + wanted.epsilon <= cap.epsilon * (
-            1 + ROUNDING
-        ) and spent.delta + wanted.delta <= cap.delta * (1 + ROUNDING)
+        over = {
+            "epsilon": spent.epsilon + wanted.epsilon > cap.epsilon * (1 + ROUNDING),
+            "delta": spent.delta + wanted.delta > cap.delta * (1 + ROUNDING),
+        }
         return Room(
-            fits,
+            not any(over.values()),
             f"epsilon {epsilon_left:.4g} of {cap.epsilon:g} and delta {delta_left:.3g} of {cap.delta:g} are left, "
             f"the run needs {wanted.epsilon:.4g} and {wanted.delta:.3g}" + _advice(epsilon_left, delta_left),
+            tuple(what for what, exceeded in over.items() if exceeded),
         )
     capacity = rdp_capacity(policy, cap, spent.plus(wanted))
     before = rdp_capacity(policy, cap, spent)
@@ -240,6 +274,7 @@ def room_for(policy: Policy, cap: Cap, spent: Cost, wanted: Cost) -> Room:
         fits,
         f"Renyi divergence {left:.4g} of {max(0.0, before):.4g} at order {policy.order:g} is left, the run needs "
         f"{wanted.rdp:.4g}: about {share} % of its rounds would fit, or the same rounds with more noise",
+        () if fits else ("epsilon",) if capacity > 0 else ("delta",),
     )
 
 

@@ -4,9 +4,15 @@ A whole run is charged durably at admission (`reserve`); each release is recorde
 not released comes back only when the run's end is proved (`settle`). So a crash at any point leaves at least what was
 spent. One ledger per party over all its runs, and one at the coordinator. Imports `privacy` only, and stays light:
 charges are computed by `filters.charge_of` in a short-lived process.
+
+Rows are hashed under a salt that lies apart, in `<ledger>.salt`: the ledger alone answers no question about a row. Its
+first entry has the salt's digest. A ledger of the first layout had the salt in that entry; `Ledger.open_newest` writes
+such a one again (`Chain.rewrite`), and the head that it had is kept in the new first entry and checked ever after.
 """
 
+import contextlib
 import hashlib
+import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -14,13 +20,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from privacy.chain import START, Chain, Entry, Head
-from privacy.errors import BudgetExceeded, InvalidParameter, LedgerCorrupt, LedgerRefused
-from privacy.event import NeighbouringRelation
-from privacy.filters import Cap, Charge, Cost, Policy, room_for
+from privacy.chain import GENESIS, START, Chain, Entry, Head, entry_digest, replace_durably
+from privacy.errors import BudgetExceeded, InvalidParameter, LedgerCorrupt, LedgerRefused, OtherContent
+from privacy.event import NeighbouringRelation, canonical_json
+from privacy.filters import Cap, Charge, Cost, Limit, Policy, room_for, room_within
 from privacy.mechanism import Unit
 from privacy.population import LARGEST_OVERLAP, Identity
 
+LAYOUT = 2
 LIGHT = frozenset({"release"})
 """A run is charged whole when it is reserved: releases are evidence, and no budget is larger for want of one."""
 
@@ -58,6 +65,8 @@ class Run:
     population: str
     charge: Charge
     cost: Cost
+    content: str | None = None
+    """Digest of the rows that it was charged for; none where no rows are known, as at a coordinator."""
     recorded: dict[int, str] = field(default_factory=dict)
     ended: bool = False
 
@@ -68,6 +77,10 @@ class _State:
 
     policy: Policy = field(default_factory=Policy)
     salt: str = ""
+    """Of the first layout; empty where it lies apart."""
+    salt_digest: str = ""
+    before: str = ""
+    """The head that the ledger had in the first layout, if it had one."""
     apart: set[str] = field(default_factory=set)
     """Populations of which an operator has declared that no person of theirs is in another one here."""
     populations: dict[str, Population] = field(default_factory=dict)
@@ -77,7 +90,13 @@ class _State:
         body = entry.body
         match entry.kind:
             case "ledger":
-                self.policy, self.salt = Policy(**body["policy"]), body["salt"]
+                self.policy = Policy(**body["policy"])
+                if body.get("layout", 1) == LAYOUT:
+                    self.salt_digest, self.before = body["salt"], body["before"]
+                elif "layout" in body:
+                    raise LedgerCorrupt(f"the ledger has the unknown layout {body['layout']!r}: upgrade parley")
+                else:
+                    self.salt = body["salt"]
             case "population":
                 identities = [Identity.from_json(body["identity"])] if body["identity"] else []
                 unit, cap = Unit(body["unit"]), Cap(**body["cap"])
@@ -88,7 +107,8 @@ class _State:
                 self.populations[body["name"]].identities.append(Identity.from_json(body["identity"]))
             case "reserve":
                 charge = Charge.from_json(body["charge"])
-                self.runs[body["run"]] = Run(body["run"], body["population"], charge, charge.cost)
+                content = body.get("content") or self._only_content(body["population"])
+                self.runs[body["run"]] = Run(body["run"], body["population"], charge, charge.cost, content)
                 self._recount(body["population"])
             case "release":
                 self.runs[body["run"]].recorded[body["round"]] = body["digest"]
@@ -98,6 +118,11 @@ class _State:
                 self._recount(run.population)
             case _:
                 raise LedgerCorrupt(f"entry {entry.sequence} has the unknown kind {entry.kind!r}: upgrade parley")
+
+    def _only_content(self, population: str) -> str | None:
+        """For a charge of the first layout, which did not say: where there was one content, it was for that."""
+        known = self.populations[population].identities
+        return known[0].digest if len(known) == 1 else None
 
     def _recount(self, population: str) -> None:
         total = Cost()
@@ -121,7 +146,13 @@ class Ledger:
     @classmethod
     def create(cls, path: Path, policy: Policy) -> "Ledger":
         """A new ledger, whose filter is fixed for its life."""
-        ledger = cls(Chain.create(path, "ledger", {"policy": policy.as_json(), "salt": secrets.token_hex(16)}, LIGHT))
+
+        def first() -> dict[str, Any]:
+            salt = _read_salt(path) if _salt_path(path).exists() else secrets.token_hex(16)
+            _write_salt(path, salt)
+            return _first(policy.as_json(), salt, "")
+
+        ledger = cls(Chain.create(path, "ledger", first, LIGHT))
         if ledger.policy != policy:
             raise LedgerRefused(f"{path.name} was created with another filter: open it, or choose another path")
         return ledger
@@ -130,6 +161,23 @@ class Ledger:
     def open(cls, path: Path, anchor: Head | None = None) -> "Ledger":
         """An existing ledger, verified whole; `anchor` is a head that somebody else kept."""
         return cls(Chain.open(path, LIGHT), anchor)
+
+    @classmethod
+    def open_newest(cls, path: Path) -> "Ledger":
+        """For the node whose ledger it is: one of the first layout is written again, with its salt apart."""
+        ledger = cls.open(path)
+        if not ledger._state.salt:
+            return ledger
+        ledger.close()
+
+        def first(entry: Entry, head: Head) -> dict[str, Any] | None:
+            if "layout" in entry.body:
+                return None  # another process was faster
+            _write_salt(path, entry.body["salt"])
+            return _first(entry.body["policy"], entry.body["salt"], str(head))
+
+        Chain.rewrite(path, first, LIGHT)
+        return cls.open(path)
 
     def close(self) -> None:
         """Release the file."""
@@ -152,7 +200,7 @@ class Ledger:
 
     def identity(self, rows: Iterable[bytes]) -> Identity:
         """The content of a data set, under this ledger's salt: one canonical byte string per row."""
-        return Identity.of(self._state.salt, rows)
+        return Identity.of(self._salt(), rows)
 
     @property
     def declared_apart(self) -> frozenset[str]:
@@ -226,8 +274,14 @@ class Ledger:
             if not any(known.digest == identity.digest for known in self._state.populations[name].identities):
                 self._append("content", {"name": name, "identity": identity.as_json()})
 
-    def reserve(self, run: str, population: str, charge: Charge) -> None:
-        """Charge a whole run, durably, or refuse it. Call it again after a crash: one run is charged once."""
+    def reserve(
+        self, run: str, population: str, charge: Charge, content: str | None = None, limit: Limit | None = None
+    ) -> None:
+        """Charge a whole run, durably, or refuse it. Call it again after a crash: one run is charged once.
+
+        `content` is the digest of the rows that it is charged for (`identity`). `limit` is the owner's own, below the
+        cap, which may change from run to run: it is decided here, with every other writer kept out.
+        """
         if not run.strip():
             raise InvalidParameter("the run's name is empty: use the run's identifier")
         with self._writing():
@@ -238,20 +292,27 @@ class Ledger:
                     raise LedgerRefused(f"run {run} has ended: start a new run")
                 if (existing.population, existing.charge) != (population, charge):
                     raise LedgerRefused(f"run {run} was admitted with another mechanism: start a new run")
+                self._require_content(existing, content)
                 return
-            if budget.unit.column is not None and charge.unit != budget.unit:
-                given = f"column {charge.unit.column}" if charge.unit.column else "single rows"
-                raise LedgerRefused(
-                    f"population {population} is kept by {budget.unit.column} and the run protects {given}: "
-                    f"run it with {budget.unit.column} as the unit of privacy"
-                )
-            if charge.event.relation is not NeighbouringRelation.REPLACE_ONE:
-                raise LedgerRefused("budgets are kept under replace-one: add-or-remove is for comparisons")
-            self._require_rule(charge)
-            room = room_for(self.policy, budget.cap, budget.spent, charge.cost)
-            if not room.fits:
-                raise BudgetExceeded(f"run {run} does not fit population {population}: {room.left}")
-            self._append("reserve", {"run": run, "population": population, "charge": charge.as_json()})
+            self._require_room(budget, charge, limit)
+            if content is not None and not any(known.digest == content for known in budget.identities):
+                raise LedgerRefused(f"population {population} has no such content: register it first")
+            body = {"run": run, "population": population, "charge": charge.as_json(), "content": content}
+            self._append("reserve", body)
+
+    def require_room(self, population: str, unit: Unit, cap: Cap, charge: Charge, limit: Limit | None = None) -> None:
+        """Refused where `reserve` would refuse it now; unit and cap are of a population that is not registered yet."""
+        self.verify()
+        held = self._state.populations.get(population) or Population(population, unit, cap, [])
+        self._require_room(held, charge, limit)
+
+    def require_content(self, run: str, content: str) -> None:
+        """A refusal unless the run was charged for these rows; whether it has ended since or not."""
+        self.verify()
+        admitted = self._state.runs.get(run)
+        if admitted is None:
+            raise LedgerRefused(f"run {run} was not admitted here: reserve it first")
+        self._require_content(admitted, content)
 
     def record(self, run: str, round_index: int, digest: str, lasting: bool = True) -> None:
         """Note one release, durably, before it leaves. Repeating it is free; another content for it is refused.
@@ -270,14 +331,18 @@ class Ledger:
             if known is None:
                 self._append("release", {"run": run, "round": round_index, "digest": digest})
 
-    def settle(self, proof: EndProof, check: ProofCheck) -> None:
-        """End a run and give back what was not released (see `Charge.after`), on proof."""
+    def settle(self, proof: EndProof, check: ProofCheck, pending: int = 0) -> None:
+        """End a run and give back what was not released (see `Charge.after`), on proof.
+
+        `pending` is how many of the newest rounds on record may have had no release yet: one for a party, which records
+        its answer before anybody opens a sum with it and is not asked the next question before.
+        """
         with self._writing():
             admitted = self._open_run(proof.run)
             count = admitted.charge.event.count
             if isinstance(proof.releases, bool) or not 0 <= proof.releases <= count:
                 raise LedgerRefused(f"run {proof.run} has {count} releases: it cannot end after {proof.releases}")
-            if proof.releases < max(admitted.recorded, default=-1) + 1:
+            if proof.releases < max(admitted.recorded, default=-1) + 1 - pending:
                 raise LedgerRefused(
                     f"the proof says {proof.releases} releases and round {max(admitted.recorded)} of run {proof.run} "
                     "is on record: ask for a proof that counts it"
@@ -295,13 +360,66 @@ class Ledger:
 
     def verify(self, anchor: Head | None = None) -> Head:
         """Check the chain from its first entry, and that no entry breaks the ledger's own rules; the newest head."""
-        head = self._chain.verify(anchor)
+        head = self._chain.verify(anchor, self._former())
         state = _State()
         for entry in self._chain.entries():
             _replay(state, entry)
             self._seen = Head(entry.sequence, entry.digest)
         self._state = state
         return head
+
+    def _former(self) -> dict[int, str]:
+        """The digests that the entries had in the first layout, which must lead to the head that the ledger had then.
+
+        Only with the salt can they be told; without it a ledger is read, and no row of it recognised.
+        """
+        entries = self._chain.entries()
+        first = next(entries, None)
+        before = first.body.get("before") if first is not None else None
+        if first is None or not before or not _salt_path(self._chain.path).exists():
+            return {}
+        kept = Head.parse(str(before))
+        found, previous = {}, GENESIS
+        was = {"policy": first.body.get("policy"), "salt": _read_salt(self._chain.path)}
+        for entry in [Entry(1, first.kind, was, ""), *entries]:
+            if entry.sequence <= kept.sequence:
+                previous = entry_digest(previous, entry.sequence, entry.kind, canonical_json(entry.body))
+                found[entry.sequence] = previous
+        if found.get(kept.sequence) != kept.digest:
+            raise LedgerCorrupt("the ledger or its salt is not the one that was migrated: restore both from a backup")
+        return found
+
+    def _salt(self) -> str:
+        if self._state.salt:
+            return self._state.salt
+        salt = _read_salt(self._chain.path)
+        if _salt_digest(salt) != self._state.salt_digest:
+            raise LedgerCorrupt("the ledger's salt is another ledger's: restore the one that belongs to it")
+        return salt
+
+    def _require_room(self, budget: Population, charge: Charge, limit: Limit | None) -> None:
+        if budget.unit.column is not None and charge.unit != budget.unit:
+            given = f"column {charge.unit.column}" if charge.unit.column else "single rows"
+            raise LedgerRefused(
+                f"population {budget.name} is kept by {budget.unit.column} and the run protects {given}: "
+                f"run it with {budget.unit.column} as the unit of privacy"
+            )
+        if charge.event.relation is not NeighbouringRelation.REPLACE_ONE:
+            raise LedgerRefused("budgets are kept under replace-one: add-or-remove is for comparisons")
+        self._require_rule(charge)
+        room = room_for(self.policy, budget.cap, budget.spent, charge.cost)
+        if not room.fits:
+            raise BudgetExceeded(f"the run does not fit population {budget.name}: {room.left}", room.exhausted)
+        if limit is not None:
+            room = room_within(self.policy, budget.cap, budget.spent, charge.cost, limit)
+            if not room.fits:
+                raise BudgetExceeded(f"the run does not fit the policy: {room.left}", room.exhausted)
+
+    def _require_content(self, run: Run, content: str | None) -> None:
+        if content is not None and run.content != content:
+            raise OtherContent(
+                f"run {run.name} was charged for other rows: put back the data that it was charged for, or leave it"
+            )
 
     @contextmanager
     def _writing(self, lasting: bool = True) -> Iterator[None]:
@@ -343,6 +461,34 @@ class Ledger:
                 f"the charge was computed by {charge.accountant} and this ledger adds up by {self.policy.rule}: "
                 "compute it with the ledger's policy"
             )
+
+
+def _first(policy: dict[str, Any], salt: str, before: str) -> dict[str, Any]:
+    return {"layout": LAYOUT, "policy": policy, "salt": _salt_digest(salt), "before": before}
+
+
+def _salt_path(path: Path) -> Path:
+    return path.with_name(path.name + ".salt")
+
+
+def _salt_digest(salt: str) -> str:
+    return hashlib.sha256(b"parley-ledger-salt-1" + bytes.fromhex(salt)).hexdigest()
+
+
+def _write_salt(path: Path, salt: str) -> None:
+    try:
+        replace_durably(_salt_path(path), f"{salt}\n")
+    except OSError as error:
+        raise LedgerRefused(f"the ledger's salt cannot be written ({error}): free the disk, then repeat") from None
+
+
+def _read_salt(path: Path) -> str:
+    text = ""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        text = _salt_path(path).read_text().strip()
+    if re.fullmatch("[0-9a-f]{32}", text) is None:
+        raise LedgerCorrupt(f"{_salt_path(path).name} is missing or damaged: restore it from a backup")
+    return text
 
 
 def _replay(state: _State, entry: Entry) -> None:

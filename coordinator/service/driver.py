@@ -158,14 +158,33 @@ class Driver:
         self._controls.mention(self.tools.note(event, run=self.manifest.run, peer_events=heard, **facts))
 
     async def _fail(self, outcome: str) -> None:
-        """For good: the aggregators are told to open no more, if they can be reached."""
-        if self.run.state in (State.running, State.ending):
-            try:
-                await self._collect_ends(patience_seconds=self.manifest.deadline_seconds)
-                await self.tools.books.close(self.manifest, self.run.ends)
-            except RunFailedError as error:
-                self.tools.note("run.end_not_signed", run=self.manifest.run, error=error)
+        """For good: the aggregators are told to open no more, if they can be reached.
+
+        While it is gathered, too: whoever has charged a ledger for it gets back what was not spent by their two words.
+        """
+        if self.run.state is not State.verifying or await self._work(self.tools.store.answers, self.manifest.digest):
+            await self._settle()
         await self._move(State.refused if self.run.state is State.verifying else State.failed, outcome)
+
+    async def _settle(self) -> None:
+        """Both aggregators' words on the end, and this coordinator's ledger by them; or a note why not."""
+        try:
+            await self._collect_ends(patience_seconds=self.manifest.deadline_seconds)
+            await self.tools.books.close(self.manifest, self.run.ends)
+        except (CoordinatorError, FederationError, PrivacyError) as error:
+            self.tools.note("run.end_not_signed", run=self.manifest.run, error=error)
+
+    async def settle_late(self) -> None:
+        """Of a run that is over and whose end nobody has signed yet: ask the aggregators again. Never raises."""
+        self._controls = self.tools.controls(self.manifest)
+        try:
+            await self._settle()
+        except Exception as error:  # of a task that nobody awaits: the next start tries again
+            with contextlib.suppress(TrailError):
+                self.tools.note("run.end_not_signed", run=self.manifest.run, error=error)
+        finally:
+            await self._controls.close()
+        await self.run.tell()
 
     async def _work(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self.tools.worker, function, *arguments)
@@ -208,6 +227,16 @@ class Driver:
             word = "joined" if answer.admitted else ("pending" if answer.pending else "refused")
             await self._work(self.tools.store.answer, self.manifest.digest, server.peer.uri, word, reasons)
             if answer.admitted:
+                await self._work(
+                    self.tools.store.put_admission,
+                    self.manifest.digest,
+                    server.peer.uri,
+                    answer.admission.SerializeToString(),
+                )
+                self.run.admissions = [
+                    *(word for word in self.run.admissions if word.aggregator != answer.admission.aggregator),
+                    answer.admission,
+                ]
                 return
             if not answer.pending:
                 raise RunFailedError(f"aggregator {server.peer.name} does not take part: {reasons}")
@@ -346,7 +375,9 @@ class Driver:
         await self._move(State.failed if early else State.finished, early or f"{self.manifest.releases} rounds")
 
     async def _collect_ends(self, patience_seconds: float) -> None:
-        request = aggregator_pb2.EndRequest(manifest_digest=self.manifest.digest)
+        # A server that has not admitted it says that it never will, once it knows who leads it.
+        unknown = b"" if len(self.run.admissions) >= len(self._controls.servers) else self.manifest.canonical
+        request = aggregator_pb2.EndRequest(manifest_digest=self.manifest.digest, manifest=unknown)
         answers = await asyncio.gather(
             *(server.call("End", request, patience_seconds) for server in self._controls.servers)
         )
@@ -368,5 +399,7 @@ def restored(manifest: Manifest, store: RunStore) -> Run:
             run.joined.add(uris[node])
         elif node in uris and answer == "refused":
             run.refused[uris[node]] = reason
+    words = store.admissions(manifest.digest).values()
+    run.admissions = [common_pb2.SignedAdmission.FromString(word) for word in words]
     run.ends = [common_pb2.SignedEnd.FromString(word) for word in store.ends(manifest.digest).values()]
     return run

@@ -129,7 +129,11 @@ class PartyServicer(coordinator_pb2_grpc.CoordinatorServiceServicer):
         run.lost.discard(party)
         assert run.question is not None
         question = run.question.for_party(frozenset(request.held_points))
-        answer = coordinator_pb2.NextRoundResponse(state=coordinator_pb2.NextRoundResponse.STATE_ROUND, round=question)
+        answer = coordinator_pb2.NextRoundResponse(
+            state=coordinator_pb2.NextRoundResponse.STATE_ROUND,
+            round=question,
+            admissions=run.admissions if request.after_round < 0 else (),  # who has answered has charged
+        )
         run.bytes_down += answer.ByteSize()
         return answer
 
@@ -164,7 +168,8 @@ class PartyServicer(coordinator_pb2_grpc.CoordinatorServiceServicer):
         run = self._runs.all.get(digest)
         if (
             run is None
-            or run.state in (State.verifying, State.refused)
+            or run.state is State.verifying
+            or (run.state is State.refused and not run.ends)
             or peer not in run.manifest.identities(Role.party)
         ):
             raise RefusedCallError(

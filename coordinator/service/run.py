@@ -25,6 +25,8 @@ class Run:
     joined: set[str] = field(default_factory=set)
     refused: dict[str, str] = field(default_factory=dict)
     question: Question | None = None
+    admissions: list[common_pb2.SignedAdmission] = field(default_factory=list)
+    """Both aggregators' words that they take part: parties charge nothing without them."""
     ends: list[common_pb2.SignedEnd] = field(default_factory=list)
     seen: dict[str, float] = field(default_factory=dict)
     """When a party last asked for work, by the monotonic clock."""

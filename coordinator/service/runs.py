@@ -10,7 +10,7 @@ from parley.v1 import common_pb2
 
 from coordinator.errors import CoordinatorError, StateError
 from coordinator.service.driver import Driver, Tools, restored
-from coordinator.service.run import Run
+from coordinator.service.run import BOTH, Run
 from coordinator.service.store import State
 from mpc import crash
 
@@ -37,6 +37,8 @@ class Runs:
             self.all[row.digest] = run
             if not run.state.resting:
                 self._drive(run)
+            elif self._owed(run):
+                self._settle(run)
 
     async def submit(self, canonical: bytes) -> bytes:
         """Durable before it returns."""
@@ -87,6 +89,13 @@ class Runs:
 
     async def _stop(self, name: str, final: bool) -> State:
         run = self.named(name)
+        if run.state.final and final and self._owed(run):
+            await Driver(run, self._tools, self._gather_seconds).settle_late()
+            if not self._owed(run):
+                return run.state
+            raise StateError(
+                f"run {name} is {run.state}, and the aggregators have not signed its end: start them, then repeat this"
+            )
         if run.state.final:
             raise StateError(f"run {name} is {run.state} already")
         task = self._tasks.pop(run.manifest.digest, None)
@@ -164,6 +173,15 @@ class Runs:
                 await self._tell()
 
         self._tasks[run.manifest.digest] = asyncio.ensure_future(go())
+
+    def _owed(self, run: Run) -> bool:
+        """Whether others may have charged for it, and have no proof of its end."""
+        told = self._tools.store.answers(run.manifest.digest)
+        return run.state.final and bool(told) and len(run.ends) < BOTH
+
+    def _settle(self, run: Run) -> None:
+        task = asyncio.ensure_future(Driver(run, self._tools, self._gather_seconds).settle_late())
+        self._tasks[run.manifest.digest] = task
 
     async def _forward(self, run: Run) -> None:
         """Whoever waits for any run hears when this one may be joined."""

@@ -37,6 +37,8 @@ CREATE TABLE IF NOT EXISTS points (
     digest BLOB NOT NULL, point BLOB NOT NULL, data BLOB NOT NULL, PRIMARY KEY (digest, point)) STRICT;
 CREATE TABLE IF NOT EXISTS history (
     digest BLOB NOT NULL, round INTEGER NOT NULL, record TEXT NOT NULL, PRIMARY KEY (digest, round)) STRICT;
+CREATE TABLE IF NOT EXISTS admissions (
+    digest BLOB NOT NULL, aggregator TEXT NOT NULL, word BLOB NOT NULL, PRIMARY KEY (digest, aggregator)) STRICT;
 CREATE TABLE IF NOT EXISTS ends (
     digest BLOB NOT NULL, aggregator TEXT NOT NULL, word BLOB NOT NULL, PRIMARY KEY (digest, aggregator)) STRICT;
 """
@@ -212,6 +214,15 @@ class RunStore:
         return {node: (answer, reason) for node, answer, reason in self._all(
             "SELECT node, answer, reason FROM members WHERE digest = ?", digest
         )}  # fmt: skip
+
+    def put_admission(self, digest: bytes, aggregator: str, word: bytes) -> None:
+        """The newest: one under a certificate that has been renewed since is as good."""
+        with self._transaction() as database:
+            database.execute("INSERT OR REPLACE INTO admissions VALUES (?, ?, ?)", (digest, aggregator, word))
+
+    def admissions(self, digest: bytes) -> dict[str, bytes]:
+        """Both aggregators' words that they take part, as far as they are there."""
+        return dict(self._all("SELECT aggregator, word FROM admissions WHERE digest = ?", digest))
 
     def put_end(self, digest: bytes, aggregator: str, word: bytes) -> None:
         with self._transaction() as database:

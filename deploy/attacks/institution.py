@@ -1,5 +1,6 @@
 """An institution to try a coordinator's manifests on: a real node folder, its real gate, and what is heard of it."""
 
+import contextlib
 import copy
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from parley.federation.endings import sign_admission
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import answered, charged, keep
 from parley.federation.names import NodeName, Role
@@ -14,7 +16,7 @@ from parley.federation.names import NodeName, Role
 from deploy.certificates import ThrowAwayAuthority
 from deploy.nodes_party import party_node, settings_of, vocabulary
 from deploy.sealing import seal_node
-from party.client.admission import Gate, Waiting
+from party.client.admission import Gate, Ready, Waiting
 from party.client.data import Shelf
 from party.client.errors import RefusedRunError, refused
 from party.contributor import Contributor, Query
@@ -120,7 +122,9 @@ class Institution:
     ) -> None:
         self.folder = folder
         folder.mkdir(mode=0o700, parents=True)
-        ThrowAwayAuthority("cardio").install(folder / "identity", PARTY)
+        authority = ThrowAwayAuthority("cardio")
+        self._servers = [authority.issue_as(NodeName("cardio", Role.aggregator, name)) for name in ("north", "south")]
+        authority.install(folder / "identity", PARTY)
         (folder / "schema.toml").write_text(schema)
         (folder / "policy.toml").write_text(policy)
         self.write(records or rows(), header)
@@ -166,6 +170,15 @@ class Institution:
             return f"refuses: {refusal}"
         finally:
             gate.close()
+
+    def asked(self, made: Manifest) -> None:
+        """It joins, and is asked the first round: that is when its ledger is charged."""
+        with contextlib.closing(self.gate()) as gate:
+            self._verify(gate, made)
+            ready = gate.decide(made)
+            if isinstance(ready, Ready):
+                words = [sign_admission(server, made.digest) for server in self._servers]
+                gate.charge(made, ready, words, self._servers[0].pins)
 
     def contribution(self, made: Manifest, point: NDArray[np.float64]) -> NDArray[np.int64]:
         """The sum of its terms in round 0, that of an admitted run."""

@@ -161,12 +161,12 @@ def _renamed_population(folder: Path, _: tuple[Guard, ...]) -> Finding:
     institution = Institution(folder / "hospital")
     institution.seal()
     cap = 2.0
-    institution.heard(manifest(run="first"))
+    institution.asked(manifest(run="first"))
     spent = institution.spent()
     institution.name_population("patients of the second study")
     try:
         institution.seal()
-        institution.heard(manifest(run="second"))
+        institution.asked(manifest(run="second"))
     except PrivacyError as refusal:
         return Finding("refused", cap, str(refusal)[:200])
     total = institution.spent()

@@ -17,6 +17,7 @@ from typing import Any, Self
 import grpc
 import numpy as np
 from numpy.typing import NDArray
+from parley.federation.endings import sign_admission
 from parley.federation.manifest import PROTOCOL, Manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.rounds import BLIND_BYTES, commitment_b, point_digest, upload_digest
@@ -124,6 +125,8 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServiceServicer):
         self.manifest = made
         self.asked: Any = None
         self.joins: list[Any] = []
+        self.words: list[Any] = []
+        """Of admission, of both servers."""
 
     def ListRuns(self, request: Any, context: Any) -> Any:
         if hashlib.sha256(self.manifest.canonical).digest() in request.known_digests:
@@ -141,7 +144,7 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServiceServicer):
 
         if not _pause(context, fresh, request.wait_seconds):
             return State(state=State.STATE_WAIT)
-        return State(state=State.STATE_ROUND, round=self.asked)
+        return State(state=State.STATE_ROUND, round=self.asked, admissions=self.words)
 
     @property
     def refusal(self) -> str:
@@ -157,6 +160,9 @@ class Server(aggregator_pb2_grpc.ShareServiceServicer):
     other: "Server | None" = None
     halves: dict[int, bytes] = field(default_factory=dict)
     keys: Keys = field(default_factory=Keys)
+
+    def Recall(self, request: Any, context: Any) -> Any:
+        return aggregator_pb2.RecallResponse()
 
     def Upload(self, request: Any, context: Any) -> Any:
         self.halves[request.round] = request.data
@@ -193,6 +199,7 @@ class Surroundings:
             )
         ]
         authority.install(self.node / "identity", PARTY)
+        self.coordinator.words = [sign_admission(authority.issue_as(name), made.digest) for name in SERVERS]
         (self.node / "policy.toml").write_text(POLICY.format(algorithm=made.algorithm.name))
         (self.node / "records.csv").write_text("age,pulse,sick\n" + "\n".join(records) + "\n")
         (self.node / "node.toml").write_text(

@@ -13,9 +13,10 @@ from typing import Annotated, Any
 import typer
 
 from deploy.console import EXIT_BAD_NEWS, emit_json, fail
+from privacy.budget import budget_of
 from privacy.chain import Head
 from privacy.errors import LedgerCorrupt
-from privacy.filters import rdp_capacity, recounted
+from privacy.filters import recounted
 from privacy.ledger import Ledger, Population
 
 app = typer.Typer(help="Read and verify a privacy ledger.", no_args_is_help=True)
@@ -50,7 +51,11 @@ def show(path: LedgerPath, json: Json = False) -> None:
         print(f"{item['population']} (unit {item['unit']}): {item['summary']}")
     for entry in runs:
         state = "ended" if entry["ended"] else "open"
-        print(f"  run {entry['run']} on {entry['population']}: {entry['releases_charged']} releases, {state}")
+        made = f"{entry['releases_recorded']:,} of {entry['releases_charged']:,} released"
+        cost = f"epsilon {entry['epsilon']:.4g} and delta {entry['delta']:.3g}"
+        if ledger.policy.rule == "rdp":
+            cost = f"Renyi divergence {entry['rdp']:.4g}"
+        print(f"  run {entry['run']} on {entry['population']}: {made}, {state}, {cost} charged")
     print(f"head {head}")
 
 
@@ -90,27 +95,9 @@ def _recount(ledger: Ledger) -> None:
 
 
 def _population(ledger: Ledger, item: Population) -> dict[str, Any]:
-    body: dict[str, Any] = {
-        "population": item.name,
-        "unit": item.unit.name,
-        "epsilon_cap": item.cap.epsilon,
-        "delta_cap": item.cap.delta,
-        "runs": sum(run.population == item.name for run in ledger.runs.values()),
-    }
-    if ledger.policy.rule == "basic":
-        left = max(0.0, item.cap.epsilon - item.spent.epsilon)
-        return body | {
-            "epsilon_spent": item.spent.epsilon,
-            "delta_spent": item.spent.delta,
-            "epsilon_left": left,
-            "delta_left": max(0.0, item.cap.delta - item.spent.delta),
-            "summary": f"epsilon {item.spent.epsilon:.4g} of {item.cap.epsilon:g} spent, {left:.4g} left",
-        }
-    capacity = max(0.0, rdp_capacity(ledger.policy, item.cap, item.spent))
-    left = max(0.0, capacity - item.spent.rdp)
-    return body | {
-        "order": ledger.policy.order,
-        "rdp_spent": item.spent.rdp,
-        "rdp_left": left,
-        "summary": f"Renyi divergence {item.spent.rdp:.4g} of {capacity:.4g} spent, {left:.4g} left",
-    }
+    budget = budget_of(ledger.policy, item.cap, item.spent)
+    runs = sum(run.population == item.name for run in ledger.runs.values())
+    body = {"population": item.name, "unit": item.unit.name, "runs": runs, **budget.as_json()}
+    if ledger.policy.rule == "rdp":
+        body |= {"order": ledger.policy.order, "rdp_left": max(0.0, budget.rdp_capacity - budget.rdp_spent)}
+    return body

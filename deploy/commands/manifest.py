@@ -44,6 +44,8 @@ def draft(
         emit_json({"run": manifest.run, "manifest": str(output), "digest": manifest.digest.hex()})
     else:
         print(f"{output}: run {manifest.run}, {manifest.releases:,} rounds, manifest {manifest.digest.hex()}")
+        noise = f'cover = "{manifest.noise.cover}", precision = "{manifest.noise.precision}"'
+        print(f"both aggregators have to offer this noise, in [noise] of their node.toml: {noise}")
 
 
 @app.command()

@@ -5,10 +5,12 @@ parley party runs NODE                                  # what was proposed, and
 parley party approve NODE heart-1 --digest 9f86… --by "Dr. Ada Osei"
 parley party withdraw NODE heart-1 --by "Dr. Ada Osei"  # no further round is answered
 parley party status NODE --json                         # budget left, what left the site
+parley party settle NODE                                # what open runs did not spend, given back on proof
 parley party check NODE --run heart-1                   # whether a run's columns are this party's
 parley party populations NODE                           # whose budgets are kept here
 """
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,7 +27,8 @@ from party.client.admission import epsilon_spent, open_ledger, policy_of
 from party.client.data import require_equal, understand
 from party.client.outbox import Outbox
 from party.client.settings import Settings
-from privacy.filters import rdp_capacity
+from party.client.settling import settle_now
+from privacy.budget import Budget, budget_of
 
 app = typer.Typer(help="A party: its process, its approvals, its budget.", no_args_is_help=True)
 Node = Annotated[Path, typer.Argument(help="The node's folder.", metavar="NODE")]
@@ -96,6 +99,33 @@ def withdraw(
 
     manifest = withdrawing.withdraw(party_node(node), which, by)
     withdrawing.report(manifest, "no further round is answered; what it was charged stays charged", json_output)
+
+
+@app.command()
+def settle(
+    node: Node,
+    which: Annotated[
+        str | None, typer.Argument(help="A run's name; without one, all that are open.", metavar="RUN")
+    ] = None,
+    json_output: Json = False,
+) -> None:
+    """Ask how runs ended that are still charged, and give back what both aggregators' words prove was not spent.
+
+    Exit code 1 where a run stays open, with the reason.
+    """
+    settings = settings_of(party_node(node))
+    found = settle_now(settings, vocabulary, which)
+    budget = _budget(settings)
+    if json_output:
+        emit_json({"runs": [asdict(each) for each in found], "budget": budget})
+    else:
+        for each in found:
+            print(f"{each.run}: {'settled' if each.settled else f'stays charged: {each.reason}'}")
+        if not found:
+            print("no run is open")
+        print(budget["summary"])
+    if not all(each.settled for each in found):
+        raise SystemExit(EXIT_BAD_NEWS)
 
 
 @app.command()
@@ -235,27 +265,13 @@ def _runs(settings: Settings) -> list[dict[str, Any]]:
 
 
 def _budget(settings: Settings) -> dict[str, Any]:
-    cap = settings.cap
-    body: dict[str, Any] = {
-        "population": settings.population,
-        "epsilon_cap": cap.epsilon,
-        "delta_cap": cap.delta,
-        "epsilon_spent": 0.0,
-        "delta_spent": 0.0,
-    }
+    budget = Budget(settings.cap, 0.0, 0.0)
+    body: dict[str, Any] = {"population": settings.population}
     if settings.ledger.exists():
         ledger = open_ledger(settings)
         held = ledger.populations.get(settings.population)
         body["head"] = str(ledger.verify())
         if held is not None:
-            body |= {"epsilon_spent": epsilon_spent(ledger, held.name), "delta_spent": held.spent.delta}
-            if ledger.policy.rule == "rdp":
-                body |= {"rdp_spent": held.spent.rdp, "rdp_capacity": rdp_capacity(ledger.policy, held.cap, held.spent)}
+            budget = budget_of(ledger.policy, settings.cap, held.spent)
         ledger.close()
-    body["epsilon_left"] = max(0.0, cap.epsilon - body["epsilon_spent"])
-    body["delta_left"] = max(0.0, cap.delta - body["delta_spent"])
-    body["summary"] = (
-        f"epsilon {body['epsilon_spent']:.4g} of {cap.epsilon:g} spent on {settings.population}, "
-        f"{body['epsilon_left']:.4g} left"
-    )
-    return body
+    return body | budget.as_json() | {"summary": f"{settings.population}: {budget}"}

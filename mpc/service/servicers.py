@@ -1,5 +1,7 @@
 """The aggregation server's services over `grpc.aio`: who calls is settled here, the rest is a run's."""
 
+import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
@@ -15,6 +17,8 @@ from mpc.service.state import Tools
 from mpc.service.terms import DIGEST_BYTES, CallRefusedError, CallWaitsError, Surroundings
 
 Answer = TypeVar("Answer")
+MOST_RECALLED = 256
+"""Runs that one answer looks at."""
 
 
 class Service:
@@ -36,6 +40,7 @@ class Service:
             )
         run = self._runs.get(manifest_digest)
         if run is None:
+            self._tools.store.require_whole(terms.name)
             run = self._runs[manifest_digest] = Run(terms, self._tools)
         return run
 
@@ -92,6 +97,17 @@ class Service:
             share_bytes=self.share_bytes,
         )
 
+    def recall(self, caller: str, offset: int) -> wire.RecallResponse:
+        """What was opened with contributions of the caller, in some of its runs, and whether there are more."""
+        runs = self.around.taking_part(caller)
+        found = []
+        for terms in runs[offset : offset + MOST_RECALLED]:
+            last = self._tools.store.last_with(terms.name, terms.parties[caller])
+            if last is not None:
+                found.append(wire.RecalledRun(manifest_digest=terms.digest, run=terms.name, last_round=last))
+        following = offset + MOST_RECALLED
+        return wire.RecallResponse(runs=found, next=following if following < len(runs) else 0)
+
     async def serve_peer(
         self, link: AnsweringLink, manifest_digest: bytes, index: int, settling: bool, halves: Halves, gone: Any
     ) -> None:
@@ -135,6 +151,13 @@ class ShareServicer(aggregator_pb2_grpc.ShareServiceServicer):
 
         return await self._service.answer(context, handle)
 
+    async def Recall(self, request: wire.RecallRequest, context: Any) -> wire.RecallResponse | None:
+        async def handle() -> wire.RecallResponse:
+            caller = self._service.around.caller(context)
+            return await asyncio.to_thread(self._service.recall, caller, request.offset)
+
+        return await self._service.answer(context, handle)
+
 
 class ControlServicer(aggregator_pb2_grpc.ControlServiceServicer):
     """For coordinators."""
@@ -146,7 +169,10 @@ class ControlServicer(aggregator_pb2_grpc.ControlServiceServicer):
         async def handle() -> wire.ProposeResponse:
             around = self._service.around
             proposal = await around.propose(request.manifest, around.caller(context))
-            return wire.ProposeResponse(admitted=proposal.admitted, reasons=proposal.reasons, pending=proposal.pending)
+            word = around.sign_admission(hashlib.sha256(request.manifest).digest()) if proposal.admitted else None
+            return wire.ProposeResponse(
+                admitted=proposal.admitted, reasons=proposal.reasons, pending=proposal.pending, admission=word
+            )
 
         return await self._service.answer(context, handle)
 
@@ -169,6 +195,10 @@ class ControlServicer(aggregator_pb2_grpc.ControlServiceServicer):
 
     async def End(self, request: wire.EndRequest, context: Any) -> wire.EndResponse | None:
         async def handle() -> wire.EndResponse:
+            around = self._service.around
+            if request.manifest and around.terms(request.manifest_digest, True) is None:
+                await around.never_admit(request.manifest, request.manifest_digest, around.caller(context))
+                return wire.EndResponse(end=around.sign_end(request.manifest_digest, 0))
             run = self._service.led(request.manifest_digest, context, ending=True)
             openings = await run.end()
             self._service.mention(run, context)

@@ -124,6 +124,18 @@ class Surroundings(Protocol):
         """This server's word that a run is over."""
         ...
 
+    def sign_admission(self, manifest_digest: bytes) -> "common_pb2.SignedAdmission":
+        """This server's word that it takes part in a run."""
+        ...
+
+    def never_admit(self, manifest: bytes, manifest_digest: bytes, caller: str) -> Awaitable[None]:
+        """See to it, durably, that a manifest that was not admitted never is; a refusal where that cannot be said."""
+        ...
+
+    def taking_part(self, caller: str) -> "list[RunTerms]":
+        """Of all admitted runs, withdrawn ones too, that have the caller as a party."""
+        ...
+
     def propose(self, manifest: bytes, caller: str) -> Awaitable[Proposal]:
         """Admit a manifest, or say why not."""
         ...

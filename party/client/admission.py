@@ -1,35 +1,40 @@
-"""From a manifest to a charged run, or to a refusal: seal, limits, schemas, verify, ask the policy, charge the ledger.
+"""From a manifest to a run that this party takes part in, or to a refusal: seal, limits, schemas, verify, policy.
 
-Nothing is believed: what a run costs is computed in a short-lived process, and the ledger is charged for all of it
-before this party says that it takes part. Reasons that others are told are about the manifest, the policy, this
-institution's own schema and the budget, never about records, which are read by nothing here: they were compared with
-the whole schema before (`party.client.seal`). What costs time or memory comes after the limits on it. Imports
+Nothing is believed: what a run costs is computed in a short-lived process. The ledger is charged for all of it once
+both aggregators have signed that they admitted it, and before this party's first answer leaves (`charge`); whether it
+still fits is decided in the ledger's own transaction. Reasons that others are told are about the manifest, the policy,
+this institution's own schema and the budget, never about records, which are read by nothing here: they were compared
+with the whole schema before (`party.client.seal`). What costs time or memory comes after the limits on it. Imports
 `mpc.crash`, `privacy`, `parley` and `party` only.
 """
 
 import contextlib
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from parley.federation.admission import AdmissionRecord, admit
 from parley.federation.admission import Refusal as NotAdmitted
+from parley.federation.endings import verify_admissions
 from parley.federation.errors import FederationError, ManifestError, PolicyError
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning, verify_apart_with_charge
 from parley.federation.names import NodeName
-from parley.federation.policy import Policy, Reason, read_policy, reasons_against, reasons_beforehand
+from parley.federation.pins import Pins
+from parley.federation.policy import PartyPolicy, Policy, Reason, read_policy, reasons_against, reasons_beforehand
 from parley.federation.trail import Trail
+from parley.v1 import common_pb2
 
 from mpc import crash
-from party.client.data import Shelf, Understood, require_equal, understand, unreadable
-from party.client.errors import UnfitRecordsError, refused
+from party.client.data import Shelf, Understood, moved, require_equal, understand, unreadable
+from party.client.errors import AskAgainError, RefusedRunError, UnfitRecordsError, refused
 from party.client.outbox import VERIFYING, Outbox
+from party.client.remembering import require_agreement, require_ledger
 from party.client.seal import Sealed, Stamp
 from party.client.settings import Settings, Vocabulary
 from party.contributor import Contributor
-from privacy.accountants import conversion
-from privacy.errors import BudgetExceeded, LedgerRefused
-from privacy.filters import Cap, Charge, Cost
+from privacy.errors import BudgetExceeded, LedgerRefused, OtherContent
+from privacy.filters import Charge, Limit, epsilon_of
 from privacy.filters import Policy as Filter
 from privacy.ledger import Ledger
 from privacy.mechanism import Unit
@@ -49,21 +54,25 @@ UNSEALED = Waiting("the records are not sealed: waiting for this party's operato
 """The same words for every manifest."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Ready:
-    """Admitted and charged. The records are read by `Gate.contributor`, after this party has said so."""
+    """Admitted. `charge` is due before the first answer; none where the ledger has it.
+
+    The records are read by `Gate.contributor`, after this party has said that it takes part.
+    """
 
     understood: Understood
     sealed: Sealed
-    """What it was charged for: other records are not read for it, however well they are sealed."""
+    charge: Charge | None
 
 
 def open_ledger(settings: Settings) -> Ledger:
-    """This party's ledger; an empty one at first."""
+    """This party's ledger; an empty one at first, and never where anything says that there was one."""
     if not settings.ledger.exists():
+        require_ledger(settings)
         with contextlib.suppress(LedgerRefused):  # another thread was faster
             Ledger.create(settings.ledger, Filter()).close()
-    return Ledger.open(settings.ledger)
+    return Ledger.open_newest(settings.ledger)
 
 
 def epsilon_spent(ledger: Ledger, population: str) -> float:
@@ -71,14 +80,7 @@ def epsilon_spent(ledger: Ledger, population: str) -> float:
     if population not in ledger.populations:
         return 0.0
     held = ledger.populations[population]
-    return held.spent.epsilon if ledger.policy.rule == "basic" else _converted(ledger.policy, held.cap, held.spent)
-
-
-def _converted(filters: Filter, cap: Cap, spent: Cost) -> float:
-    if spent.rdp == 0 or filters.order is None:
-        return 0.0
-    # At half of the cap's δ, so that the sampler's terms have room beside it.
-    return spent.rdp + max(0.0, conversion(filters.order, cap.delta / 2)) + 2 * spent.xi
+    return epsilon_of(ledger.policy, held.cap, held.spent)
 
 
 def policy_of(settings: Settings) -> Policy | None:
@@ -86,13 +88,24 @@ def policy_of(settings: Settings) -> Policy | None:
     return read_policy(settings.policy) if settings.policy.exists() else None
 
 
+def exceeded(error: BudgetExceeded) -> RefusedRunError:
+    """In words for everybody: which part of the budget, and not what else was spent."""
+    named = " and ".join(f"privacy.{what}" for what in error.exhausted)
+    return refused("policy", f"{named}: the run does not fit what is left of this party's budget", advice(error))
+
+
+def advice(error: BudgetExceeded) -> str:
+    return "more noise or fewer rounds" if error.exhausted == ("epsilon",) else "a run with a smaller delta"
+
+
 class Gate:
     """One thread's way of deciding; its files are its own connections."""
 
     def __init__(self, settings: Settings, node: NodeName, shelf: Shelf, vocabulary: Vocabulary) -> None:
         self.settings, self.node, self.shelf, self.vocabulary = settings, node, shelf, vocabulary
-        self.record = AdmissionRecord(settings.admissions)
+        # The ledger before anything else is made: what is there says whether there was one.
         self.ledger = open_ledger(settings)
+        self.record = AdmissionRecord(settings.admissions)
         self.outbox = Outbox(settings.outbox)
         self.trail = Trail.open(settings.trail, node)
 
@@ -104,6 +117,8 @@ class Gate:
 
     def catch_up(self) -> None:
         """Note in the ledger what only the outbox has: a crash came between the two, or the power failed after them."""
+        self.outbox.require_sound()
+        require_agreement(self.ledger, self.outbox, self.settings.trail)
         for held in self.outbox.runs():
             charged = self.ledger.runs.get(held.run)
             if charged is None or charged.ended:
@@ -131,7 +146,7 @@ class Gate:
                     "choose another aggregator, or have its address added to node.toml",
                 )
         if self._admitted(manifest):
-            return self._charged(manifest, self._understood(manifest, sealed), None, sealed)
+            return self._ready(manifest, self._understood(manifest, sealed), None, sealed)
         # By figures that the manifest states: what comes after them costs time and memory in proportion.
         reasons = self._sorted(reasons_beforehand(manifest, self.node, self._policy()))
         if reasons is not None:
@@ -142,8 +157,10 @@ class Gate:
         reasons = self._against(meaning)
         if reasons is not None:
             return reasons
-        self._put(meaning)
-        return self._charged(manifest, understood, charge, sealed)
+        ready = self._ready(manifest, understood, charge, sealed)
+        if isinstance(ready, Ready):
+            self._put(meaning)
+        return ready
 
     def _understood(self, manifest: Manifest, sealed: Sealed) -> Understood:
         """What it names, as this institution's schema has it too."""
@@ -178,13 +195,47 @@ class Gate:
         sealed = self.shelf.seals.sealed()
         if sealed is None or not self._admitted(manifest):
             return None
-        found = self._charged(manifest, self._understood(manifest, sealed), None, sealed)
+        found = self._ready(manifest, self._understood(manifest, sealed), None, sealed)
         return found if isinstance(found, Ready) else None
 
     def require_admitted(self, manifest: Manifest) -> None:
         """A refusal if that has changed since."""
         if not self._admitted(manifest):
             raise refused("not_admitted", f"run {manifest.run} is not admitted here any more", "propose a new one")
+
+    def charged(self, manifest: Manifest) -> bool:
+        """Whether the ledger was charged for this run, and not for another one of its name."""
+        self.ledger.verify()
+        return manifest.run in self.ledger.runs and any(
+            admission.manifest.digest == manifest.digest for admission, _ in self.record.all()
+        )
+
+    def charge(self, manifest: Manifest, ready: Ready, words: Sequence[common_pb2.SignedAdmission], pins: Pins) -> None:
+        """Durably, for the rows that are answered from; before the first answer, and on both aggregators' word.
+
+        Meanwhile other runs may have been charged: one that does not fit any more is left.
+        """
+        if ready.charge is None:
+            return
+        try:
+            verify_admissions(words, manifest, pins)
+        except FederationError as error:
+            raise refused(
+                "not_admitted", f"a round is asked before both aggregators admitted the run: {error}"
+            ) from None
+        limit = self._limit(manifest)
+        identity = ready.sealed.seal.identity
+        try:
+            self._register(ready.sealed)
+            self.ledger.reserve(manifest.run, self.settings.population, ready.charge, identity.digest, limit)
+        except BudgetExceeded as error:
+            raise exceeded(error) from None
+        except OtherContent:
+            raise moved() from None
+        crash.point("party.charged")
+        head = self.ledger.verify()
+        self.trail.append("run.charged", durable=True, run=manifest.run, sequence=head.sequence)
+        ready.charge = None
 
     def _admitted(self, manifest: Manifest) -> bool:
         for admission, withdrawn in self.record.all():
@@ -224,6 +275,14 @@ class Gate:
             raise refused("policy", text)
         return Waiting(text) if reasons else None
 
+    def _limit(self, manifest: Manifest) -> Limit | None:
+        """What the policy lets these records cost in all, as it is now; none where there is no policy at all."""
+        try:
+            policy = policy_of(self.settings)
+        except PolicyError:
+            raise AskAgainError("policy.toml is not understood: mend it, nothing is charged before") from None
+        return Limit(policy.epsilon_total, manifest.guarantee.epsilon) if isinstance(policy, PartyPolicy) else None
+
     def _put(self, meaning: Meaning) -> None:
         try:
             spent = epsilon_spent(self.ledger, self.settings.population)
@@ -233,39 +292,60 @@ class Gate:
         if isinstance(found, NotAdmitted):
             raise refused("policy", str(found))
 
-    def _charged(
+    def _ready(
         self, manifest: Manifest, understood: Understood, charge: Charge | None, sealed: Sealed
     ) -> Ready | Waiting:
+        """With the records as they were sealed, which are those that the run was charged for, if it was charged."""
         if sealed.seal.ledger != self.ledger.mark:
             return UNSEALED  # whose records these are is known to another ledger
+        self._require_content(manifest, sealed)
+        try:
+            self.ledger.require_own(self.settings.population, sealed.seal.identity)
+        except LedgerRefused:
+            return UNSEALED  # `parley schema check` says the same to its operator
+        return Ready(understood, sealed, self._due(manifest, sealed, charge))
+
+    def _due(self, manifest: Manifest, sealed: Sealed, charge: Charge | None) -> Charge | None:
+        """What is to be charged before the first answer; none where the ledger has it."""
         self.ledger.verify()
         held = self.ledger.runs.get(manifest.run)
-        if held is None or held.charge.mechanism != manifest.mechanism.digest:
-            charge = charge or self._verified(manifest)[1]
-            try:
-                self._register(sealed)
-            except LedgerRefused:
-                return UNSEALED  # `parley schema check` says the same to its operator
-            try:
-                self.ledger.reserve(manifest.run, self.settings.population, charge)
-            except BudgetExceeded:
-                raise refused(
-                    "policy",
-                    "privacy.epsilon: the run does not fit what is left of this party's budget",
-                    "more noise or fewer rounds",
-                ) from None
-            except LedgerRefused as error:
-                raise refused("policy", f"this party's ledger does not admit the run: {error}") from None
-            crash.point("party.charged")
-        return Ready(understood, sealed)
+        if held is not None and held.charge.mechanism == manifest.mechanism.digest:
+            return None
+        due = charge or self._verified(manifest)[1]
+        self._require_room(manifest, sealed, due)
+        return due
+
+    def _require_content(self, manifest: Manifest, sealed: Sealed) -> None:
+        if not self.charged(manifest):
+            return
+        try:
+            self.ledger.require_content(manifest.run, sealed.seal.identity.digest)
+        except OtherContent:
+            raise moved() from None
+        except LedgerRefused as error:
+            raise refused("policy", f"this party's ledger does not admit the run: {error}") from None
+
+    def _require_room(self, manifest: Manifest, sealed: Sealed, charge: Charge) -> None:
+        """Early, so that a run that does not fit is declined and not left; the charge itself decides."""
+        try:
+            limit = self._limit(manifest)
+        except AskAgainError:
+            limit = None  # approved by hand, and not charged before the policy is mended
+        unit = Unit(sealed.holding.unit)
+        try:
+            self.ledger.require_room(self.settings.population, unit, self.settings.cap, charge, limit)
+        except BudgetExceeded as error:
+            raise exceeded(error) from None
+        except LedgerRefused as error:
+            raise refused("policy", f"this party's ledger does not admit the run: {error}") from None
 
     def _register(self, sealed: Sealed) -> None:
         """Whose data this is, by content, so that a renamed file does not come with a fresh budget.
 
         As it was sealed: no manifest has a say in it, and how long it takes to compute is nobody's to see.
         """
-        identity = sealed.seal.identity
-        name = self.settings.population
+        identity, name = sealed.seal.identity, self.settings.population
+        self.ledger.verify()
         if name in self.ledger.populations:
             self.ledger.extend(name, identity)
             return

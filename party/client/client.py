@@ -1,5 +1,6 @@
 """A party's process: asks the coordinator for runs, one thread for each. Imports grpc, `parley` and `party`."""
 
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -19,9 +20,11 @@ from parley.v1 import coordinator_pb2
 from party.client.admission import Gate, policy_of
 from party.client.data import Shelf
 from party.client.errors import OutboxError, StoppedError
-from party.client.outbox import OVER, REFUSED, Outbox
+from party.client.outbox import ENDED, OVER, REFUSED, Outbox
+from party.client.remembering import Recollection
 from party.client.run import PartyRun
 from party.client.settings import Settings, Vocabulary
+from party.client.settling import settle_open, still_open
 from party.client.wire import GRACE_SECONDS, Backoff, Wire
 
 log = logs.logger()
@@ -32,6 +35,8 @@ MOST_TAKEN = 8
 """Manifests from one answer: the coordinator offers the others again."""
 MOST_KNOWN = 1024
 """Digests that are remembered, so that a flood of manifests fills no memory; the coordinator takes 4096."""
+FIRST_SETTLE_SECONDS, SETTLE_SECONDS = 5.0, 600.0
+"""Between two looks at runs that have ended without a proof of it."""
 SHORTEST_POLL_SECONDS = 0.2
 """Between two answers."""
 
@@ -49,6 +54,8 @@ class PartyClient:
         self._shelf = Shelf(settings)
         self._coordinator = NodeName(self.node.federation, Role.coordinator, settings.coordinator)
         self._stop = threading.Event()
+        self._recollection = Recollection()
+        self._settler = threading.Thread(target=self._settle, name="settling", daemon=True)
         self._runs: dict[bytes, PartyRun] = {}
         self._known: dict[bytes, None] = {}
         """Oldest first."""
@@ -56,16 +63,22 @@ class PartyClient:
             NodeName(self.node.federation, Role.aggregator, name): at for name, at in settings.aggregators.items()
         }
         self._vigil = Vigil(settings.identity, self.node, settings.state, self._waited_for, quiet_seconds=self._quiet)
+        self._settling_wire: Wire | None = None
         self._wire = self._new_wire()
-        self._open_ledger()
-        if self._shelf.seals.sealed() is None:
-            log.warning("the records are not sealed, run parley schema check")
-        self._resume()
+        try:
+            self._open_ledger()
+            if self._shelf.seals.sealed() is None:
+                log.warning("the records are not sealed, run parley schema check")
+            self._resume()
+        except BaseException:
+            os.close(self._lock)
+            raise
 
     def serve(self) -> None:
         """Until `stop`."""
         backoff, said = Backoff(self._stop), ""
         self._vigil.start()
+        self._settler.start()
         try:
             while not self._stop.is_set():
                 os.utime(self._lock)  # what `parley health` looks at: this loop turns
@@ -148,7 +161,7 @@ class PartyClient:
             log.warning("a refusal was not heard", error=self._wire.described(error, self._coordinator))
 
     def _start(self, manifest: Manifest) -> None:
-        run = PartyRun(manifest, self._new_gate, self._new_wire)
+        run = PartyRun(manifest, self._new_gate, self._new_wire, self._recollection)
         self._runs[manifest.digest] = run
         run.start()
 
@@ -158,9 +171,30 @@ class PartyClient:
         for held in outbox.runs():
             if held.state != REFUSED:
                 self._known[held.digest] = None
-            if held.state not in (*OVER, REFUSED):
+            if held.state not in (*OVER, ENDED, REFUSED):
                 self._start(Manifest.from_canonical(held.manifest))
         outbox.close()
+
+    def _settle(self) -> None:
+        """Whatever was charged and ended without a proof, until there is one."""
+        pause = FIRST_SETTLE_SECONDS
+        while not self._stop.is_set():
+            try:
+                with contextlib.closing(self._new_gate()) as gate:
+                    runs = [held for held in still_open(gate) if held.digest not in self._alive_digests()]
+                    if runs:
+                        with contextlib.closing(self._new_wire()) as wire:
+                            self._settling_wire = wire
+                            settle_open(gate, wire, runs, self._stop)
+            except StoppedError:
+                return
+            except Exception as error:  # of this machine: tried again
+                log.error("what is open is not settled", error=error)
+            self._stop.wait(pause)
+            pause = min(2 * pause, SETTLE_SECONDS)
+
+    def _alive_digests(self) -> set[bytes]:
+        return {run.manifest.digest for run in self._alive()}
 
     def _open_ledger(self) -> None:
         """Make good what a crash left out of it; refuse to start with another budget: caps are final."""
@@ -198,8 +232,12 @@ class PartyClient:
         self._vigil.stop()
         for run in self._runs.values():
             run.end()
+        if self._settling_wire is not None:
+            self._settling_wire.close()
         for run in self._runs.values():
             run.thread.join(10.0)
+        if self._settler.ident is not None:
+            self._settler.join(10.0)
         self._wire.close()
         os.close(self._lock)
 

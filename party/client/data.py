@@ -107,6 +107,11 @@ def require_equal(holding: Holding, manifest: Manifest, understood: Understood, 
             )
 
 
+def moved() -> RefusedRunError:
+    """All that others are told where a run's records are not those that it was charged for."""
+    return refused("policy", "this party takes no further part", "its operator finds the cause with `parley doctor`")
+
+
 def unreadable() -> RefusedRunError:
     """All that others are told where sealed records cannot be read after all: the same for every run and cause."""
     return refused(

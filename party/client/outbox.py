@@ -2,17 +2,20 @@
 
 A second vector under one seed would be a two-time pad, and a second answer to one round a second exposure. So one row
 per run and round is written once; a second question for a round, and a round below the last, are refused. The bytes
-themselves are erased when the next round's are written; what stays for ever are digests and sizes. SQLite (WAL,
-synchronous FULL, secure_delete), mode 600. One instance per thread. Imports `mpc`, `parley` and `party`.
+themselves are erased when the next round's are written; what stays for ever are digests and sizes. Every row has a
+digest of its own, so that a damaged disk is noticed before its bytes are believed. SQLite (WAL, synchronous FULL,
+secure_delete), mode 600. One instance per thread. Imports `mpc`, `parley` and `party`.
 """
 
 import datetime as dt
+import hashlib
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from parley.federation.rounds import commitment_a, commitment_b
 
@@ -20,23 +23,29 @@ from mpc import crash
 from party.client.errors import OutboxError
 
 BUSY_SECONDS = 60.0
+LAYOUT = 2
+"""As `PRAGMA user_version` says it; the first layout had no `seal`."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
     digest BLOB PRIMARY KEY, run TEXT NOT NULL, manifest BLOB NOT NULL,
-    state TEXT NOT NULL, reason TEXT NOT NULL, at TEXT NOT NULL
+    state TEXT NOT NULL, reason TEXT NOT NULL, at TEXT NOT NULL, seal BLOB NOT NULL DEFAULT x''
 ) STRICT;
 CREATE TABLE IF NOT EXISTS answers (
     digest BLOB NOT NULL, round INTEGER NOT NULL, query BLOB NOT NULL, upload BLOB NOT NULL,
     payload_a BLOB, payload_b BLOB, acknowledged INTEGER NOT NULL DEFAULT 0,
-    sent_a INTEGER NOT NULL DEFAULT 0, sent_b INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (digest, round)
+    sent_a INTEGER NOT NULL DEFAULT 0, sent_b INTEGER NOT NULL DEFAULT 0, seal BLOB NOT NULL DEFAULT x'',
+    PRIMARY KEY (digest, round)
 ) STRICT;
 """
+ANSWER = "round, query, upload, payload_a, payload_b, acknowledged, sent_a, sent_b"
+RUN = "digest, run, manifest, state, reason, at"
 
 VERIFYING, WAITING, REFUSED, JOINED, LEFT, ENDED, SETTLED = (
     "verifying", "waiting", "refused", "joined", "left", "ended", "settled"
 )  # fmt: skip
 MOST_REFUSED = 64
 """Refused runs that are kept for the operator's eyes: the newest."""
+RESTORE = "stop this node, and put back the newest copy of the whole folder `state`"
 OVER = (LEFT, SETTLED)
 """States after which a run is not asked about again; `ended` still waits for proof of its end."""
 
@@ -56,6 +65,8 @@ class Answer:
     """By both aggregators. Durable only with the next answer: until then a crash just sends the bytes again."""
     sent_a: int = 0
     sent_b: int = 0
+    erased: bool = False
+    """Its bytes are gone, for a later round was answered or the run is over."""
 
     @cached_property
     def commitments(self) -> tuple[bytes, bytes]:
@@ -86,6 +97,29 @@ class Sent:
     bytes_b: int
 
 
+def _seal(*values: bytes | str | int) -> bytes:
+    """SHA-256 over every value, its kind and its length."""
+    found = hashlib.sha256(b"parley outbox 2\n")
+    for value in values:
+        data = value if isinstance(value, bytes) else str(value).encode()
+        found.update(f"{type(value).__name__} {len(data)}\n".encode())
+        found.update(data)
+    return found.digest()
+
+
+def _answer(row: Sequence[Any]) -> Answer:
+    index, query, upload, payload_a, payload_b, acknowledged, sent_a, sent_b = row
+    erased = payload_a is None
+    return Answer(index, query, upload, payload_a or b"", payload_b or b"", bool(acknowledged), sent_a, sent_b, erased)
+
+
+def _answer_seal(digest: bytes, answer: Answer) -> bytes:
+    """By the commitments to the bytes, not by the bytes."""
+    held = (b"", b"") if answer.erased else answer.commitments
+    counts = (int(answer.acknowledged), answer.sent_a, answer.sent_b)
+    return _seal(digest, answer.round_index, answer.query, answer.upload, *held, *counts)
+
+
 class Outbox:
     """All runs' answers of one party."""
 
@@ -99,12 +133,51 @@ class Outbox:
                 raise OutboxError(f"{path.name} lies where SQLite has no write-ahead log: move it to a local disk")
             self._database.execute("PRAGMA synchronous = FULL")
             self._database.execute("PRAGMA secure_delete = ON")
-            self._database.executescript(SCHEMA)
-        except (OSError, sqlite3.Error) as error:
+            self._upgrade()
+        except (OSError, sqlite3.Error, UnicodeError) as error:
             raise OutboxError(f"the outbox {path.name} cannot be opened ({error}): check its folder and disk") from None
 
     def close(self) -> None:
         self._database.close()
+
+    def require_sound(self) -> None:
+        """What a seal cannot say: that no row, and no way to one, is gone. Reads all of it: once for a process."""
+        with self._reading() as execute:
+            found = execute("PRAGMA integrity_check(1)").fetchone()[0]
+        if found != "ok":
+            raise OutboxError(f"the outbox is damaged ({found}): {RESTORE}")
+
+    def _upgrade(self) -> None:
+        """Make the tables, or give those of the first layout their seals: in one transaction, by one process."""
+        execute = self._database.execute
+        if execute("PRAGMA user_version").fetchone()[0] == LAYOUT:
+            return
+        execute("BEGIN IMMEDIATE")
+        try:
+            found = execute("PRAGMA user_version").fetchone()[0]
+            if found not in (0, LAYOUT):
+                raise OutboxError(f"the outbox has the unknown layout {found}: upgrade parley")
+            if found == 0:
+                self._seal_all()
+                execute(f"PRAGMA user_version = {LAYOUT}")
+            execute("COMMIT")
+        finally:
+            if self._database.in_transaction:
+                execute("ROLLBACK")
+
+    def _seal_all(self) -> None:
+        execute = self._database.execute
+        for table in ("runs", "answers"):
+            columns = {row[1] for row in execute(f"PRAGMA table_info({table})")}
+            if columns and "seal" not in columns:
+                execute(f"ALTER TABLE {table} ADD COLUMN seal BLOB NOT NULL DEFAULT x''")
+        for statement in SCHEMA.split(";")[:-1]:
+            execute(statement)
+        for rowid, *row in execute(f"SELECT rowid, {RUN} FROM runs").fetchall():
+            execute("UPDATE runs SET seal = ? WHERE rowid = ?", (_seal(*row), rowid))
+        for rowid, digest, *row in execute(f"SELECT rowid, digest, {ANSWER} FROM answers").fetchall():
+            seal = _answer_seal(digest, _answer(row))
+            execute("UPDATE answers SET seal = ? WHERE rowid = ?", (seal, rowid))
 
     def put(self, digest: bytes, answer: Answer, last: Answer | None) -> None:
         """Durable when it returns; the bytes of every earlier round of the run are erased, `last` is noted as sent."""
@@ -117,28 +190,35 @@ class Outbox:
                 )
             self._supersede(digest, last)
             row = (digest, index, answer.query, answer.upload, answer.payload_a, answer.payload_b)
+            fresh = Answer(*row[1:])
+            fresh.commitments = answer.commitments  # which the upload needs, too: hashed once
             execute(
-                "INSERT INTO answers (digest, round, query, upload, payload_a, payload_b) VALUES (?, ?, ?, ?, ?, ?)",
-                row,
+                "INSERT INTO answers (digest, round, query, upload, payload_a, payload_b, seal) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (*row, _answer_seal(digest, fresh)),
             )
             crash.point("party.outbox.uncommitted")
         crash.point("party.outbox")
 
     def last(self, digest: bytes) -> Answer | None:
         """The newest answer of a run, whose bytes are kept until the next."""
-        row = self._database.execute(
-            "SELECT round, query, upload, COALESCE(payload_a, x''), COALESCE(payload_b, x''), acknowledged, sent_a, "
-            "sent_b FROM answers WHERE digest = ? ORDER BY round DESC LIMIT 1",
-            (digest,),
-        ).fetchone()
-        if row is None:
-            return None
-        index, query, upload, payload_a, payload_b, acknowledged, sent_a, sent_b = row
-        return Answer(index, query, upload, payload_a, payload_b, bool(acknowledged), sent_a, sent_b)
+        found = self._answers(digest, "ORDER BY round DESC LIMIT 1")
+        return found[0] if found else None
 
     def uploads(self, digest: bytes) -> dict[int, bytes]:
         """Round to digest of the upload, of everything that was answered in a run."""
-        return dict(self._database.execute("SELECT round, upload FROM answers WHERE digest = ?", (digest,)))
+        return {answer.round_index: answer.upload for answer in self._answers(digest)}
+
+    def _answers(self, digest: bytes, which: str = "ORDER BY round") -> list[Answer]:
+        with self._reading() as execute:
+            rows = execute(f"SELECT seal, {ANSWER} FROM answers WHERE digest = ? {which}", (digest,)).fetchall()
+            found = []
+            for seal, *row in rows:
+                answer = _answer(row)
+                if seal != _answer_seal(digest, answer):
+                    raise OutboxError(f"round {answer.round_index} in the outbox is not what was written: {RESTORE}")
+                found.append(answer)
+            return found
 
     def finish(self, digest: bytes, last: Answer | None) -> None:
         """Nothing of this run is sent any more: its bytes are erased, from the write-ahead log too."""
@@ -150,10 +230,11 @@ class Outbox:
         """Where a run stands; public facts only."""
         at = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         with self._writing() as execute:
+            row = (digest, run, manifest, state, reason, at)
             execute(
-                "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (digest) DO UPDATE SET "
-                "state = excluded.state, reason = excluded.reason, at = excluded.at",
-                (digest, run, manifest, state, reason, at),
+                f"INSERT INTO runs ({RUN}, seal) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (digest) DO UPDATE SET "
+                "state = excluded.state, reason = excluded.reason, at = excluded.at, seal = excluded.seal",
+                (*row, _seal(*row)),
             )
             if state == REFUSED:  # each takes up to a mebibyte, and whoever leads runs can propose without end
                 execute(
@@ -164,25 +245,38 @@ class Outbox:
 
     def runs(self) -> list[RunState]:
         """Oldest first."""
-        rows = self._database.execute("SELECT digest, run, manifest, state, reason, at FROM runs ORDER BY rowid")
-        return [RunState(*row) for row in rows.fetchall()]
+        with self._reading() as execute:
+            rows = execute(f"SELECT seal, {RUN} FROM runs ORDER BY rowid").fetchall()
+            for seal, *row in rows:
+                if seal != _seal(*row):
+                    raise OutboxError(f"run {row[1]!r} in the outbox is not what was written: {RESTORE}")
+            return [RunState(*row) for _, *row in rows]
 
     def sent(self, digest: bytes) -> Sent:
         """Of the newest round, only what an earlier process sent: it is counted when the next round begins."""
-        row = self._database.execute(
-            "SELECT COUNT(*), COALESCE(MAX(round), -1), COALESCE(SUM(MAX(sent_a, COALESCE(LENGTH(payload_a), 0))), 0), "
-            "COALESCE(SUM(MAX(sent_b, COALESCE(LENGTH(payload_b), 0))), 0) FROM answers WHERE digest = ?",
-            (digest,),
-        ).fetchone()
-        return Sent(*row)
+        found = self._answers(digest)
+        return Sent(
+            len(found),
+            max((answer.round_index for answer in found), default=-1),
+            sum(max(answer.sent_a, len(answer.payload_a)) for answer in found),
+            sum(max(answer.sent_b, len(answer.payload_b)) for answer in found),
+        )
 
     def _supersede(self, digest: bytes, last: Answer | None) -> None:
         if last is not None:
+            gone = replace(last, payload_a=b"", payload_b=b"", erased=True)
             self._database.execute(
-                "UPDATE answers SET payload_a = NULL, payload_b = NULL, acknowledged = ?, sent_a = ?, sent_b = ? "
-                "WHERE digest = ? AND round = ?",
-                (last.acknowledged, last.sent_a, last.sent_b, digest, last.round_index),
+                "UPDATE answers SET payload_a = NULL, payload_b = NULL, acknowledged = ?, sent_a = ?, sent_b = ?, "
+                "seal = ? WHERE digest = ? AND round = ?",
+                (last.acknowledged, last.sent_a, last.sent_b, _answer_seal(digest, gone), digest, last.round_index),
             )
+
+    @contextmanager
+    def _reading(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
+        try:
+            yield self._database.execute
+        except (sqlite3.Error, UnicodeError, OverflowError) as error:
+            raise OutboxError(f"the outbox cannot be read ({error}): {RESTORE}") from None
 
     @contextmanager
     def _writing(self) -> Iterator[Callable[..., sqlite3.Cursor]]:

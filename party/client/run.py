@@ -1,8 +1,9 @@
 """One run at one party, from its manifest to its end: a thread that can die at any moment and be started again.
 
-What is durable decides what happens next: the admission record, the ledger and the outbox. The order of a round is
-computed, outbox, ledger, sent; whatever a crash cuts off is made up from the outbox, never computed again. Imports
-`mpc`, `privacy`, `parley` and `party`.
+What is durable decides what happens next: the admission record, the ledger and the outbox. The ledger is charged when
+the first round is asked, on both aggregators' word that they admitted the run. The order of a round is computed,
+outbox, ledger, sent; whatever a crash cuts off is made up from the outbox, never computed again. Imports `mpc`,
+`privacy`, `parley` and `party`.
 """
 
 import contextlib
@@ -15,11 +16,9 @@ import grpc
 import numpy as np
 from numpy.typing import NDArray
 from parley.federation import logs
-from parley.federation.endings import verify_ends
 from parley.federation.errors import FederationError, TrailError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
-from parley.federation.pins import Pins
 from parley.federation.rounds import BLIND_BYTES, SEED_BYTES, upload_digest
 from parley.v1 import coordinator_pb2
 
@@ -30,12 +29,13 @@ from party.client.admission import UNSEALED, Gate, Ready, Waiting
 from party.client.errors import AskAgainError, OutboxError, RefusedRunError, StoppedError, refused
 from party.client.outbox import ENDED, JOINED, LEFT, REFUSED, SETTLED, WAITING, Answer
 from party.client.questions import LEAVE, Points, check_form
+from party.client.remembering import Recollection
+from party.client.settling import settle
 from party.client.uploads import Uploader
 from party.client.wire import GRACE_SECONDS, Backoff, Wire, passing, wait_seconds
 from party.contributor import Contributor, Query
 from party.errors import QueryError
 from privacy.errors import LedgerRefused, PrivacyError
-from privacy.ledger import EndProof, Ledger
 
 Integers = NDArray[np.int64]
 log = logs.logger()
@@ -58,8 +58,10 @@ State = coordinator_pb2.NextRoundResponse
 class PartyRun:
     """The thread of one run."""
 
-    def __init__(self, manifest: Manifest, gate: Callable[[], Gate], wire: Callable[[], Wire]) -> None:
-        self.manifest = manifest
+    def __init__(
+        self, manifest: Manifest, gate: Callable[[], Gate], wire: Callable[[], Wire], recollection: Recollection
+    ) -> None:
+        self.manifest, self._recollection = manifest, recollection
         self._make_gate, self._make_wire = gate, wire
         self.stop = threading.Event()
         self.thread = threading.Thread(target=self._main, name=f"run {manifest.run}", daemon=True)
@@ -91,7 +93,7 @@ class PartyRun:
     def _once(self) -> None:
         with contextlib.closing(self._make_gate()) as gate, contextlib.closing(self._make_wire()) as wire:
             self._wire = wire
-            life = Life(self.manifest, gate, wire, self.stop)
+            life = Life(self.manifest, gate, wire, self.stop, self._recollection)
             try:
                 life.live()
             finally:
@@ -101,8 +103,11 @@ class PartyRun:
 class Life:
     """What the thread does, with connections of its own."""
 
-    def __init__(self, manifest: Manifest, gate: Gate, wire: Wire, stop: threading.Event) -> None:
+    def __init__(
+        self, manifest: Manifest, gate: Gate, wire: Wire, stop: threading.Event, recollection: Recollection
+    ) -> None:
         self.manifest, self.gate, self.wire, self.stop = manifest, gate, wire, stop
+        self.recollection = recollection
         self.coordinator = NodeName(gate.node.federation, Role.coordinator, gate.settings.coordinator)
         self.wait = wait_seconds(manifest)
         self.timeout = self.wait + GRACE_SECONDS
@@ -121,7 +126,7 @@ class Life:
             self._note(JOINED)
             crash.point("party.joined")
             self._join(True, "")
-            self._rounds(self._prepared(ready))
+            self._rounds(ready, self._prepared(ready))
         except RefusedRunError as refusal:
             self._leave(refusal)
 
@@ -156,8 +161,9 @@ class Life:
             if self.stop.wait(PREPARE_SECONDS - taken % PREPARE_SECONDS):
                 raise StoppedError("this process is ending")
 
-    def _rounds(self, contributor: Contributor) -> None:
+    def _rounds(self, ready: Ready, contributor: Contributor) -> None:
         outbox, digest = self.gate.outbox, self.manifest.digest
+        self.recalled = False
         last = outbox.last(digest)
         acknowledged = last.round_index if last and last.acknowledged else -1
         repeats, failures = Backoff(self.stop), 0
@@ -175,6 +181,7 @@ class Life:
             self._require_admitted()
             try:
                 if fresh := last is None or question.index > last.round_index:
+                    self._require_charged(ready, response)
                     last = self._answer(contributor, question, last)
                     repeats.reset()
                 else:
@@ -202,6 +209,13 @@ class Life:
                 crash.point("party.acknowledged")
                 acknowledged = last.round_index
             self._require_admitted()
+
+    def _require_charged(self, ready: Ready, response: State) -> None:
+        """Before an answer: nobody else knows of one that this party has forgotten, and the ledger has the run."""
+        if not self.recalled:
+            self.recollection.require(self.manifest, self.gate.outbox, self.wire, self.stop)
+            self.recalled = True
+        self.gate.charge(self.manifest, ready, response.admissions, self.wire.identity.pins)
 
     def _require_admitted(self) -> None:
         """Its operator may have withdrawn it, in another process; or this party could not compute its last answer."""
@@ -302,7 +316,7 @@ class Life:
         """Fails closed: what was charged stays charged, and the run is not answered again, by no later process."""
         log.error("no part in the run", run=self.manifest.run, refusal=refusal.name, error=refusal)
         last = self.gate.outbox.last(self.manifest.digest)
-        taken = self.admitted or last is not None  # by an earlier process of this party
+        taken = self.admitted or self.gate.charged(self.manifest)  # by an earlier process of this party
         if taken:
             self.gate.record.withdraw(self.manifest.digest)
             self.gate.outbox.finish(self.manifest.digest, last)
@@ -314,6 +328,9 @@ class Life:
         self.gate.outbox.finish(self.manifest.digest, last)
         crash.point("party.finished")
         log.info("the run has ended", run=self.manifest.run)
+        if not self.gate.charged(self.manifest):
+            self._note(SETTLED, response.outcome[:MOST_REASON])
+            return
         backoff = Backoff(self.stop)
         for _ in range(MOST_PROOF_POLLS):
             if len(response.ends) >= 2:
@@ -321,7 +338,7 @@ class Life:
             backoff.pause()
             response = self._next(last.round_index if last else -1)
         try:
-            settle(self.gate.ledger, self.manifest, response, self.wire.identity.pins)
+            settle(self.gate.ledger, self.manifest, response.ends, self.wire.identity.pins)
         except FederationError as error:
             log.error("the end is not proved, the charge stays", run=self.manifest.run, error=error)
             self._note(ENDED, str(error))
@@ -372,19 +389,3 @@ def contribution(contributor: Contributor, query: Query, length: int) -> Integer
     contributor.last_round = query.round_index
     log.error("the round cannot be computed here, this party leaves", round=query.round_index, kind=problem)
     return None
-
-
-def settle(ledger: Ledger, manifest: Manifest, response: coordinator_pb2.NextRoundResponse, pins: Pins) -> None:
-    """Give back what the proof allows; a FederationError where there is none. Repeating it is free."""
-    openings = verify_ends(response.ends, manifest, pins)
-    ledger.verify()
-    if manifest.run in ledger.runs and ledger.runs[manifest.run].ended:
-        return
-
-    def check(proof: EndProof) -> None:
-        said = coordinator_pb2.NextRoundResponse.FromString(proof.evidence).ends
-        if proof.run != manifest.run or verify_ends(said, manifest, pins) != proof.releases:
-            raise LedgerRefused(f"the evidence is not of {proof.releases} sums of run {manifest.run}: ask for it again")
-
-    evidence = coordinator_pb2.NextRoundResponse(ends=response.ends).SerializeToString()
-    ledger.settle(EndProof(manifest.run, openings, "signed-ends", evidence), check)

@@ -212,7 +212,7 @@ def test_books_and_budget(party: Path) -> None:
         trail.append("node.ready")
     found = by_check(examine(party))
     assert (found["trail"].state, found["ledger"].state, found["budget"].state) == (OK, OK, OK)
-    assert found["budget"].problem == "epsilon 4 of 4 left for patients"
+    assert found["budget"].problem == ("patients: epsilon 0 of 4 and delta 0 of 0.0001 spent, 4 and 0.0001 left")
     change(party / "node.toml", "epsilon = 4.0", "epsilon = 8.0")
     change(party / "state/trail.jsonl", "node.ready", "node.rxady")
     found = by_check(examine(party))
@@ -228,6 +228,10 @@ def test_aggregators_know_their_place(tmp_path: Path, ports: dict[str, int]) -> 
     )
     found = by_check(examine(north, [manifest()]))
     assert (found["aggregator south"].state, found["run heart-1: vocabulary"].state) == (OK, OK)
+    assert "run heart-1: noise" not in found
+    fine = by_check(examine(north, [manifest(**{"noise.precision": "high"})]))["run heart-1: noise"]
+    assert fine.state == FAILED
+    assert "asks for the noise strips/high, and this server offers strips/standard" in fine.problem
     change(north / "node.toml", f'address = "127.0.0.1:{ports["south"]}"', "")
     change(north / "node.toml", "[peer]", 'peer = "127.0.0.1:0"\n[peer]')
     found = by_check(examine(north, [manifest()]))

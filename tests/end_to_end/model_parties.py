@@ -23,6 +23,7 @@ from parley.v1 import aggregator_pb2
 
 from mpc.service.terms import CallRefusedError
 from party.client.outbox import Outbox
+from party.client.remembering import Recollection
 from party.client.run import Life
 from tests.end_to_end.model_lead import Lead
 from tests.end_to_end.model_servers import CallFailedError, Gone, Network, Server, refused
@@ -54,7 +55,7 @@ class _Contributor:
 
 
 class _Life(Life):
-    """`Life` but for admission and proofs, which have tests of their own."""
+    """`Life` but for admission, charge and proofs, which have tests of their own."""
 
     party: "Party"
 
@@ -62,7 +63,10 @@ class _Life(Life):
         last = self.gate.outbox.last(self.manifest.digest)
         made = _Contributor(self.party.place, self.manifest.model.dimension)
         made.last_round = last.round_index if last else -1
-        return made
+        return SimpleNamespace(contributor=made)
+
+    def _require_charged(self, ready: Any, response: Any) -> None:
+        pass
 
     def _prepared(self, understood: Any) -> Any:
         return understood  # the contributor, for there is nothing to read
@@ -118,7 +122,7 @@ class Party(Mortal):
 
     def _main(self) -> None:
         try:
-            life = _Life(self.manifest, self._gate(), self._wire(), self._stop())
+            life = _Life(self.manifest, self._gate(), self._wire(), self._stop(), Recollection())
             life.party, life.uploader._helper = self, _Helper()  # type: ignore[assignment]
             life.live()
         except Died:
@@ -141,6 +145,7 @@ class Party(Mortal):
             trail=SimpleNamespace(append=lambda *args, **fields: None),
             record=SimpleNamespace(withdraw=lambda digest: None, version=lambda: (0, 0)),
             require_admitted=lambda manifest: None,
+            charged=lambda manifest: True,
             note=lambda manifest, state, reason: None,
         )
 

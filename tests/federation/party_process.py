@@ -4,6 +4,7 @@ import threading
 from functools import cache
 from typing import Self
 
+import numpy as np
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning, verify_with_charge
 
@@ -13,7 +14,7 @@ from party.client.data import Shelf, understand
 from party.contributor import Contributor
 from privacy.filters import Charge, Policy
 from privacy.ledger import Ledger
-from tests.federation.stage import PARTY, Stage
+from tests.federation.stage import PARTY, Stage, question, wait_for
 
 EVERYONE = {
     "parties.0.sampler": {"kind": "wor", "units": 300, "batch": 300},
@@ -50,6 +51,13 @@ def contributor(stage: Stage, made: Manifest) -> Contributor:
     sealed = shelf.seals.sealed()
     assert sealed is not None
     return shelf.contributor(made, understand(made, vocabulary), PARTY, sealed)
+
+
+def charged(stage: Stage, made: Manifest) -> None:
+    """The first round is asked and answered, so that the ledger has the run."""
+    stage.coordinator.ask(question(made, 0, (np.zeros(made.model.dimension),)))
+    stage.opened(0)
+    wait_for(lambda: stage.coordinator.requests[-1].after_round == 0)
 
 
 def ledger(stage: Stage) -> Ledger:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from parley.federation.authorization import peer_of
 from parley.federation.credentials import Identity, NodeFolder
-from parley.federation.endings import sign_end
+from parley.federation.endings import sign_admission, sign_end
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.rounds import (
@@ -83,6 +83,8 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServiceServicer):
         """Ask for rounds that were acknowledged, too."""
         self.points: dict[bytes, bytes] = {}
         self.deaf = 0
+        self.words: Callable[[bytes], list[Any]] = lambda digest: []
+        """Of admission, that it has of both aggregators."""
         self.changed = threading.Condition()
 
     def say(self, response: Any) -> None:
@@ -124,6 +126,8 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServiceServicer):
             else:
                 return State(state=State.STATE_WAIT)
         sent = State.FromString(found.SerializeToString())
+        if sent.state == State.STATE_ROUND and request.after_round < 0:
+            sent.admissions.extend(self.words(request.manifest_digest))
         for point in sent.round.points:
             if point.digest in request.held_points:
                 point.data = b""
@@ -156,6 +160,11 @@ class Aggregator(aggregator_pb2_grpc.ShareServiceServicer):
     """Of A: B, whom it hands sealed halves at once."""
     refused: int = 0
     """Of B: sealed halves that did not open."""
+    recalled: list[Any] = field(default_factory=list)
+    """What it says that it has of the party."""
+
+    def Recall(self, request: Any, context: Any) -> Any:
+        return aggregator_pb2.RecallResponse(runs=self.recalled)
 
     def Upload(self, request: Any, context: Any) -> Any:
         assert peer_of(context, self.identity) == PARTY
@@ -207,6 +216,7 @@ class Stage:
         self.coordinator, self.b = Coordinator(), Aggregator(1)
         self.a = Aggregator(0, other=self.b)
         self.servers: dict[NodeName, grpc.Server] = {}
+        self.coordinator.words = self.words
         self.identities = {name: self.authority.issue_as(name) for name in (LEAD, NORTH, SOUTH, PARTY)}
         self.a.identity, self.b.identity = self.identities[NORTH], self.identities[SOUTH]
         self.ports = {
@@ -268,6 +278,10 @@ class Stage:
 
     def ends(self, manifest: Manifest, openings: int, names: Sequence[NodeName] = (NORTH, SOUTH)) -> list[Any]:
         return [sign_end(self.identities[name], manifest.digest, openings) for name in names]
+
+    def words(self, digest: bytes) -> list[Any]:
+        """Both aggregators' words that they admitted it."""
+        return [sign_admission(self.identities[name], digest) for name in (NORTH, SOUTH)]
 
     def finish(self, ends: list[Any]) -> None:
         self.coordinator.say(State(state=State.STATE_ENDED, ends=ends, outcome="finished"))

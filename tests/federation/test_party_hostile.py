@@ -18,7 +18,7 @@ from party.client.client import PartyClient
 from party.client.outbox import Outbox
 from privacy.errors import LedgerRefused
 from tests.federation.documents import PARTY_POLICY, manifest
-from tests.federation.party_process import EVERYONE, Running, ledger
+from tests.federation.party_process import EVERYONE, Running, charged, ledger
 from tests.federation.stage import NORTH, SOUTH, Stage, State, question, wait_for
 
 POINT, OTHER = np.array([0.1, -0.2, 0.3]), np.array([0.3, 0.2, -0.1])
@@ -200,7 +200,7 @@ def test_a_run_beyond_the_budget_of_the_ledger_is_refused(stage: Stage) -> None:
 def test_a_second_manifest_under_one_runs_name_is_refused(stage: Stage) -> None:
     stage.offer(manifest(**EVERYONE))
     with Running(stage):
-        wait_for(lambda: stage.coordinator.joins)
+        charged(stage, manifest(**EVERYONE))
         stage.offer(manifest(**EVERYONE, **{"rounds.deadline_seconds": 29.0}))
         assert "was admitted with another manifest" in refusal(stage)
         assert len(ledger(stage).runs) == 1
@@ -246,7 +246,7 @@ def test_an_end_that_is_not_proved_gives_nothing_back(stage: Stage, how: str) ->
     made = manifest(**EVERYONE)
     stage.offer(made)
     with Running(stage):
-        wait_for(lambda: stage.coordinator.joins)
+        charged(stage, made)
         stage.coordinator.say(State(state=State.STATE_ENDED, ends=forged(stage, made, how), outcome="stopped"))
         wait_for(lambda: states(stage)["heart-1"][0] == "ended")
         book = ledger(stage)

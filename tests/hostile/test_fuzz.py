@@ -54,7 +54,10 @@ PARTIES = [
 OPERATOR = [
     Method("OperatorService", name, getattr(operator_pb2, f"{name}Request")) for name in ("Submit", "Stop", "Resume")
 ]
-SHARE = [Method("ShareService", "Upload", aggregator_pb2.UploadRequest)]
+SHARE = [
+    Method("ShareService", "Upload", aggregator_pb2.UploadRequest),
+    Method("ShareService", "Recall", aggregator_pb2.RecallRequest),
+]
 CONTROL = [
     Method("ControlService", name, getattr(aggregator_pb2, f"{name}Request"))
     for name in ("Propose", "Open", "FetchShare", "Status", "End")

@@ -13,7 +13,7 @@ from parley.v1 import common_pb2
 from party.client.client import MOST_KNOWN
 from party.client.outbox import MOST_REFUSED, REFUSED, Outbox
 from tests.federation.documents import manifest
-from tests.federation.party_process import EVERYONE, Running, ledger
+from tests.federation.party_process import EVERYONE, Running, charged, ledger
 from tests.federation.stage import LEAD, Stage, State, wait_for
 from tests.federation.test_party_hostile import refusal, states
 
@@ -127,7 +127,7 @@ def test_strange_ends_prove_nothing(stage: Stage, how: str) -> None:
         ends[1].aggregator = ends[0].aggregator
     stage.offer(made)
     with Running(stage):
-        wait_for(lambda: stage.coordinator.joins)
+        charged(stage, made)
         stage.coordinator.say(State(state=State.STATE_ENDED, ends=ends, outcome="stopped"))
         wait_for(lambda: states(stage)["heart-1"][0] == "ended")
         assert not ledger(stage).runs["heart-1"].ended

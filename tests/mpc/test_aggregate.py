@@ -282,7 +282,9 @@ def test_one_round_is_opened_once_at_a_time(federation: Federation) -> None:
 
 def test_shares_of_different_openings_are_never_handed_out_as_one(federation: Federation) -> None:
     federation.open([request()] * 2, contributions({"a": 1.0, "b": 2.0}))
-    federation.stores[1]._database.execute("UPDATE openings SET opening = zeroblob(16)")
+    row = federation.stores[1]._row("openings", request().run, request().round)
+    assert row is not None
+    federation.stores[1]._write("openings", *row[:-1], bytes(16), how="INSERT OR REPLACE")
     results = federation.open([request()] * 2, contributions({"a": 1.0, "b": 2.0}))
     assert all(isinstance(result, RoundLostError) for result in results)
 
@@ -373,7 +375,7 @@ def test_a_server_with_fewer_commits_than_it_has_told_is_refused(federation: Fed
     assert [store.counts("run") for store in federation.stores] == [Counts(3, 2)] * 2
     for table in ("openings", "commits"):
         federation.stores[role]._database.execute(f"DELETE FROM {table} WHERE round > 0")
-    federation.stores[role]._database.execute("UPDATE counts SET mine = 1, seen = 0")
+    federation.stores[role]._write("counts", request().run, 1, 0, how="INSERT OR REPLACE")
     results = federation.open([request(3)] * 2, contributions({"a": 1.0, "b": 2.0}))
     assert all(isinstance(result, RolledBackError) for result in results), results
     assert all(isinstance(result, RolledBackError) for result in federation.settle(3))

@@ -136,7 +136,9 @@ def test_show_and_verify_of_a_sound_ledger(parley: Parley, tmp_path: Path) -> No
     verified = parley("ledger", "verify", tmp_path / "l", "--anchor", head, "--json")
     assert verified.code == 0
     assert verified.json == {"intact": True, "entries": 4, "head": str(head), "anchored": True}
-    assert "0.7 left" in parley("ledger", "show", tmp_path / "l").output
+    shown = parley("ledger", "show", tmp_path / "l").output
+    assert "epsilon 0.3 of 1 and delta 1e-06 of 1e-05 spent, 0.7 and 9e-06 left" in shown
+    assert "1 of 21 released, open" in shown
 
 
 def test_verify_says_no_to_an_edit_and_to_another_anchor(parley: Parley, tmp_path: Path) -> None:

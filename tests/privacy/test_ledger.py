@@ -97,7 +97,7 @@ def test_what_a_loss_of_power_takes_is_releases_that_need_not_last_and_they_come
     assert ledger.runs["run"].recorded == {}
     assert release() == was
     events = []
-    monkeypatch.setattr(chain, "_replace_durably", lambda path, text: events.append(text.strip()))
+    monkeypatch.setattr(chain, "replace_durably", lambda path, text: events.append(text.strip()))
     monkeypatch.setattr(os, "fsync", lambda file: events.append(os.readlink(f"/proc/self/fd/{file}")))
     ledger.reserve("another", "ward", BASIC)
     assert events == [str(tmp_path / "l-wal"), str(was), str(ledger._chain._last())]
@@ -298,7 +298,7 @@ def test_a_head_that_cannot_be_written_loses_no_charge_and_stops_the_entry_after
         raise OSError("no space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(chain, "_replace_durably", full)
+        patched.setattr(chain, "replace_durably", full)
         with pytest.raises(LedgerRefused, match="no space"):
             ledger.reserve("one", "ward", BASIC)
         with pytest.raises(LedgerRefused, match="no space"):

@@ -8,17 +8,25 @@ name. Imports nothing but this folder.
 import datetime as dt
 import sqlite3
 import threading
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from parley.federation.errors import ApprovalError
+from parley.federation.errors import ApprovalError, ManifestError
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning
 from parley.federation.names import NodeName
 from parley.federation.policy import Policy, Reason, reasons_against
 
 BY_POLICY, BY_HAND = "policy", "hand"
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS admissions (
+    run TEXT PRIMARY KEY, digest BLOB NOT NULL UNIQUE, manifest BLOB NOT NULL, how TEXT NOT NULL,
+    approved_by TEXT NOT NULL, at TEXT NOT NULL, overridden TEXT NOT NULL, withdrawn INTEGER NOT NULL DEFAULT 0) STRICT;
+CREATE TABLE IF NOT EXISTS never (digest BLOB PRIMARY KEY) STRICT;
+"""
+"""`never` has manifests that were ended before they were admitted."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +102,7 @@ class AdmissionRecord:
             self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = FULL")
-            self._database.execute(
-                "CREATE TABLE IF NOT EXISTS admissions (run TEXT PRIMARY KEY, digest BLOB NOT NULL UNIQUE, "
-                "manifest BLOB NOT NULL, how TEXT NOT NULL, approved_by TEXT NOT NULL, at TEXT NOT NULL, "
-                "overridden TEXT NOT NULL, withdrawn INTEGER NOT NULL DEFAULT 0) STRICT"
-            )
+            self._database.executescript(SCHEMA)
         except (OSError, sqlite3.Error) as error:
             raise ApprovalError(f"the record of admissions cannot be opened ({error}): check its folder") from None
 
@@ -106,12 +110,14 @@ class AdmissionRecord:
         """On disk before it returns. The same manifest again returns the first admission."""
         at = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         row = (manifest.run, manifest.digest, manifest.canonical, how, approved_by, at, "\n".join(overridden))
-        with self._lock:
-            self._database.execute(
+        with self._using() as execute:
+            execute(
                 "INSERT INTO admissions (run, digest, manifest, how, approved_by, at, overridden) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                row,
+                "SELECT ?, ?, ?, ?, ?, ?, ? WHERE ? NOT IN (SELECT digest FROM never) ON CONFLICT DO NOTHING",
+                (*row, manifest.digest),
             )
+            if execute("SELECT 1 FROM never WHERE digest = ?", (manifest.digest,)).fetchone():
+                raise ApprovalError(f"run {manifest.run} was ended before it was admitted here: choose a new name")
         held = self._find("run = ?", manifest.run)
         if held is None or held[0].manifest.digest != manifest.digest:
             raise ApprovalError(
@@ -130,39 +136,61 @@ class AdmissionRecord:
             raise ApprovalError(f"manifest {digest.hex()} was withdrawn by this node")
         return held[0].manifest
 
+    def never(self, digest: bytes) -> bool:
+        """See to it that a manifest that was not admitted never is, by no process; false where it was admitted."""
+        with self._using() as execute:
+            execute(
+                "INSERT OR IGNORE INTO never SELECT ? WHERE ? NOT IN (SELECT digest FROM admissions)", (digest, digest)
+            )
+            return execute("SELECT 1 FROM never WHERE digest = ?", (digest,)).fetchone() is not None
+
     def withdraw(self, digest: bytes) -> None:
         """Stop taking part. What was released stays released."""
-        with self._lock:
-            changed = self._database.execute("UPDATE admissions SET withdrawn = 1 WHERE digest = ?", (digest,)).rowcount
+        with self._using() as execute:
+            changed = execute("UPDATE admissions SET withdrawn = 1 WHERE digest = ?", (digest,)).rowcount
         if not changed:
             raise ApprovalError(f"manifest {digest.hex()} was not admitted by this node: there is nothing to withdraw")
 
     def version(self) -> tuple[int, int]:
         """Changes whenever the record does, by this process or by another: microseconds, where reading it is not."""
-        with self._lock:
-            others = self._database.execute("PRAGMA data_version").fetchone()[0]
+        with self._using() as execute:
+            others = execute("PRAGMA data_version").fetchone()[0]
             return others, self._database.total_changes
 
     def all(self) -> list[tuple[Admission, bool]]:
         """Every admission and whether it was withdrawn, oldest first."""
-        with self._lock, closing(self._database.execute(f"SELECT {_COLUMNS} FROM admissions ORDER BY rowid")) as rows:
+        with self._using() as execute, closing(execute(f"SELECT {_COLUMNS} FROM admissions ORDER BY rowid")) as rows:
             return [_admission(row) for row in rows.fetchall()]
 
     def close(self) -> None:
         self._database.close()
 
     def _find(self, where: str, key: str | bytes) -> tuple[Admission, bool] | None:
-        with self._lock:
-            found = self._database.execute(f"SELECT {_COLUMNS} FROM admissions WHERE {where}", (key,)).fetchone()
-        return None if found is None else _admission(found)
+        with self._using() as execute:
+            found = execute(f"SELECT {_COLUMNS} FROM admissions WHERE {where}", (key,)).fetchone()
+            return None if found is None else _admission(found)
+
+    @contextmanager
+    def _using(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
+        """One thread at a time; damage and a full disk are this record's errors, whatever SQLite makes of them."""
+        try:
+            with self._lock:
+                yield self._database.execute
+        except (sqlite3.Error, UnicodeError, OverflowError) as error:
+            raise ApprovalError(
+                f"the record of admissions cannot be used ({error}): free the disk, or restore it from a backup"
+            ) from None
 
 
-_COLUMNS = "digest, manifest, how, approved_by, at, overridden, withdrawn"
+_COLUMNS = "run, digest, manifest, how, approved_by, at, overridden, withdrawn"
 
 
-def _admission(row: tuple[bytes, bytes, str, str, str, str, int]) -> tuple[Admission, bool]:
-    digest, data, how, approved_by, at, overridden, withdrawn = row
-    manifest = Manifest.from_canonical(data)
+def _admission(row: tuple[str, bytes, bytes, str, str, str, str, int]) -> tuple[Admission, bool]:
+    run, digest, data, how, approved_by, at, overridden, withdrawn = row
+    try:
+        manifest = Manifest.from_canonical(data)
+    except ManifestError as error:
+        raise ApprovalError(f"the record of run {run!r} was altered ({error}): restore it from a backup") from None
     if manifest.digest != digest:
         raise ApprovalError(f"the record of run {manifest.run} was altered: its digest is not its manifest's")
     return Admission(manifest, how, approved_by, at, tuple(overridden.splitlines())), bool(withdrawn)

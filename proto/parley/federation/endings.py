@@ -1,10 +1,11 @@
-"""The aggregators' signed word that a run is over: what a party's ledger needs before it gives budget back.
+"""The aggregators' signed words: that they have admitted a run, before which no party charges its ledger for it, and
+that a run is over, without which no ledger gives budget back.
 
 Signed with the node's key and verified by the key that whoever relies on it has pinned: no authority can make one.
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from parley.federation import signing
 from parley.federation.credentials import Identity
@@ -14,35 +15,70 @@ from parley.federation.names import NodeName, Role
 from parley.federation.pins import Pins
 from parley.v1 import common_pb2
 
-LABEL = "end 1"
+LABEL, ADMISSION_LABEL = "end 1", "admission 1"
+MOST = 4
+"""Words that are looked at: whoever sends more has nothing to say."""
+SignedWord = common_pb2.SignedEnd | common_pb2.SignedAdmission
 
 
-def _statement(aggregator: NodeName, manifest_digest: bytes, openings: int) -> bytes:
+def _end(aggregator: NodeName, manifest_digest: bytes, openings: int) -> bytes:
     return manifest_digest + struct.pack("<q", openings) + aggregator.uri.encode()
+
+
+def _admission(aggregator: NodeName, manifest_digest: bytes) -> bytes:
+    return manifest_digest + aggregator.uri.encode()
 
 
 def sign_end(identity: Identity, manifest_digest: bytes, openings: int) -> common_pb2.SignedEnd:
     """This node's word; only what is durable may be signed."""
-    signature = signing.sign(identity, LABEL, _statement(identity.name, manifest_digest, openings))
+    signature = signing.sign(identity, LABEL, _end(identity.name, manifest_digest, openings))
     return common_pb2.SignedEnd(
         aggregator=identity.name.uri, manifest_digest=manifest_digest, openings=openings, signature=signature
     )
 
 
+def sign_admission(identity: Identity, manifest_digest: bytes) -> common_pb2.SignedAdmission:
+    """This node's word that the manifest is on its record of admissions."""
+    signature = signing.sign(identity, ADMISSION_LABEL, _admission(identity.name, manifest_digest))
+    return common_pb2.SignedAdmission(
+        aggregator=identity.name.uri, manifest_digest=manifest_digest, signature=signature
+    )
+
+
+def verify_admissions(words: Sequence[common_pb2.SignedAdmission], manifest: Manifest, pins: Pins) -> None:
+    """Refused unless both aggregators of the manifest have signed that they admitted it."""
+    said = set()
+    for word in words[:MOST]:
+        name = _speaker(word, manifest)
+        signing.verify(pins, name, ADMISSION_LABEL, _admission(name, word.manifest_digest), word.signature)
+        said.add(name)
+    _require_both(said, manifest, "the admission")
+
+
 def verify_ends(ends: Sequence[common_pb2.SignedEnd], manifest: Manifest, pins: Pins) -> int:
     """How many sums were opened, by the word of both aggregators of the manifest; refused unless they agree."""
     said: dict[NodeName, int] = {}
-    for end in ends:
-        try:
-            name = NodeName.parse(end.aggregator)
-        except IdentityError:
-            raise NotAuthenticatedError(f"an end of run {manifest.run} names no node") from None
-        if end.manifest_digest != manifest.digest:
-            raise NotAuthenticatedError(f"the end signed by {name} is not its word about this run")
-        signing.verify(pins, name, LABEL, _statement(name, end.manifest_digest, end.openings), end.signature)
+    for end in ends[:MOST]:
+        name = _speaker(end, manifest)
+        signing.verify(pins, name, LABEL, _end(name, end.manifest_digest, end.openings), end.signature)
         said[name] = end.openings
-    if said.keys() != set(manifest.identities(Role.aggregator)):
-        raise NotAuthenticatedError(f"the end of run {manifest.run} needs the word of both aggregators")
+    _require_both(said.keys(), manifest, "the end")
     if len(set(said.values())) != 1:
         raise NotAuthenticatedError(f"the aggregators disagree on how many sums of run {manifest.run} were opened")
     return next(iter(said.values()))
+
+
+def _speaker(word: SignedWord, manifest: Manifest) -> NodeName:
+    """Who says to have signed it; the pinned key decides."""
+    try:
+        name = NodeName.parse(word.aggregator)
+    except IdentityError:
+        raise NotAuthenticatedError(f"a word on run {manifest.run} names no node") from None
+    if word.manifest_digest != manifest.digest:
+        raise NotAuthenticatedError(f"what {name} has signed is not its word about this run")
+    return name
+
+
+def _require_both(said: Set[NodeName], manifest: Manifest, what: str) -> None:
+    if said != set(manifest.identities(Role.aggregator)):
+        raise NotAuthenticatedError(f"{what} of run {manifest.run} needs the word of both aggregators")

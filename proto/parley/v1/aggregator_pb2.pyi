@@ -56,6 +56,30 @@ class UploadResponse(_message.Message):
     rejection: UploadResponse.Rejection
     def __init__(self, received: _Optional[int] = ..., complete: bool = ..., rejection: _Optional[_Union[UploadResponse.Rejection, str]] = ...) -> None: ...
 
+class RecallRequest(_message.Message):
+    __slots__ = ("offset",)
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    offset: int
+    def __init__(self, offset: _Optional[int] = ...) -> None: ...
+
+class RecallResponse(_message.Message):
+    __slots__ = ("runs", "next")
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    runs: _containers.RepeatedCompositeFieldContainer[RecalledRun]
+    next: int
+    def __init__(self, runs: _Optional[_Iterable[_Union[RecalledRun, _Mapping]]] = ..., next: _Optional[int] = ...) -> None: ...
+
+class RecalledRun(_message.Message):
+    __slots__ = ("manifest_digest", "run", "last_round")
+    MANIFEST_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    LAST_ROUND_FIELD_NUMBER: _ClassVar[int]
+    manifest_digest: bytes
+    run: str
+    last_round: int
+    def __init__(self, manifest_digest: _Optional[bytes] = ..., run: _Optional[str] = ..., last_round: _Optional[int] = ...) -> None: ...
+
 class ProposeRequest(_message.Message):
     __slots__ = ("manifest",)
     MANIFEST_FIELD_NUMBER: _ClassVar[int]
@@ -63,14 +87,16 @@ class ProposeRequest(_message.Message):
     def __init__(self, manifest: _Optional[bytes] = ...) -> None: ...
 
 class ProposeResponse(_message.Message):
-    __slots__ = ("admitted", "reasons", "pending")
+    __slots__ = ("admitted", "reasons", "pending", "admission")
     ADMITTED_FIELD_NUMBER: _ClassVar[int]
     REASONS_FIELD_NUMBER: _ClassVar[int]
     PENDING_FIELD_NUMBER: _ClassVar[int]
+    ADMISSION_FIELD_NUMBER: _ClassVar[int]
     admitted: bool
     reasons: _containers.RepeatedScalarFieldContainer[str]
     pending: bool
-    def __init__(self, admitted: bool = ..., reasons: _Optional[_Iterable[str]] = ..., pending: bool = ...) -> None: ...
+    admission: _common_pb2.SignedAdmission
+    def __init__(self, admitted: bool = ..., reasons: _Optional[_Iterable[str]] = ..., pending: bool = ..., admission: _Optional[_Union[_common_pb2.SignedAdmission, _Mapping]] = ...) -> None: ...
 
 class OpenRequest(_message.Message):
     __slots__ = ("manifest_digest", "round", "query_digest", "length", "expected", "wait_seconds")
@@ -137,10 +163,12 @@ class FetchShareResponse(_message.Message):
     def __init__(self, data: _Optional[bytes] = ...) -> None: ...
 
 class EndRequest(_message.Message):
-    __slots__ = ("manifest_digest",)
+    __slots__ = ("manifest_digest", "manifest")
     MANIFEST_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    MANIFEST_FIELD_NUMBER: _ClassVar[int]
     manifest_digest: bytes
-    def __init__(self, manifest_digest: _Optional[bytes] = ...) -> None: ...
+    manifest: bytes
+    def __init__(self, manifest_digest: _Optional[bytes] = ..., manifest: _Optional[bytes] = ...) -> None: ...
 
 class EndResponse(_message.Message):
     __slots__ = ("end",)

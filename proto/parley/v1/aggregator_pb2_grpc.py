@@ -40,6 +40,11 @@ class ShareServiceStub(object):
                 request_serializer=parley_dot_v1_dot_aggregator__pb2.UploadRequest.SerializeToString,
                 response_deserializer=parley_dot_v1_dot_aggregator__pb2.UploadResponse.FromString,
                 _registered_method=True)
+        self.Recall = channel.unary_unary(
+                '/parley.v1.ShareService/Recall',
+                request_serializer=parley_dot_v1_dot_aggregator__pb2.RecallRequest.SerializeToString,
+                response_deserializer=parley_dot_v1_dot_aggregator__pb2.RecallResponse.FromString,
+                _registered_method=True)
 
 
 class ShareServiceServicer(object):
@@ -53,6 +58,13 @@ class ShareServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Recall(self, request, context):
+        """What this server has of the caller, in all its runs: a party that was put back to an old state learns of it here.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ShareServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -60,6 +72,11 @@ def add_ShareServiceServicer_to_server(servicer, server):
                     servicer.Upload,
                     request_deserializer=parley_dot_v1_dot_aggregator__pb2.UploadRequest.FromString,
                     response_serializer=parley_dot_v1_dot_aggregator__pb2.UploadResponse.SerializeToString,
+            ),
+            'Recall': grpc.unary_unary_rpc_method_handler(
+                    servicer.Recall,
+                    request_deserializer=parley_dot_v1_dot_aggregator__pb2.RecallRequest.FromString,
+                    response_serializer=parley_dot_v1_dot_aggregator__pb2.RecallResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -90,6 +107,33 @@ class ShareService(object):
             '/parley.v1.ShareService/Upload',
             parley_dot_v1_dot_aggregator__pb2.UploadRequest.SerializeToString,
             parley_dot_v1_dot_aggregator__pb2.UploadResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Recall(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/parley.v1.ShareService/Recall',
+            parley_dot_v1_dot_aggregator__pb2.RecallRequest.SerializeToString,
+            parley_dot_v1_dot_aggregator__pb2.RecallResponse.FromString,
             options,
             channel_credentials,
             insecure,

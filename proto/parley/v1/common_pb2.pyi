@@ -38,6 +38,16 @@ class RefusalDetail(_message.Message):
     hint: str
     def __init__(self, refusal: _Optional[_Union[Refusal, str]] = ..., message: _Optional[str] = ..., hint: _Optional[str] = ...) -> None: ...
 
+class SignedAdmission(_message.Message):
+    __slots__ = ("aggregator", "manifest_digest", "signature")
+    AGGREGATOR_FIELD_NUMBER: _ClassVar[int]
+    MANIFEST_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    aggregator: str
+    manifest_digest: bytes
+    signature: bytes
+    def __init__(self, aggregator: _Optional[str] = ..., manifest_digest: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
+
 class SignedEnd(_message.Message):
     __slots__ = ("aggregator", "manifest_digest", "openings", "signature")
     AGGREGATOR_FIELD_NUMBER: _ClassVar[int]

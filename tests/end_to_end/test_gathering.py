@@ -1,0 +1,54 @@
+"""A run that comes to nothing while it is gathered costs nobody anything: real processes, and their ledgers after."""
+
+from pathlib import Path
+
+from parley.federation.manifest import Manifest
+
+from coordinator.service.store import RunRow, State
+from deploy.local import LocalFederation
+from deploy.running import Coordinator
+from privacy.ledger import Ledger
+
+
+def tried(federation: LocalFederation, manifest: Manifest) -> tuple[RunRow, int]:
+    """How it ended, and how many aggregators have signed that."""
+    federation.start()
+    coordinator = Coordinator(federation.coordinator.folder)
+    digest = coordinator.submit(manifest)
+    *_, (row, _) = coordinator.follow(digest)
+    return row, len(coordinator.store.ends(digest))
+
+
+def spent(federation: LocalFederation) -> dict[str, float]:
+    found = {}
+    for node in [federation.coordinator, *federation.parties]:
+        ledger = Ledger.open(node.folder / "state" / "ledger.sqlite")
+        found[node.name] = sum(each.spent.epsilon + each.spent.delta for each in ledger.populations.values())
+        ledger.close()
+    return found
+
+
+def test_one_hospitals_wrong_path_costs_the_others_nothing(
+    tmp_path: Path, manifest: Manifest, data: dict[str, list[Path]]
+) -> None:
+    data["party-2"] = [tmp_path / "no-such-file.libsvm"]
+    with LocalFederation(tmp_path / "nodes", manifest, data) as federation:
+        row, signed = tried(federation, manifest)
+        assert (row.state, signed) == (State.failed, 2)
+        assert "party-2 refused" in row.outcome
+        assert set(spent(federation).values()) == {0.0}
+
+
+def test_an_aggregator_that_refuses_costs_nobody_anything(
+    tmp_path: Path, manifest: Manifest, data: dict[str, list[Path]]
+) -> None:
+    with LocalFederation(tmp_path / "nodes", manifest, data) as federation:
+        refusing = federation.aggregators[1]
+        node = refusing.folder / "node.toml"
+        other = {"standard": "high", "high": "standard"}[manifest.noise.precision]
+        node.write_text(node.read_text().replace(f'"{manifest.noise.precision}"', f'"{other}"'))
+        row, signed = tried(federation, manifest)
+        assert (row.state, signed) == (State.failed, 2)
+        assert f"{refusing.name} does not take part" in row.outcome
+        assert set(spent(federation).values()) == {0.0}
+        assert '"event":"run.never_admitted"' in (refusing.folder / "state" / "trail.jsonl").read_text()
