@@ -24,16 +24,15 @@ from typing import Any
 
 ROLES = {"aggregator": "north", "coordinator": "lead", "party": "party-1"}
 """The process of each that is counted."""
-CAPACITY = 1 << 16
-"""Of a pool: more than the longer run takes, so that neither makes noise meanwhile."""
+CAPACITY = 1 << 15
+"""Of a pool: more than twice what the longer run takes, for a pool is filled again once half of it is used."""
 PATIENCE_SECONDS = 900.0
 COUNTED = re.compile(r"I\s+refs:\s+([\d,]+)")
 
 
 def play(parties: int, dimension: int, rounds: int, counted: str, log: Path) -> dict[str, Any]:
     """One run of this process's checkout; valgrind in front of the process named `counted`, if any."""
-    from deploy import local
-    from deploy.train_bench import measure
+    from deploy import local, train_bench
     from deploy.train_data import study, write_party
 
     start = subprocess.Popen
@@ -47,7 +46,7 @@ def play(parties: int, dimension: int, rounds: int, counted: str, log: Path) -> 
     # The older checkout has no place for a command in front, nor for more patience.
     local.subprocess.Popen = starting  # type: ignore[assignment,misc]
     local.NodeProcess.wait_ready.__defaults__ = (PATIENCE_SECONDS,)
-    local.STOP_SECONDS = PATIENCE_SECONDS
+    local.STOP_SECONDS = train_bench.FILL_SECONDS = PATIENCE_SECONDS
     with tempfile.TemporaryDirectory(prefix="parley-round-cost-") as folder:
         home = Path(folder)
         data = {}
@@ -56,7 +55,7 @@ def play(parties: int, dimension: int, rounds: int, counted: str, log: Path) -> 
             write_party(path, place, dimension)
             data[path.stem] = [path]
         manifest = study("cost", parties, dimension, rounds)
-        return measure(home / "nodes", manifest, data, capacity=CAPACITY)
+        return train_bench.measure(home / "nodes", manifest, data, capacity=CAPACITY)
 
 
 def played(python: Path, parties: int, dimension: int, rounds: int, counted: str = "") -> tuple[dict[str, Any], int]:
