@@ -54,7 +54,7 @@ def play(parties: int, dimension: int, rounds: int, counted: str, log: Path) -> 
     # The older checkout has no place for a command in front, nor for more patience.
     local.subprocess.Popen = starting  # type: ignore[assignment,misc]
     local.NodeProcess.wait_ready.__defaults__ = (PATIENCE_SECONDS,)
-    local.STOP_SECONDS = train_bench.FILL_SECONDS = PATIENCE_SECONDS
+    local.STOP_SECONDS = train_bench.FILL_SECONDS = train_bench.STATUS_SECONDS = PATIENCE_SECONDS
     with local.terminated_like_interrupted(), tempfile.TemporaryDirectory(prefix="parley-round-cost-") as folder:
         home = Path(folder)
         data = {}
