@@ -6,9 +6,10 @@ Both checkouts play the same study (`parley bench train`: ten parties, d = 123) 
 run of this script. Instructions are those of user space, counted by valgrind (`cachegrind`, no caches simulated) in one
 process at a time (an aggregator, the coordinator, a party) while the others run as they are: a run of many rounds less
 one of few, over the difference, so that start, keys and the filling of the pool fall out. They hardly depend on what
-else the machine does. valgrind hides AVX-512, so vector kernels take their AVX2 paths. Where the pool had been filled
-beforehand, the making of noise is not in a round. CPU seconds are the kernel's, of all processes of a role, without
-valgrind, medians over the repetitions.
+else the machine does. valgrind knows no AVX-512, so that what is counted runs the kernels' baseline variant. The pool
+is filled beforehand and lasts: no noise is made meanwhile. CPU seconds are the kernel's, of all processes of a role,
+without valgrind, medians over the repetitions. Give it an idle machine: under valgrind a process is some 25 times
+slower, and one that also waits for a core misses its peers' deadlines.
 """
 
 import argparse
@@ -24,16 +25,22 @@ from typing import Any
 
 ROLES = {"aggregator": "north", "coordinator": "lead", "party": "party-1"}
 """The process of each that is counted."""
-CAPACITY = 1 << 16
-"""Of a pool: more than the longer run takes, so that neither makes noise meanwhile."""
+CAPACITY = 1 << 15
+"""Of a pool: more than twice what the longer run takes, for a pool is filled again once half of it is used."""
 PATIENCE_SECONDS = 900.0
+BASELINE = """
+from mpc import kernels
+kernels.processor_features = lambda: kernels.BASELINE_FEATURES
+from deploy.cli import main
+main()
+"""
+"""`parley` on the processor that valgrind plays: /proc/cpuinfo is still this machine's."""
 COUNTED = re.compile(r"I\s+refs:\s+([\d,]+)")
 
 
 def play(parties: int, dimension: int, rounds: int, counted: str, log: Path) -> dict[str, Any]:
     """One run of this process's checkout; valgrind in front of the process named `counted`, if any."""
-    from deploy import local
-    from deploy.train_bench import measure
+    from deploy import local, train_bench
     from deploy.train_data import study, write_party
 
     start = subprocess.Popen
@@ -41,14 +48,14 @@ def play(parties: int, dimension: int, rounds: int, counted: str, log: Path) -> 
     def starting(command: list[str], *rest: Any, **more: Any) -> "subprocess.Popen[bytes]":
         if "deploy.cli" in command and Path(command[-1]).name == counted:
             tool = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
-            command = [*tool, f"--log-file={log}", *command]
+            command = [*tool, f"--log-file={log}", sys.executable, "-c", BASELINE, *command[-3:]]
         return start(command, *rest, **more)
 
     # The older checkout has no place for a command in front, nor for more patience.
     local.subprocess.Popen = starting  # type: ignore[assignment,misc]
     local.NodeProcess.wait_ready.__defaults__ = (PATIENCE_SECONDS,)
-    local.STOP_SECONDS = PATIENCE_SECONDS
-    with tempfile.TemporaryDirectory(prefix="parley-round-cost-") as folder:
+    local.STOP_SECONDS = train_bench.FILL_SECONDS = train_bench.STATUS_SECONDS = PATIENCE_SECONDS
+    with local.terminated_like_interrupted(), tempfile.TemporaryDirectory(prefix="parley-round-cost-") as folder:
         home = Path(folder)
         data = {}
         for place in range(parties):
@@ -56,7 +63,7 @@ def play(parties: int, dimension: int, rounds: int, counted: str, log: Path) -> 
             write_party(path, place, dimension)
             data[path.stem] = [path]
         manifest = study("cost", parties, dimension, rounds)
-        return measure(home / "nodes", manifest, data, capacity=CAPACITY)
+        return train_bench.measure(home / "nodes", manifest, data, capacity=CAPACITY)
 
 
 def played(python: Path, parties: int, dimension: int, rounds: int, counted: str = "") -> tuple[dict[str, Any], int]:

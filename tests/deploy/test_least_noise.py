@@ -51,7 +51,6 @@ def found_is_least(sampling: str, rate: float, rounds: int, epsilon: float) -> N
     [
         *itertools.product(("wor", "poisson"), (0.1, 1.0), (117,), (0.1, 1.0, 3.0, 10.0)),
         *itertools.product(("wor", "poisson"), (512 / RECORDS,), (117,), (3.0, 10.0)),
-        ("wor", 1e-3, 1000, 3.0),
     ],
 )
 def test_the_noise_that_is_found_is_certified_and_the_least(
@@ -75,12 +74,11 @@ def test_the_noise_is_the_least_over_the_whole_grid(sampling: str, rate: float, 
     ("sampling", "sizes", "epsilon"),
     [
         ("poisson", {"half": 30_000, "other": 30_000}, 3.0),
-        ("poisson", {"large": 59_900, "small": 100}, 3.0),
         ("poisson", {"large": 59_995, "five": 5}, 3.0),
         ("wor", {"large": 59_995, "five": 5}, 1.0),
         ("wor", {"half": 30_000, "other": 30_000}, 10.0),
     ],
-    ids=["poisson", "unequal", "poisson-five-records", "wor-five-records", "wor-at-10"],
+    ids=["poisson", "poisson-five-records", "wor-five-records", "wor-at-10"],
 )
 def test_every_party_admits_the_manifest_that_is_drafted(sampling: str, sizes: dict[str, int], epsilon: float) -> None:
     """A party of five draws one of them, at a rate far above the others': the run's noise protects those much more,
