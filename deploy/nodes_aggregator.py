@@ -17,6 +17,7 @@ from parley.federation import logs, mentions
 from parley.federation.admission import AdmissionRecord
 from parley.federation.authorization import AioAuthorization, Authorization, Authorizer, peer_of
 from parley.federation.credentials import Identity
+from parley.federation.doorkeeper import Doorkeeper
 from parley.federation.endings import sign_end
 from parley.federation.errors import FederationError
 from parley.federation.names import NodeName, Role
@@ -34,7 +35,7 @@ from deploy.settling import settle
 from mpc.aggregate import Aggregator
 from mpc.channel import Link
 from mpc.errors import PeerClosedError
-from mpc.grpc_link import KEEPALIVE, LISTENING, GrpcLink, NoiseServicer, dial
+from mpc.grpc_link import KEEPALIVE, GrpcLink, NoiseServicer, dial, listening
 from mpc.openings import OpeningStore
 from mpc.pool import NoisePool
 from mpc.service.peer import Dialler, OpeningServicer
@@ -50,6 +51,12 @@ MOST_UPLOAD_BYTES = 1 << 30
 MOST_SHARE_CALLS = 1024
 MOST_CONTROL_CALLS = 256
 MOST_PEER_CALLS = 64
+MOST_SHARE_CONNECTIONS = 512
+"""Each party has one; all ports together stay below 100 MiB however few of them ever greet."""
+MOST_CONTROL_CONNECTIONS = 96
+MOST_PEER_CONNECTIONS = 48
+OF_ONE_ADDRESS = 4
+"""A fourth of a port's connections may be of one address before they have shown a certificate."""
 STOP_SECONDS = 2.0
 SERVICE = "parley.v1."
 HEALTH = ("/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch")
@@ -175,9 +182,13 @@ class AggregatorProcess:
             raise PeerClosedError("this server is stopping")
         return link
 
-    def _aio_server(self, addresses: Sequence[Address], most_calls: int) -> tuple[grpc.aio.Server, int]:
+    def _aio_server(
+        self, addresses: Sequence[Address], most_calls: int, most_connections: int
+    ) -> tuple[grpc.aio.Server, int]:
         server = grpc.aio.server(
-            interceptors=[AioAuthorization(self._authorizer())], options=LISTENING, maximum_concurrent_rpcs=most_calls
+            interceptors=[AioAuthorization(self._authorizer())],
+            options=listening(most_connections // len(addresses)),  # each address is a listener of its own
+            maximum_concurrent_rpcs=most_calls,
         )
         health_pb2_grpc.add_HealthServicer_to_server(AioHealth(self.vigil), server)
         ports = [_bound(server, str(address), server_credentials(self.folder)) for address in addresses]
@@ -187,7 +198,7 @@ class AggregatorProcess:
         server = grpc.server(
             futures.ThreadPoolExecutor(MOST_PEER_CALLS, "peer"),
             interceptors=[Authorization(self._authorizer())],
-            options=LISTENING,
+            options=listening(MOST_PEER_CONNECTIONS),
             maximum_concurrent_rpcs=MOST_PEER_CALLS,
         )
         noise_pb2_grpc.add_NoiseServiceServicer_to_server(NoiseServicer(self._accepted.put, {self.peer.uri}), server)
@@ -202,9 +213,9 @@ class AggregatorProcess:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
-        share, share_port = self._aio_server(self.node.share, MOST_SHARE_CALLS)
+        share, share_port = self._aio_server(self.node.share, MOST_SHARE_CALLS, MOST_SHARE_CONNECTIONS)
         aggregator_pb2_grpc.add_ShareServiceServicer_to_server(ShareServicer(self.service), share)
-        control, control_port = self._aio_server((self.node.control,), MOST_CONTROL_CALLS)
+        control, control_port = self._aio_server((self.node.control,), MOST_CONTROL_CALLS, MOST_CONTROL_CONNECTIONS)
         aggregator_pb2_grpc.add_ControlServiceServicer_to_server(ControlServicer(self.service), control)
         ports = {"share": share_port, "control": control_port}
         peer = None
@@ -213,6 +224,15 @@ class AggregatorProcess:
             peer.start()
         await share.start()
         await control.start()
+        doorkeeper = Doorkeeper(
+            {
+                **{address.port: MOST_SHARE_CONNECTIONS // OF_ONE_ADDRESS for address in self.node.share},
+                share_port: MOST_SHARE_CONNECTIONS // OF_ONE_ADDRESS,
+                control_port: MOST_CONTROL_CONNECTIONS // OF_ONE_ADDRESS,
+                **({ports["peer"]: MOST_PEER_CONNECTIONS // OF_ONE_ADDRESS} if peer is not None else {}),
+            }
+        )
+        doorkeeper.start()
         self.pool.start()
         self.vigil.start()
         self.service.start([terms.digest for terms in self.admissions.admitted])
@@ -229,6 +249,7 @@ class AggregatorProcess:
         await asyncio.gather(share.stop(STOP_SECONDS / 2), control.stop(STOP_SECONDS / 2))
         if peer is not None:
             peer.stop(0)
+        doorkeeper.stop()
         await asyncio.to_thread(self.pool.stop)
         if self._dialled is not None:
             self._dialled.close()

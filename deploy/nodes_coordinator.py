@@ -19,6 +19,7 @@ from grpc_health.v1 import health_pb2_grpc
 from parley.federation.admission import AdmissionRecord, Refusal, admit
 from parley.federation.authorization import AioAuthorization, Authorizer
 from parley.federation.credentials import Identity
+from parley.federation.doorkeeper import Doorkeeper
 from parley.federation.endings import verify_ends
 from parley.federation.errors import ApprovalError, FederationError
 from parley.federation.manifest import Manifest
@@ -44,13 +45,17 @@ from deploy.node_file import CoordinatorNode
 from deploy.operator_socket import SocketAddress
 from deploy.preparation import prepare
 from deploy.settling import settle
-from mpc.grpc_link import LISTENING
+from mpc.grpc_link import listening
 from privacy.filters import Cap, Charge, Policy
 from privacy.ledger import EndProof, Ledger
 from privacy.mechanism import ROW
 
 MOST_CALLS = 4096
 """At once, over all callers; each party has a limit of its own."""
+MOST_CONNECTIONS = 448
+"""Each party has one or two; these many that never greet take less than 100 MiB."""
+OF_ONE_ADDRESS = 112
+"""Of them, before they have shown a certificate."""
 SERVICE = "parley.v1.CoordinatorService"
 HEALTH = "/grpc.health.v1.Health/Check"
 STOP_SECONDS = 2.0
@@ -183,7 +188,7 @@ class CoordinatorProcess:
 
     async def serve(self) -> dict[str, int]:
         """Start the listeners; the port of the parties' one."""
-        options = [*LISTENING, ("grpc.max_concurrent_streams", MOST_CALLS)]
+        options = [*listening(MOST_CONNECTIONS // len(self.node.listen)), ("grpc.max_concurrent_streams", MOST_CALLS)]
         self._server = grpc.aio.server(
             interceptors=[AioAuthorization(self._authorizer())], options=options, maximum_concurrent_rpcs=MOST_CALLS
         )
@@ -205,6 +210,8 @@ class CoordinatorProcess:
         self._socket.path.chmod(0o600)
         await self._server.start()
         self.vigil.start()
+        self._doorkeeper = Doorkeeper(dict.fromkeys(ports, OF_ONE_ADDRESS))
+        self._doorkeeper.start()
         return {"parties": ports[0]}
 
     async def stop(self) -> None:
@@ -213,6 +220,7 @@ class CoordinatorProcess:
         await self.runs.close()
         await self._operator.stop(0)
         await self._server.stop(STOP_SECONDS)
+        self._doorkeeper.stop()
         self._socket.close()
         self._worker.shutdown()
         self.store.close()
