@@ -14,7 +14,7 @@ WIDTHS = (16, 10, 30, 30)
 
 
 def run(only: Sequence[str], without: str | None, json: bool) -> None:
-    """All, or some; without a guard those that it stops, which then have to succeed. Ends the process by its exit code."""
+    """All, or some; without a guard those that it stops, which then have to succeed. Ends by its exit code."""
     try:
         todo = chosen(only, without)
     except (DeployError, ModuleNotFoundError) as error:

@@ -16,8 +16,9 @@ from typing import Any
 
 import grpc
 from grpc_health.v1 import health_pb2_grpc
-from parley.federation.admission import AdmissionRecord, Refusal, admit
+from parley.federation.admission import Admission, AdmissionRecord, Refusal, admit
 from parley.federation.authorization import AioAuthorization, Authorizer
+from parley.federation.claimed import reasons_even_if_true
 from parley.federation.credentials import Identity
 from parley.federation.doorkeeper import Doorkeeper
 from parley.federation.endings import verify_ends
@@ -73,20 +74,25 @@ class NodeBooks:
     async def admit(self, manifest: Manifest) -> dict[str, Any]:
         """By policy, or because a person approved it; the whole run is charged before anybody else hears of it."""
         loop = asyncio.get_running_loop()
+        by_hand = self._approved(manifest)
+        policy = read_policy(self._node.policy) if self._node.policy.exists() else None
+        if not by_hand:
+            self._refuse(Refusal(reasons_even_if_true(manifest, self._name, policy)))
         meaning, charge = await loop.run_in_executor(
             None, verify_apart_with_charge, manifest, "", Policy(), self._node.verified
         )
-        if not self._approved(manifest):
-            policy = read_policy(self._node.policy) if self._node.policy.exists() else None
-            decision = admit(self._admissions, meaning, self._name, policy)
-            if isinstance(decision, Refusal):
-                raise RunFailedError(
-                    f"this coordinator's policy does not admit the run: {decision}; a person can with "
-                    "`parley coordinator approve`, then submit it again"
-                )
+        if not by_hand:
+            self._refuse(admit(self._admissions, meaning, self._name, policy))
         await loop.run_in_executor(self._worker, self._reserve, manifest, charge)
         claim: dict[str, Any] = meaning.as_json()
         return claim
+
+    def _refuse(self, decision: Admission | Refusal) -> None:
+        if isinstance(decision, Refusal) and decision.reasons:
+            raise RunFailedError(
+                f"this coordinator's policy does not admit the run: {decision}; a person can with "
+                "`parley coordinator approve`, then submit it again"
+            )
 
     def _approved(self, manifest: Manifest) -> bool:
         try:

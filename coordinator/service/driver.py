@@ -303,7 +303,12 @@ class Driver:
         batch, lattice = mechanism.expected_batch(index, present), self.manifest.lattice(index)
         bound = mechanism.clip.contribution_bound(index)
         if np.abs(opening.total).max() > lattice.largest_sum(self.manifest.most_contributions(index), bound):
-            raise RunFailedError(f"round {index}'s sum is out of range: an aggregator is at fault")
+            self.tools.note("round.out_of_range", run=self.manifest.run, round=index, contributors=opening.contributors)
+            raise RunFailedError(
+                f"round {index}'s sum is out of range: one of the {len(present)} parties that answered did not send "
+                "what was asked, or an aggregator did not add it up; nothing that was opened tells which, and what "
+                "was charged stays charged. Ask all of them; the trail names those that answered"
+            )
         estimate = lattice.decode(opening.total) / batch
         release = hashlib.sha256(opening.total.astype("<i8").tobytes()).hexdigest()
         self.tools.books.record(self.manifest, index, release)

@@ -75,7 +75,7 @@ def chosen(only: Sequence[str], without: str | None) -> tuple[Attack, ...]:
 
 
 def attempt(attack: Attack, without: Sequence[str] = ()) -> Tried:
-    """In an empty folder, which is this process's while it lasts; nothing that goes wrong in the attack is a refusal."""
+    """In an empty folder, this process's while it lasts. Nothing that goes wrong in the attack is a refusal."""
     gone = tuple(guards()[name] for name in without)
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="attack-", ignore_cleanup_errors=True) as folder, chdir(folder):

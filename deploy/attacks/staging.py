@@ -1,4 +1,4 @@
-"""What attacks on processes share: nodes of the demonstration's federation in a folder, started with guards or without."""
+"""What attacks on processes share: nodes of the demonstration's federation in a folder, with guards or without."""
 
 import contextlib
 import os
@@ -60,7 +60,7 @@ def resident_mib(node: NodeProcess) -> float:
 
 
 class Silence:
-    """Connections to ports of this machine that say `words` and then nothing, from addresses of the loopback network."""
+    """Connections to ports of this machine that say `words` and then nothing, from loopback addresses."""
 
     def __init__(self, ports: Sequence[int], addresses: Sequence[str], words: bytes = b"") -> None:
         self._places = [(port, address) for address in addresses for port in ports]
