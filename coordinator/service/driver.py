@@ -304,11 +304,7 @@ class Driver:
         bound = mechanism.clip.contribution_bound(index)
         if np.abs(opening.total).max() > lattice.largest_sum(self.manifest.most_contributions(index), bound):
             self.tools.note("round.out_of_range", run=self.manifest.run, round=index, contributors=opening.contributors)
-            raise RunFailedError(
-                f"round {index}'s sum is out of range: one of the {len(present)} parties that answered did not send "
-                "what was asked, or an aggregator did not add it up; nothing that was opened tells which, and what "
-                "was charged stays charged. Ask all of them; the trail names those that answered"
-            )
+            raise RunFailedError(out_of_range(index, len(present)))
         estimate = lattice.decode(opening.total) / batch
         release = hashlib.sha256(opening.total.astype("<i8").tobytes()).hexdigest()
         self.tools.books.record(self.manifest, index, release)
@@ -360,6 +356,15 @@ class Driver:
             await self._work(self.tools.store.put_end, self.manifest.digest, answer.end.aggregator, word)
         self.run.ends = [answer.end for answer in answers]
         crash.point("coordinator.ended")
+
+
+def out_of_range(index: int, answered: int) -> str:
+    """Whoever reads it has to know whom to ask: no sum tells whose words were in it."""
+    return (
+        f"round {index}'s sum is out of range: one of the {answered} parties that answered did not send what was "
+        "asked, or an aggregator did not add it up. Nothing that was opened tells which, and what was charged stays "
+        "charged: the trail names those that answered, ask all of them"
+    )
 
 
 def restored(manifest: Manifest, store: RunStore) -> Run:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import socket
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -67,6 +68,7 @@ class Silence:
         self._words = words
         self.held: list[socket.socket] = []
         self.opened = 0
+        self.enough = threading.Event()
 
     def __enter__(self) -> "Silence":
         return self
@@ -78,7 +80,7 @@ class Silence:
     def spread(self, seconds: float, most: int) -> None:
         """As fast as one thread may, holding the newest `most`."""
         until = time.monotonic() + seconds
-        while time.monotonic() < until:
+        while time.monotonic() < until and not self.enough.is_set():
             port, address = self._places[self.opened % len(self._places)]
             made = socket.socket()
             made.settimeout(0.5)
@@ -97,3 +99,13 @@ class Silence:
                 for old in self.held[: most // 4]:
                     old.close()
                 del self.held[: most // 4]
+
+    def burst(self, count: int) -> None:
+        """So many at once, before anybody looks."""
+        for number in range(count):
+            port, address = self._places[number % len(self._places)]
+            made = socket.socket()
+            made.setblocking(False)
+            made.bind((address, 0))
+            made.connect_ex(("127.0.0.1", port))
+            self.held.append(made)
