@@ -5,7 +5,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from deploy.attacks.registry import Tried, attacks, attempt, chosen, guards
+from deploy.attacks import registry
+from deploy.attacks.registry import Tried, attempt, chosen
 from deploy.console import EXIT_BAD_NEWS, emit_json, fail, progress
 from deploy.errors import DeployError
 
@@ -41,7 +42,7 @@ def run(only: Sequence[str], without: str | None, json: bool) -> None:
 def show_all(json: bool) -> None:
     """What there is to try, and what stands against it."""
     try:
-        known, everything = guards(), attacks()
+        known, everything = registry.guards(), registry.attacks()
     except (DeployError, ModuleNotFoundError) as error:
         fail(_missing(error))
     if json:

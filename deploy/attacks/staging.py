@@ -78,7 +78,7 @@ class Silence:
             each.close()
 
     def spread(self, seconds: float, most: int) -> None:
-        """As fast as one thread may, holding the newest `most`."""
+        """As fast as one thread may, holding `most`: the first of them, who found a place, and the newest."""
         until = time.monotonic() + seconds
         while time.monotonic() < until and not self.enough.is_set():
             port, address = self._places[self.opened % len(self._places)]
@@ -96,9 +96,9 @@ class Silence:
                 self.held.append(made)
             self.opened += 1
             if len(self.held) > most:
-                for old in self.held[: most // 4]:
+                for old in self.held[most // 4 : most // 2]:
                     old.close()
-                del self.held[: most // 4]
+                del self.held[most // 4 : most // 2]
 
     def burst(self, count: int) -> None:
         """So many at once, before anybody looks."""
