@@ -20,6 +20,7 @@ import numpy as np
 from parley.federation.errors import FederationError, TrailError
 from parley.federation.manifest import Manifest
 from parley.federation.names import Role
+from parley.federation.refusals import words
 from parley.v1 import aggregator_pb2, common_pb2, coordinator_pb2
 
 from coordinator.errors import CoordinatorError, RunFailedError
@@ -204,7 +205,7 @@ class Driver:
         request = aggregator_pb2.ProposeRequest(manifest=self.manifest.canonical)
         while True:
             answer = await server.call("Propose", request, self._gather_seconds)
-            reasons = "; ".join(answer.reasons)
+            reasons = words("; ".join(answer.reasons))
             word = "joined" if answer.admitted else ("pending" if answer.pending else "refused")
             await self._work(self.tools.store.answer, self.manifest.digest, server.peer.uri, word, reasons)
             if answer.admitted:

@@ -44,6 +44,8 @@ def verify_ends(ends: Sequence[common_pb2.SignedEnd], manifest: Manifest, author
 
     A certificate that has expired since still proves who signed; one of another authority proves nothing.
     """
+    if len(ends) > 2:
+        raise NotAuthenticatedError(f"run {manifest.run} has two aggregators, and {len(ends)} ends were sent")
     issuer = load_certificate(authority, "the authority's certificate")
     said: dict[str, int] = {}
     for end in ends:

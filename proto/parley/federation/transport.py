@@ -21,6 +21,7 @@ from parley.federation.errors import (
     WrongIdentityError,
 )
 from parley.federation.names import NodeName
+from parley.federation.refusals import words
 
 log = logs.logger()
 
@@ -124,7 +125,7 @@ def refusal_of(error: grpc.RpcError, identity: Identity, peer: NodeName) -> Fede
     identity first: there it can be mended.
     """
     code = error.code() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else None
-    details = str(error.details() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else "")
+    details = words(str(error.details() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else ""))
     if code is grpc.StatusCode.PERMISSION_DENIED:
         return NotAuthorisedError(f"{peer} refuses: {details}")
     if code is grpc.StatusCode.UNAUTHENTICATED:
