@@ -20,7 +20,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import grpc
 import numpy as np
 from parley.federation.admission import AdmissionRecord
 from parley.federation.manifest import Manifest
@@ -172,13 +171,11 @@ def _served(federated: LocalFederation, node: NodeProcess, port: int) -> bool:
         channel = staging.channel(federated, Role.coordinator, lead, (Role.aggregator, node.name), port)
         stub: Any = aggregator_pb2_grpc.ControlServiceStub(channel)
         try:
-            stub.Status(aggregator_pb2.StatusRequest(), timeout=1.0)
-        except grpc.RpcError:
-            time.sleep(0.1)
-        else:
-            return True
+            if staging.answers(stub.Status, aggregator_pb2.StatusRequest(), 1.0):
+                return True
         finally:
             channel.close()
+        time.sleep(0.1)
     return False
 
 

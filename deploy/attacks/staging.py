@@ -5,13 +5,15 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import grpc
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
+from parley.federation.refusals import refusal_in
 from parley.federation.transport import open_channel
 
 from deploy import demo_recipe
@@ -51,6 +53,15 @@ def channel(federated: LocalFederation, role: Role, name: str, server: tuple[Rol
     identity = federated.authority.issue_as(NodeName(federated.manifest.federation, role, name))
     peer = NodeName(federated.manifest.federation, *server)
     return open_channel(f"127.0.0.1:{port}", identity, peer, [("grpc.use_local_subchannel_pool", 1)])
+
+
+def answers(method: Callable[..., Any], request: Any, seconds: float) -> bool:
+    """Whether a call is answered, be it by a refusal of this project's."""
+    try:
+        method(request, timeout=seconds)
+    except grpc.RpcError as error:
+        return refusal_in(error) is not None
+    return True
 
 
 def resident_mib(node: NodeProcess) -> float:
