@@ -53,9 +53,9 @@ from privacy.mechanism import ROW
 
 MOST_CALLS = 4096
 """At once, over all callers; each party has a limit of its own."""
-MOST_CONNECTIONS = 448
+MOST_CONNECTIONS = 400
 """Each party has one or two; these many that never greet take less than 100 MiB."""
-OF_ONE_ADDRESS = 112
+OF_ONE_ADDRESS = 100
 """Of them, before they have shown a certificate."""
 SERVICE = "parley.v1.CoordinatorService"
 HEALTH = "/grpc.health.v1.Health/Check"
