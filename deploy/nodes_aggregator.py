@@ -51,12 +51,10 @@ MOST_UPLOAD_BYTES = 1 << 30
 MOST_SHARE_CALLS = 1024
 MOST_CONTROL_CALLS = 256
 MOST_PEER_CALLS = 64
-MOST_SHARE_CONNECTIONS = 448
-"""Each party has one; all ports together stay below 100 MiB however few of them ever greet."""
 MOST_CONTROL_CONNECTIONS = 96
 MOST_PEER_CONNECTIONS = 48
-OF_ONE_ADDRESS = 4
-"""A fourth of a port's connections may be of one address before they have shown a certificate."""
+YOUNG_SHARE, YOUNG_CONTROL, YOUNG_PEER = 100, 24, 12
+"""Of one address, before they have shown a certificate."""
 STOP_SECONDS = 2.0
 SERVICE = "parley.v1."
 HEALTH = ("/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch")
@@ -213,7 +211,7 @@ class AggregatorProcess:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
-        share, share_port = self._aio_server(self.node.share, MOST_SHARE_CALLS, MOST_SHARE_CONNECTIONS)
+        share, share_port = self._aio_server(self.node.share, MOST_SHARE_CALLS, self.node.connections)
         aggregator_pb2_grpc.add_ShareServiceServicer_to_server(ShareServicer(self.service), share)
         control, control_port = self._aio_server((self.node.control,), MOST_CONTROL_CALLS, MOST_CONTROL_CONNECTIONS)
         aggregator_pb2_grpc.add_ControlServiceServicer_to_server(ControlServicer(self.service), control)
@@ -226,10 +224,10 @@ class AggregatorProcess:
         await control.start()
         doorkeeper = Doorkeeper(
             {
-                **{address.port: MOST_SHARE_CONNECTIONS // OF_ONE_ADDRESS for address in self.node.share},
-                share_port: MOST_SHARE_CONNECTIONS // OF_ONE_ADDRESS,
-                control_port: MOST_CONTROL_CONNECTIONS // OF_ONE_ADDRESS,
-                **({ports["peer"]: MOST_PEER_CONNECTIONS // OF_ONE_ADDRESS} if peer is not None else {}),
+                **{address.port: min(YOUNG_SHARE, self.node.connections // 4) for address in self.node.share},
+                share_port: min(YOUNG_SHARE, self.node.connections // 4),
+                control_port: YOUNG_CONTROL,
+                **({ports["peer"]: YOUNG_PEER} if peer is not None else {}),
             }
         )
         doorkeeper.start()

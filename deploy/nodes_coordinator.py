@@ -53,10 +53,8 @@ from privacy.mechanism import ROW
 
 MOST_CALLS = 4096
 """At once, over all callers; each party has a limit of its own."""
-MOST_CONNECTIONS = 400
-"""Each party has one or two; these many that never greet take less than 100 MiB."""
 OF_ONE_ADDRESS = 100
-"""Of them, before they have shown a certificate."""
+"""Connections, before they have shown a certificate."""
 SERVICE = "parley.v1.CoordinatorService"
 HEALTH = "/grpc.health.v1.Health/Check"
 STOP_SECONDS = 2.0
@@ -194,7 +192,10 @@ class CoordinatorProcess:
 
     async def serve(self) -> dict[str, int]:
         """Start the listeners; the port of the parties' one."""
-        options = [*listening(MOST_CONNECTIONS // len(self.node.listen)), ("grpc.max_concurrent_streams", MOST_CALLS)]
+        options = [
+            *listening(self.node.connections // len(self.node.listen)),
+            ("grpc.max_concurrent_streams", MOST_CALLS),
+        ]
         self._server = grpc.aio.server(
             interceptors=[AioAuthorization(self._authorizer())], options=options, maximum_concurrent_rpcs=MOST_CALLS
         )
@@ -216,7 +217,7 @@ class CoordinatorProcess:
         self._socket.path.chmod(0o600)
         await self._server.start()
         self.vigil.start()
-        self._doorkeeper = Doorkeeper(dict.fromkeys(ports, OF_ONE_ADDRESS))
+        self._doorkeeper = Doorkeeper(dict.fromkeys(ports, min(OF_ONE_ADDRESS, self.node.connections // 4)))
         self._doorkeeper.start()
         return {"parties": ports[0]}
 

@@ -38,7 +38,8 @@ from deploy.attacks import staging
 from deploy.attacks.kinds import Attack, Finding, Guard
 from deploy.dashboard import place_of
 from deploy.local import LocalFederation, NodeProcess, ReservedPort
-from deploy.nodes_aggregator import MOST_CONTROL_CONNECTIONS, MOST_PEER_CONNECTIONS, MOST_SHARE_CONNECTIONS
+from deploy.node_file import PARTIES_CONNECTIONS
+from deploy.nodes_aggregator import MOST_CONTROL_CONNECTIONS, MOST_PEER_CONNECTIONS
 from deploy.preparation import prepare
 from deploy.running import coordinator_node
 from mpc.ring import expand, share
@@ -49,7 +50,7 @@ GREETED_NEVER = "127.0.2."
 """The flood's addresses; who is honest calls from 127.0.0.1."""
 MEMORY_MIB = 100
 FLOOD_SECONDS = 2.0
-DESCRIPTORS = MOST_SHARE_CONNECTIONS + MOST_CONTROL_CONNECTIONS + MOST_PEER_CONNECTIONS + 80
+DESCRIPTORS = PARTIES_CONNECTIONS + MOST_CONTROL_CONNECTIONS + MOST_PEER_CONNECTIONS + 80
 """Of an aggregator: its connections, and what it has open besides."""
 NEWCOMERS, TRIES = 3, 12
 
