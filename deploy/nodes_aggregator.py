@@ -17,7 +17,7 @@ from parley.federation import logs, mentions
 from parley.federation.admission import AdmissionRecord
 from parley.federation.authorization import AioAuthorization, Authorization, Authorizer, peer_of
 from parley.federation.credentials import Identity
-from parley.federation.doorkeeper import Doorkeeper
+from parley.federation.doorkeeper import Doorkeeper, room_for
 from parley.federation.endings import sign_end
 from parley.federation.errors import FederationError
 from parley.federation.names import NodeName, Role
@@ -211,6 +211,7 @@ class AggregatorProcess:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
+        room_for(self.node.connections + MOST_CONTROL_CONNECTIONS + MOST_PEER_CONNECTIONS)
         share, share_port = self._aio_server(self.node.share, MOST_SHARE_CALLS, self.node.connections)
         aggregator_pb2_grpc.add_ShareServiceServicer_to_server(ShareServicer(self.service), share)
         control, control_port = self._aio_server((self.node.control,), MOST_CONTROL_CALLS, MOST_CONTROL_CONNECTIONS)

@@ -20,7 +20,7 @@ from parley.federation.admission import Admission, AdmissionRecord, Refusal, adm
 from parley.federation.authorization import AioAuthorization, Authorizer
 from parley.federation.claimed import reasons_even_if_true
 from parley.federation.credentials import Identity
-from parley.federation.doorkeeper import Doorkeeper
+from parley.federation.doorkeeper import Doorkeeper, room_for
 from parley.federation.endings import verify_ends
 from parley.federation.errors import ApprovalError, FederationError
 from parley.federation.manifest import Manifest
@@ -192,6 +192,7 @@ class CoordinatorProcess:
 
     async def serve(self) -> dict[str, int]:
         """Start the listeners; the port of the parties' one."""
+        room_for(self.node.connections)
         options = [
             *listening(self.node.connections // len(self.node.listen)),
             ("grpc.max_concurrent_streams", MOST_CALLS),

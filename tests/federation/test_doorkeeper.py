@@ -1,12 +1,20 @@
 """Who is let in where one address wants every place: those that speak, and the newest of those that do not."""
 
 import contextlib
+import resource
 import socket
 import time
 from collections.abc import Iterator
 
 import pytest
-from parley.federation.doorkeeper import TALKING_BYTES, TOGETHER, YOUNG_SECONDS, Doorkeeper
+from parley.federation.doorkeeper import (
+    DESCRIPTORS,
+    TALKING_BYTES,
+    TOGETHER,
+    YOUNG_SECONDS,
+    Doorkeeper,
+    room_for,
+)
 
 MOST = 4
 
@@ -109,3 +117,12 @@ def test_it_looks_by_itself_until_it_is_stopped(door: Door) -> None:
         time.sleep(0.01)
     keeper.stop()
     assert len(door.open()) == MOST
+
+
+def test_a_process_makes_room_for_its_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits, asked = (1024, 4096), list[tuple[int, int]]()
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
+    monkeypatch.setattr(resource, "setrlimit", lambda _, wanted: asked.append(wanted))
+    for connections in (400, 1000, 100_000):
+        room_for(connections)
+    assert asked == [(1000 + DESCRIPTORS, 4096), (4096, 4096)]

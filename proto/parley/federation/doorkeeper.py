@@ -4,10 +4,11 @@ gRPC and uvicorn bound how many connections a listener holds and how long a hand
 machine that connects and says nothing would take every place. So a thread looks at this process's own sockets, as the
 kernel lists them. Who is still there after a handshake's time has shown a certificate (or made a request) and is let
 be; of the others, where one address has too many, those that said least are closed first, and of these the oldest: who
-comes to speak is in before a flood has gone once around. Linux; standard library only.
+comes to speak is in before a flood has gone once around. Linux; imports this folder only.
 """
 
 import os
+import resource
 import socket
 import stat
 import struct
@@ -17,6 +18,9 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from parley.federation import logs
+
+log = logs.logger()
 YOUNG_SECONDS = 12.0
 """Longer than any handshake may take here."""
 TOGETHER = 2
@@ -30,6 +34,21 @@ INFO_BYTES = 136
 TALKING_BYTES = 1024
 """A handshake with a certificate takes more; who has sent less has not finished one."""
 SOCKETS = "/proc/self/fd"
+DESCRIPTORS = 512
+"""For everything that is no connection: files, pipes, a process that verifies."""
+
+
+def room_for(connections: int) -> None:
+    """As many descriptors as the connections need, as far as this process may raise its limit; said if it may not."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = connections + DESCRIPTORS
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return
+    if hard == resource.RLIM_INFINITY or hard >= needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+        return
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    log.warning("fewer descriptors than connections: raise LimitNOFILE", count=hard, expected=needed)
 
 
 @dataclass
@@ -63,7 +82,11 @@ class Doorkeeper:
     def _run(self) -> None:
         wait = LOOK_SECONDS
         while not self._stopping.wait(wait):
-            wait = BUSY_SECONDS if self.look(time.monotonic()) else LOOK_SECONDS
+            try:
+                wait = BUSY_SECONDS if self.look(time.monotonic()) else LOOK_SECONDS
+            except OSError as error:  # no descriptor is free to look with: the next one may be
+                log.error("the connections were not looked at", error=error)
+                wait = LOOK_SECONDS
 
     def look(self, now: float) -> int:
         """Close what is too many; how many that were."""
