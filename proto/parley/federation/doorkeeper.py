@@ -48,7 +48,7 @@ def room_for(connections: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
         return
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    log.warning("fewer descriptors than connections: raise LimitNOFILE", count=hard, expected=needed)
+    log.warning("fewer descriptors than connections", count=hard, expected=needed)
 
 
 @dataclass
