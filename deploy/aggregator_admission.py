@@ -5,12 +5,16 @@ The bridge between manifests, which `mpc` does not know, and the terms that `mpc
 
 import asyncio
 import functools
+import hashlib
 import threading
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from parley.federation import logs
 from parley.federation.admission import Admission, AdmissionRecord, admit
+from parley.federation.claimed import reasons_even_if_true
 from parley.federation.credentials import Identity
 from parley.federation.errors import ApprovalError, FederationError, ManifestError, PolicyError
 from parley.federation.manifest import Manifest
@@ -26,8 +30,29 @@ from mpc.request import Request
 from mpc.service.terms import CallRefusedError, CallWaitsError, Proposal, RunTerms
 
 log = logs.logger()
-MOST_VERIFIED = 64
-"""Manifests in memory whose verification runs or has run, and that are not admitted."""
+MOST_VERIFIED = 4
+"""Manifests of one coordinator whose verification runs or has run, and that are not admitted."""
+MOST_PARSED = 4
+"""Manifests of one coordinator, up to 1 MiB each, that wait to be parsed."""
+
+
+class Turns:
+    """One piece of work at a time; coordinators take turns, however many pieces one of them brings."""
+
+    def __init__(self) -> None:
+        self._every = asyncio.Lock()
+        self._own: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    @asynccontextmanager
+    async def turn(self, of: str) -> AsyncIterator[None]:
+        """Locks are first come, first served: behind its own lock a coordinator has one piece in the common queue."""
+        async with self._own[fair_key(of)], self._every:
+            yield
+
+
+def fair_key(caller: str) -> str:
+    """Whose turn it is."""
+    return caller
 
 
 def reasons_against_server(
@@ -100,9 +125,14 @@ class Admissions:
         self._identity = identity
         self._verified: dict[bytes, Meaning | ManifestError] = {}
         self._running: dict[bytes, asyncio.Task[None]] = {}
-        self._turn = asyncio.Lock()
+        self._queues: defaultdict[str, list[bytes]] = defaultdict(list)
+        """By coordinator: digests of what it has running or verified, oldest first."""
+        self._verifying, self._parsing = Turns(), Turns()
+        self._parsed: Counter[str] = Counter()
         self._terms: dict[bytes, RunTerms] = {}
         self._withdrawn: set[bytes] = set()
+        self._names: dict[str, bytes] = {}
+        """Of every run on record: a name is taken once."""
         self._version: tuple[int, int] | None = None
         """Of the record, when it was last read."""
         self._reading = threading.Lock()
@@ -126,6 +156,7 @@ class Admissions:
         self._version = version
         for admission, withdrawn in self._record.all():
             manifest = admission.manifest
+            self._names[manifest.run] = manifest.digest
             if withdrawn and manifest.digest not in self._withdrawn:
                 self._withdrawn.add(manifest.digest)
                 log.warning("the run is withdrawn", run=manifest.run, manifest=manifest.digest.hex())
@@ -154,10 +185,9 @@ class Admissions:
 
     async def propose(self, data: bytes, caller: str) -> Proposal:
         """Admitted, refused or pending; the same manifest again asks for the same."""
-        try:
-            manifest = Manifest.from_canonical(data)
-        except ManifestError as error:
-            raise CallRefusedError(common_pb2.REFUSAL_MALFORMED, str(error), "correct the manifest") from None
+        if (known := self.terms(hashlib.sha256(data).digest())) is not None and known.coordinator == caller:
+            return Proposal(True)
+        manifest = await self._read_from(data, caller)
         if caller != manifest.identities(Role.coordinator)[0].uri:
             raise CallRefusedError(
                 common_pb2.REFUSAL_NOT_A_MEMBER, "a run is proposed by its own coordinator", "see the manifest"
@@ -167,7 +197,22 @@ class Admissions:
         self._require_name(manifest)
         if self.terms(manifest.digest) is not None:
             return Proposal(True)
-        return self._judged(manifest)
+        if held := reasons_even_if_true(manifest, self._node, self.policy()):
+            return Proposal(False, tuple(map(str, held)), not any(reason.final for reason in held))
+        return self._judged(manifest, caller)
+
+    async def _read_from(self, data: bytes, caller: str) -> Manifest:
+        """Off the event loop, one of a caller at a time: parties go on being served meanwhile."""
+        if self._parsed[caller] >= MOST_PARSED:
+            raise CallWaitsError(f"{MOST_PARSED} manifests of this coordinator are being read", "propose again later")
+        self._parsed[caller] += 1
+        try:
+            async with self._parsing.turn(caller):
+                return await asyncio.to_thread(Manifest.from_canonical, data)
+        except ManifestError as error:
+            raise CallRefusedError(common_pb2.REFUSAL_MALFORMED, str(error), "correct the manifest") from None
+        finally:
+            self._parsed[caller] -= 1
 
     async def never_admit(self, data: bytes, digest: bytes, caller: str) -> None:
         """A manifest that was not admitted never will be, whoever approves it, so that no sum of it is opened."""
@@ -201,24 +246,22 @@ class Admissions:
         return reasons_against_server(manifest, self._node, self._peer, self._role, self._preset)
 
     def _require_name(self, manifest: Manifest) -> None:
-        for admission, withdrawn in self._record.all():
-            same = admission.manifest.digest == manifest.digest
-            if admission.manifest.run == manifest.run and (withdrawn or not same):
-                raise CallRefusedError(
-                    common_pb2.REFUSAL_CONTRADICTION,
-                    f"the name {manifest.run} is taken by {'a withdrawn run' if same else 'another manifest'}",
-                    "choose a new one",
-                )
+        self._follow()
+        taken = self._names.get(manifest.run, manifest.digest)
+        same = taken == manifest.digest
+        if not same or taken in self._withdrawn:
+            raise CallRefusedError(
+                common_pb2.REFUSAL_CONTRADICTION,
+                f"the name {manifest.run} is taken by {'a withdrawn run' if same else 'another manifest'}",
+                "choose a new one",
+            )
 
-    def _judged(self, manifest: Manifest) -> Proposal:
+    def _judged(self, manifest: Manifest, caller: str) -> Proposal:
         found = self._verified.get(manifest.digest)
         if found is None:
             if manifest.digest not in self._running:
-                if len(self._running) + len(self._verified) >= MOST_VERIFIED:
-                    if len(self._running) >= MOST_VERIFIED // 4:
-                        raise CallWaitsError("many manifests are being verified", "propose again in a minute")
-                    self._verified.pop(next(iter(self._verified)))
-                self._running[manifest.digest] = asyncio.create_task(self._verify(manifest))
+                self._make_room(self._queues[caller])
+                self._running[manifest.digest] = asyncio.create_task(self._verify(manifest, caller))
             return Proposal(False, ("is being verified: propose again",), True)
         if isinstance(found, ManifestError):
             return Proposal(False, (str(found),))
@@ -235,9 +278,22 @@ class Admissions:
         final = any(reason.final for reason in outcome.reasons)
         return Proposal(False, tuple(str(reason) for reason in outcome.reasons), not final)
 
-    async def _verify(self, manifest: Manifest) -> None:
+    def _make_room(self, queue: list[bytes]) -> None:
+        """For one more manifest of a coordinator: in place of the oldest that is verified, or not at all."""
+        queue[:] = [digest for digest in queue if digest in self._running or digest in self._verified]
+        if len(queue) >= MOST_VERIFIED:
+            oldest = next((digest for digest in queue if digest in self._verified), None)
+            if oldest is None:
+                raise CallWaitsError(
+                    f"{MOST_VERIFIED} manifests of this coordinator are being verified", "propose again in a minute"
+                )
+            queue.remove(oldest)
+            del self._verified[oldest]
+
+    async def _verify(self, manifest: Manifest, caller: str) -> None:
+        self._queues[caller].append(manifest.digest)
         try:
-            async with self._turn:
+            async with self._verifying.turn(caller):
                 self._verified[manifest.digest] = await asyncio.to_thread(verify_apart, manifest, self._kept)
         except ManifestError as error:
             self._verified[manifest.digest] = error

@@ -64,6 +64,8 @@ class NodeProcess:
     folder: Path
     process: "subprocess.Popen[bytes] | None" = None
     ready: dict[str, Any] = field(default_factory=dict)
+    module: Sequence[str] = ("deploy.cli",)
+    """What runs, with the arguments before the role's."""
 
     @property
     def log(self) -> Path:
@@ -71,7 +73,7 @@ class NodeProcess:
 
     def start(self, environment: Mapping[str, str] | None = None) -> None:
         """Without waiting for it to be ready."""
-        command = [sys.executable, "-m", "deploy.cli", self.role.value, "run", str(self.folder)]
+        command = [sys.executable, "-m", *self.module, self.role.value, "run", str(self.folder)]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command,

@@ -56,6 +56,8 @@ NODE_FILE = "node.toml"
 MOST_BYTES = 1 << 16
 LEVELS = ("debug", "info", "warning", "error")
 LARGEST_CAPACITY = 1 << 31
+PARTIES_CONNECTIONS = 400
+"""A party has three with a coordinator and two with an aggregator, and one more for every run beside the first."""
 COORDINATOR_BUDGET = (10.0, 1e-3)
 
 
@@ -186,6 +188,8 @@ class AggregatorNode(Node):
     peer_address: Address | None
     """What A dials; B has none."""
     noise: NoiseSettings
+    connections: int = PARTIES_CONNECTIONS
+    """Of parties, at once: each takes some 150 KiB, also while nobody knows whose it is."""
 
     role = Role.aggregator
 
@@ -224,6 +228,8 @@ class CoordinatorNode(Node):
     delta: float
     dashboard: DashboardSettings | None = None
     """None for none."""
+    connections: int = PARTIES_CONNECTIONS
+    """Of parties, at once; as an aggregator's."""
 
     role = Role.coordinator
 
@@ -297,7 +303,7 @@ def _aggregator(fields: Fields, home: Path, log: LogSettings) -> AnyNode:
         raise listen.refuse("peer", "and peer.address are both there: aggregator A has the address, B the listener")
     node = AggregatorNode(
         home, log, _addresses(listen, "share"), _address(listen, "control"), listener, peer.label("name"), dialled,
-        _noise(fields.table("noise")) if fields.has("noise") else NoiseSettings(),
+        _noise(fields.table("noise")) if fields.has("noise") else NoiseSettings(), _connections(listen),
     )  # fmt: skip
     listen.finish()
     peer.finish()
@@ -319,7 +325,14 @@ def _coordinator(fields: Fields, home: Path, log: LogSettings) -> AnyNode:
         table = fields.table("budget")
         epsilon, delta = table.number("epsilon", 0, LARGEST_TOTAL), table.number("delta", 0, 0.5)
         table.finish()
-    return CoordinatorNode(home, log, _addresses(fields, "listen"), _two(fields), evaluation, layout, epsilon, delta)
+    return CoordinatorNode(
+        home, log, _addresses(fields, "listen"), _two(fields), evaluation, layout, epsilon, delta,
+        connections=_connections(fields),
+    )  # fmt: skip
+
+
+def _connections(fields: Fields) -> int:
+    return fields.whole("connections", 64, 100_000) if fields.has("connections") else PARTIES_CONNECTIONS
 
 
 def _dashboard(fields: Fields, home: Path) -> DashboardSettings:

@@ -16,6 +16,7 @@ from grpc_health.v1 import health_pb2_grpc
 from parley.federation import logs, mentions
 from parley.federation.admission import AdmissionRecord
 from parley.federation.authorization import AioAuthorization, Authorization, Authorizer, peer_of
+from parley.federation.doorkeeper import Doorkeeper, room_for
 from parley.federation.endings import sign_admission, sign_end
 from parley.federation.errors import FederationError
 from parley.federation.names import NodeName, Role
@@ -33,7 +34,7 @@ from deploy.settling import settle
 from mpc.aggregate import Aggregator
 from mpc.channel import Link
 from mpc.errors import PeerClosedError
-from mpc.grpc_link import KEEPALIVE, LISTENING, GrpcLink, NoiseServicer, dial
+from mpc.grpc_link import KEEPALIVE, GrpcLink, NoiseServicer, dial, listening
 from mpc.openings import OpeningStore
 from mpc.pool import NoisePool
 from mpc.service.peer import Dialler, OpeningServicer
@@ -49,6 +50,10 @@ MOST_UPLOAD_BYTES = 1 << 30
 MOST_SHARE_CALLS = 1024
 MOST_CONTROL_CALLS = 256
 MOST_PEER_CALLS = 64
+MOST_CONTROL_CONNECTIONS = 96
+MOST_PEER_CONNECTIONS = 48
+YOUNG_SHARE, YOUNG_CONTROL, YOUNG_PEER = 100, 24, 12
+"""Of one address, before they have shown a certificate."""
 STOP_SECONDS = 2.0
 SERVICE = "parley.v1."
 HEALTH = ("/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch")
@@ -180,9 +185,13 @@ class AggregatorProcess:
             raise PeerClosedError("this server is stopping")
         return link
 
-    def _aio_server(self, addresses: Sequence[Address], most_calls: int) -> tuple[grpc.aio.Server, int]:
+    def _aio_server(
+        self, addresses: Sequence[Address], most_calls: int, most_connections: int
+    ) -> tuple[grpc.aio.Server, int]:
         server = grpc.aio.server(
-            interceptors=[AioAuthorization(self._authorizer())], options=LISTENING, maximum_concurrent_rpcs=most_calls
+            interceptors=[AioAuthorization(self._authorizer())],
+            options=listening(most_connections // len(addresses)),  # each address is a listener of its own
+            maximum_concurrent_rpcs=most_calls,
         )
         health_pb2_grpc.add_HealthServicer_to_server(AioHealth(self.vigil), server)
         ports = [_bound(server, str(address), server_credentials(self.folder)) for address in addresses]
@@ -192,7 +201,7 @@ class AggregatorProcess:
         server = grpc.server(
             futures.ThreadPoolExecutor(MOST_PEER_CALLS, "peer"),
             interceptors=[Authorization(self._authorizer())],
-            options=LISTENING,
+            options=listening(MOST_PEER_CONNECTIONS),
             maximum_concurrent_rpcs=MOST_PEER_CALLS,
         )
         noise_pb2_grpc.add_NoiseServiceServicer_to_server(NoiseServicer(self._accepted.put, {self.peer.uri}), server)
@@ -207,9 +216,10 @@ class AggregatorProcess:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
-        share, share_port = self._aio_server(self.node.share, MOST_SHARE_CALLS)
+        room_for(self.node.connections + MOST_CONTROL_CONNECTIONS + MOST_PEER_CONNECTIONS)
+        share, share_port = self._aio_server(self.node.share, MOST_SHARE_CALLS, self.node.connections)
         aggregator_pb2_grpc.add_ShareServiceServicer_to_server(ShareServicer(self.service), share)
-        control, control_port = self._aio_server((self.node.control,), MOST_CONTROL_CALLS)
+        control, control_port = self._aio_server((self.node.control,), MOST_CONTROL_CALLS, MOST_CONTROL_CONNECTIONS)
         aggregator_pb2_grpc.add_ControlServiceServicer_to_server(ControlServicer(self.service), control)
         ports = {"share": share_port, "control": control_port}
         peer = None
@@ -218,6 +228,15 @@ class AggregatorProcess:
             peer.start()
         await share.start()
         await control.start()
+        doorkeeper = Doorkeeper(
+            {
+                **{address.port: min(YOUNG_SHARE, self.node.connections // 4) for address in self.node.share},
+                share_port: min(YOUNG_SHARE, self.node.connections // 4),
+                control_port: YOUNG_CONTROL,
+                **({ports["peer"]: YOUNG_PEER} if peer is not None else {}),
+            }
+        )
+        doorkeeper.start()
         self.pool.start()
         self.vigil.start()
         self.service.start([terms.digest for terms in self.admissions.admitted])
@@ -234,6 +253,7 @@ class AggregatorProcess:
         await asyncio.gather(share.stop(STOP_SECONDS / 2), control.stop(STOP_SECONDS / 2))
         if peer is not None:
             peer.stop(0)
+        doorkeeper.stop()
         await asyncio.to_thread(self.pool.stop)
         if self._dialled is not None:
             self._dialled.close()

@@ -16,9 +16,11 @@ from typing import Any
 
 import grpc
 from grpc_health.v1 import health_pb2_grpc
-from parley.federation.admission import AdmissionRecord, Refusal, admit
+from parley.federation.admission import Admission, AdmissionRecord, Refusal, admit
 from parley.federation.authorization import AioAuthorization, Authorizer
+from parley.federation.claimed import reasons_even_if_true
 from parley.federation.credentials import Identity
+from parley.federation.doorkeeper import Doorkeeper, room_for
 from parley.federation.endings import verify_ends
 from parley.federation.errors import ApprovalError, FederationError
 from parley.federation.manifest import Manifest
@@ -45,7 +47,7 @@ from deploy.node_file import CoordinatorNode
 from deploy.operator_socket import SocketAddress
 from deploy.preparation import prepare
 from deploy.settling import settle
-from mpc.grpc_link import LISTENING
+from mpc.grpc_link import listening
 from party.holding import CSV, Layout, read_layout
 from privacy.filters import Cap, Charge, Policy
 from privacy.ledger import EndProof, Ledger
@@ -53,6 +55,8 @@ from privacy.mechanism import ROW
 
 MOST_CALLS = 4096
 """At once, over all callers; each party has a limit of its own."""
+OF_ONE_ADDRESS = 100
+"""Connections, before they have shown a certificate."""
 SERVICE = "parley.v1.CoordinatorService"
 HEALTH = "/grpc.health.v1.Health/Check"
 STOP_SECONDS = 2.0
@@ -70,21 +74,26 @@ class NodeBooks:
     async def admit(self, manifest: Manifest) -> dict[str, Any]:
         """By policy, or because a person approved it; the whole run is charged before anybody else hears of it."""
         loop = asyncio.get_running_loop()
+        by_hand = self._approved(manifest)
+        policy = read_policy(self._node.policy) if self._node.policy.exists() else None
+        if not by_hand:
+            self._refuse(Refusal(reasons_even_if_true(manifest, self._name, policy)))
         meaning, charge = await loop.run_in_executor(
             None, verify_apart_with_charge, manifest, "", Policy(), self._node.verified
         )
-        if not self._approved(manifest):
-            policy = read_policy(self._node.policy) if self._node.policy.exists() else None
-            decision = admit(self._admissions, meaning, self._name, policy)
-            if isinstance(decision, Refusal):
-                raise RunFailedError(
-                    f"this coordinator's policy does not admit the run: {decision}; a person can with "
-                    "`parley coordinator approve`, then submit it again"
-                )
+        if not by_hand:
+            self._refuse(admit(self._admissions, meaning, self._name, policy))
         await loop.run_in_executor(self._worker, self._reserve, manifest, charge)
         pinning.name_unpinned(manifest, self._node.identity.load)
         claim: dict[str, Any] = meaning.as_json()
         return claim
+
+    def _refuse(self, decision: Admission | Refusal) -> None:
+        if isinstance(decision, Refusal) and decision.reasons:
+            raise RunFailedError(
+                f"this coordinator's policy does not admit the run: {decision}; a person can with "
+                "`parley coordinator approve`, then submit it again"
+            )
 
     def _approved(self, manifest: Manifest) -> bool:
         try:
@@ -195,7 +204,11 @@ class CoordinatorProcess:
 
     async def serve(self) -> dict[str, int]:
         """Start the listeners; the port of the parties' one."""
-        options = [*LISTENING, ("grpc.max_concurrent_streams", MOST_CALLS)]
+        room_for(self.node.connections)
+        options = [
+            *listening(self.node.connections // len(self.node.listen)),
+            ("grpc.max_concurrent_streams", MOST_CALLS),
+        ]
         self._server = grpc.aio.server(
             interceptors=[AioAuthorization(self._authorizer())], options=options, maximum_concurrent_rpcs=MOST_CALLS
         )
@@ -217,6 +230,8 @@ class CoordinatorProcess:
         self._socket.path.chmod(0o600)
         await self._server.start()
         self.vigil.start()
+        self._doorkeeper = Doorkeeper(dict.fromkeys(ports, min(OF_ONE_ADDRESS, self.node.connections // 4)))
+        self._doorkeeper.start()
         return {"parties": ports[0]}
 
     async def stop(self) -> None:
@@ -225,6 +240,7 @@ class CoordinatorProcess:
         await self.runs.close()
         await self._operator.stop(0)
         await self._server.stop(STOP_SECONDS)
+        self._doorkeeper.stop()
         self._socket.close()
         self._worker.shutdown()
         self.store.close()

@@ -11,8 +11,11 @@ import gc
 
 OBJECTS = 50_000
 """New ones between two looks at the youngest."""
-TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
+TRIM_THRESHOLD, MMAP_THRESHOLD, ARENA_MAX = -1, -3, -8
 """Of mallopt(3)."""
+ARENAS = 4
+"""Heaps among which threads are spread; glibc takes eight per core, and after a flood of connections each of them keeps
+what it had at its peak."""
 KEPT_BYTES = 32 << 20
 """Free memory at the end of a heap, of which busy threads have one each, that is not given back."""
 MAPPED_BYTES = 32 << 20
@@ -26,5 +29,6 @@ def settle() -> None:
     gc.set_threshold(OBJECTS, 20, 20)
     with contextlib.suppress(OSError, AttributeError):  # another C library does as it likes
         library = ctypes.CDLL(None)
+        library.mallopt(ARENA_MAX, ARENAS)
         library.mallopt(MMAP_THRESHOLD, MAPPED_BYTES)
         library.mallopt(TRIM_THRESHOLD, KEPT_BYTES)

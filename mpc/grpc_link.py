@@ -38,6 +38,12 @@ LISTENING: list[tuple[str, int]] = [
     ("grpc.server_handshake_timeout_ms", 10_000),  # gRPC's 120 s let a stranger hold every file descriptor
 ]
 """For servers."""
+MOST_CONNECTIONS = "grpc.max_allowed_incoming_connections"
+
+
+def listening(most_connections: int) -> list[tuple[str, int]]:
+    """For one listener: more connections are closed before a byte is read. One that never greets takes 70 KiB."""
+    return [*LISTENING, (MOST_CONNECTIONS, most_connections)]
 
 
 class GrpcLink:

@@ -5,6 +5,7 @@ the coordinator holds, or by a signal.
 """
 
 import asyncio
+import asyncio.constants
 import contextlib
 import json
 import socket
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
+from parley.federation.doorkeeper import Doorkeeper
 from starlette.applications import Starlette
 
 from coordinator.dashboard.access import Sessions, token_in
@@ -23,6 +25,7 @@ from coordinator.dashboard.accounts import Accounts
 from coordinator.dashboard.app import Wiring, application
 from coordinator.dashboard.guard import LOOPBACK
 from coordinator.dashboard.loglines import LogFile
+from coordinator.dashboard.patience import MOST_IDLE_OF_ONE, REQUEST_SECONDS, Impatient
 from coordinator.dashboard.servers import Operator, Servers, Status
 from coordinator.errors import StateError
 from coordinator.service.store import RunStore
@@ -103,12 +106,14 @@ async def serve(settings: Settings, place: Place, until_input_ends: bool = False
     config = uvicorn.Config(
         app, log_config=None, access_log=False, server_header=False, lifespan="off", ws="none",
         timeout_graceful_shutdown=STOP_SECONDS, limit_concurrency=MOST_CONNECTIONS, timeout_keep_alive=IDLE_SECONDS,
-        ssl_certfile=settings.certificate, ssl_keyfile=settings.key,
+        ssl_certfile=settings.certificate, ssl_keyfile=settings.key, http=Impatient,
     )  # fmt: skip
     try:
         config.load()
     except OSError as error:
         raise StateError(f"the dashboard's certificate cannot be used ({error}): check certificate and key") from None
+    asyncio.constants.SSL_HANDSHAKE_TIMEOUT = REQUEST_SECONDS  # uvicorn passes none, and asyncio's is a minute
+    doorkeeper = Doorkeeper({port: MOST_IDLE_OF_ONE})  # before a handshake is over uvicorn knows of nobody
     renewal: asyncio.Task[None] | None = None
     if config.ssl is not None and settings.certificate is not None:
         config.ssl.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -121,9 +126,13 @@ async def serve(settings: Settings, place: Place, until_input_ends: bool = False
     shown = f"[{settings.host}]" if ":" in settings.host else settings.host
     ready = {"ready": True, "role": "dashboard", "name": place.node, "url": f"{scheme}://{shown}:{port}/"}
     print(json.dumps(ready), flush=True)
+    if settings.secure:
+        doorkeeper.start()
     try:
         await server.serve(sockets=[listener])
     finally:
+        if settings.secure:
+            await asyncio.to_thread(doorkeeper.stop)
         if renewal is not None:
             renewal.cancel()
         await app.state.wiring.accounts.close()

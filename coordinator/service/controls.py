@@ -14,7 +14,7 @@ from parley.federation.credentials import Identity, NodeFolder
 from parley.federation.errors import FederationError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
-from parley.federation.refusals import refusal_in
+from parley.federation.refusals import refusal_in, words
 from parley.federation.transport import InUse, open_aio_channel, refusal_of
 from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, common_pb2
 
@@ -30,6 +30,8 @@ SLACK_SECONDS = 10.0
 """Beyond a long poll's own wait: adding noise, storing, a busy machine."""
 FIRST_BACKOFF_SECONDS = 0.1
 LONGEST_BACKOFF_SECONDS = 5.0
+LONGEST_SECONDS = 7 * 24 * 3600.0
+"""That anything takes; a deadline is not longer."""
 FOR_GOOD = (
     grpc.StatusCode.UNAUTHENTICATED,
     grpc.StatusCode.PERMISSION_DENIED,
@@ -207,9 +209,9 @@ class Controls:
         return Opening(
             total,
             tuple(first.contributors),
-            max(first.waited_seconds, second.waited_seconds),
-            max(first.agreed_seconds, second.agreed_seconds),
-            max(first.noised_seconds, second.noised_seconds),
+            max(_seconds(first.waited_seconds), _seconds(second.waited_seconds)),
+            max(_seconds(first.agreed_seconds), _seconds(second.agreed_seconds)),
+            max(_seconds(first.noised_seconds), _seconds(second.noised_seconds)),
         )
 
     async def _open_one(self, place: int, server: Control, wanted: Wanted) -> tuple[aggregator_pb2.OpenResponse, bytes]:
@@ -226,9 +228,14 @@ class Controls:
             if answer.state == aggregator_pb2.OpenResponse.STATE_OPENED:
                 return answer, await server.whole_share(wanted, answer)
             if answer.state == aggregator_pb2.OpenResponse.STATE_SHORT:
-                raise ShortError(answer.missing)
+                raise ShortError([party for party in answer.missing if party in request.expected])
             wanted.missing(place, answer.missing)
 
 
+def _seconds(said: float) -> float:
+    """A server's word for how long it took; what is no time would spoil every figure that it goes into."""
+    return min(said, LONGEST_SECONDS) if said > 0 else 0.0
+
+
 def _described(error: grpc.aio.AioRpcError) -> str:
-    return f"{error.code().name.lower()}: {error.details() or 'no details'}"
+    return f"{error.code().name.lower()}: {words(error.details() or 'no details')}"

@@ -20,6 +20,7 @@ import numpy as np
 from parley.federation.errors import FederationError, TrailError
 from parley.federation.manifest import Manifest
 from parley.federation.names import Role
+from parley.federation.refusals import words
 from parley.v1 import aggregator_pb2, common_pb2, coordinator_pb2
 
 from coordinator.errors import CoordinatorError, RunFailedError
@@ -223,7 +224,7 @@ class Driver:
         request = aggregator_pb2.ProposeRequest(manifest=self.manifest.canonical)
         while True:
             answer = await server.call("Propose", request, self._gather_seconds)
-            reasons = "; ".join(answer.reasons)
+            reasons = words("; ".join(answer.reasons))
             word = "joined" if answer.admitted else ("pending" if answer.pending else "refused")
             await self._work(self.tools.store.answer, self.manifest.digest, server.peer.uri, word, reasons)
             if answer.admitted:
@@ -332,7 +333,8 @@ class Driver:
         batch, lattice = mechanism.expected_batch(index, present), self.manifest.lattice(index)
         bound = mechanism.clip.contribution_bound(index)
         if np.abs(opening.total).max() > lattice.largest_sum(self.manifest.most_contributions(index), bound):
-            raise RunFailedError(f"round {index}'s sum is out of range: an aggregator is at fault")
+            self.tools.note("round.out_of_range", run=self.manifest.run, round=index, contributors=opening.contributors)
+            raise RunFailedError(out_of_range(index, len(present)))
         estimate = lattice.decode(opening.total) / batch
         release = hashlib.sha256(opening.total.astype("<i8").tobytes()).hexdigest()
         self.tools.books.record(self.manifest, index, release)
@@ -386,6 +388,15 @@ class Driver:
             await self._work(self.tools.store.put_end, self.manifest.digest, answer.end.aggregator, word)
         self.run.ends = [answer.end for answer in answers]
         crash.point("coordinator.ended")
+
+
+def out_of_range(index: int, answered: int) -> str:
+    """Whoever reads it has to know whom to ask: no sum tells whose words were in it."""
+    return (
+        f"round {index}'s sum is out of range: one of the {answered} parties that answered did not send what was "
+        "asked, or an aggregator did not add it up. Nothing that was opened tells which, and what was charged stays "
+        "charged: the trail names those that answered, ask all of them"
+    )
 
 
 def restored(manifest: Manifest, store: RunStore) -> Run:

@@ -42,7 +42,7 @@ class Runs:
 
     async def submit(self, canonical: bytes) -> bytes:
         """Durable before it returns."""
-        manifest = Manifest.from_canonical(canonical)
+        manifest = await asyncio.to_thread(Manifest.from_canonical, canonical)
         await self._work(self._tools.store.submit, manifest.digest, manifest.run, manifest.canonical)
         crash.point("coordinator.submitted")
         if manifest.digest not in self.all:

@@ -1,6 +1,8 @@
-"""`parley audit`: measure privacy from the outside, and verify the books that nodes keep.
+"""`parley audit`: measure privacy from the outside, try the known attacks, and verify the books that nodes keep.
 
     parley audit privacy --json                               # deploy.privacy_audit
+    parley audit attacks --json                               # deploy.attack_audit
+    parley audit attacks --without reach-covers-schema        # the attacks that this guard stops: now they succeed
     parley audit verify north south hospital-a --json         # nodes' folders, or files of trails
     parley audit verify hospital-a --anchor 128:9f86…0a08
 
@@ -19,13 +21,13 @@ from deploy.console import EXIT_BAD_NEWS, emit_json, fail
 from privacy.chain import Head
 from privacy.errors import LedgerCorrupt, LedgerRefused
 
-app = typer.Typer(help="Measure privacy from the outside; verify what nodes wrote down.", no_args_is_help=True)
+app = typer.Typer(help="Measure privacy, try the known attacks, verify what nodes wrote down.", no_args_is_help=True)
 TRAIL, LEDGER = Path("state", "trail.jsonl"), Path("state", "ledger.sqlite")
 
 
 @app.callback()
 def _group() -> None:
-    """Measure privacy from the outside; verify what nodes wrote down."""
+    """Measure privacy, try the known attacks, verify what nodes wrote down."""
 
 
 @app.command()
@@ -40,6 +42,26 @@ def privacy(
     from deploy.privacy_audit import run  # needs the `accounting` extra, which a bare installation lacks
 
     run(runs, delta, confidence, units, json)
+
+
+@app.command()
+def attacks(
+    only: Annotated[list[str] | None, typer.Option(metavar="ID", help="Only this attack; may be repeated.")] = None,
+    without: Annotated[
+        str | None, typer.Option(metavar="GUARD", help="Take this guard away: what it stops has to succeed then.")
+    ] = None,
+    show: Annotated[bool, typer.Option("--list", help="Show attacks and guards, try nothing.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="End with one line of JSON.")] = False,
+) -> None:
+    """Try every known attack on this installation; exit code 1 if one succeeds."""
+    try:
+        from deploy.attack_audit import run, show_all  # attacks use the accountant, of the `accounting` extra
+    except ModuleNotFoundError as error:
+        fail(f"{error.name} is missing: pip install 'parley-federation[accounting]'")
+    if show:
+        show_all(json)
+    else:
+        run(only or [], without, json)
 
 
 @app.command()

@@ -157,6 +157,23 @@ def test_a_slip_is_named_with_its_field(tmp_path: Path, text: str, old: str, new
     assert "\n" not in str(refused.value)
 
 
+def test_how_many_connections_a_listener_holds_is_the_operators(tmp_path: Path) -> None:
+    lead = 'role = "coordinator"\nlisten = "127.0.0.1:0"\n%s[aggregators]\nnorth = "n:1"\nsouth = "s:1"\n'
+    for text, most in ((lead % "", 400), (lead % "connections = 5000\n", 5000)):
+        (tmp_path / "node.toml").write_text(text)
+        node = read_node(tmp_path)
+        assert isinstance(node, CoordinatorNode)
+        assert node.connections == most
+    for text, most in ((FIRST, 400), (FIRST.replace("[listen]\n", "[listen]\nconnections = 64\n"), 64)):
+        (tmp_path / "node.toml").write_text(text)
+        server = read_node(tmp_path)
+        assert isinstance(server, AggregatorNode)
+        assert server.connections == most
+    (tmp_path / "node.toml").write_text(lead % "connections = 63\n")
+    with pytest.raises(NodeFileError, match="connections: is 63"):
+        read_node(tmp_path)
+
+
 def test_a_folder_without_node_toml_says_how_to_begin(tmp_path: Path) -> None:
     with pytest.raises(NodeFileError, match="parley init"):
         read_node(tmp_path)

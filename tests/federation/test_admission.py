@@ -1,15 +1,22 @@
 """Policies fail closed, and what was admitted stays on record."""
 
+import asyncio
 import sqlite3
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from parley.federation.admission import Admission, AdmissionRecord, Refusal, admit, approve_by_hand
+from parley.federation.claimed import reasons_even_if_true
 from parley.federation.errors import ApprovalError, PolicyError
 from parley.federation.names import NodeName, Role
 from parley.federation.policy import Policy, read_policy, reasons_against
 
+from coordinator.errors import RunFailedError
+from deploy import aggregator_admission, nodes_coordinator
+from deploy.certificates import ThrowAwayAuthority
+from tests.federation import documents
 from tests.federation.documents import AGGREGATOR_POLICY, COORDINATOR_POLICY, PARTY_POLICY, manifest, meaning
 
 POLICIES = {
@@ -104,6 +111,62 @@ def test_every_limit_holds_and_is_named(
     reasons = reasons_against(meaning(**changes), node(role), chosen, 0.0)
     assert field in {reason.field for reason in reasons}
     assert isinstance(admit(AdmissionRecord(":memory:"), meaning(**changes), node(role), chosen, 0.0), Refusal)
+
+
+BEFOREHAND = [case for case in CASES if case[0] is not Role.party]
+
+
+@pytest.mark.parametrize(("role", "change", "changes", "field"), BEFOREHAND)
+def test_a_server_names_every_limit_before_it_verifies(
+    tmp_path: Path, role: Role, change: tuple[str, str] | None, changes: dict[str, Any], field: str
+) -> None:
+    """And what it names then it would have named afterwards."""
+    chosen = policy(tmp_path, role, *([change] if change else []))
+    before = reasons_even_if_true(manifest(**changes), node(role), chosen)
+    after = {reason.field for reason in reasons_against(meaning(**changes), node(role), chosen)}
+    assert {reason.field for reason in before} >= after
+    assert field in {reason.field for reason in before}
+
+
+@pytest.mark.parametrize("role", [Role.aggregator, Role.coordinator])
+def test_what_a_policy_admits_is_not_refused_beforehand(tmp_path: Path, role: Role) -> None:
+    assert not reasons_even_if_true(manifest(), node(role), policy(tmp_path, role))
+
+
+def test_a_manifest_beyond_the_policy_costs_a_server_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No accountant is asked, of an aggregator or of a coordinator."""
+
+    def never(*_: object) -> Any:
+        raise AssertionError("was verified")
+
+    monkeypatch.setattr(aggregator_admission, "verify_apart", never)
+    monkeypatch.setattr(nodes_coordinator, "verify_apart_with_charge", never)
+    (tmp_path / "policy.toml").write_text(
+        documents.AGGREGATOR_POLICY.replace("largest_parties = 10", "largest_parties = 2")
+    )
+    peer = NodeName("cardio", Role.aggregator, "south")
+    identity = ThrowAwayAuthority("cardio").issue_as(node(Role.aggregator))
+    record = AdmissionRecord(tmp_path / "admissions.sqlite")
+
+    async def propose() -> Any:
+        admissions = aggregator_admission.Admissions(
+            record, lambda: identity, peer, 0, ("strips", "standard"), tmp_path / "policy.toml", tmp_path, lambda *_: ""
+        )
+        return await admissions.propose(manifest().canonical, manifest().identities(Role.coordinator)[0].uri)
+
+    answer = asyncio.run(propose())
+    assert not answer.admitted
+    assert answer.pending  # a person can still approve it
+    assert [reason.partition(":")[0] for reason in answer.reasons] == ["parties"]
+
+    (tmp_path / "policy.toml").write_text(
+        documents.COORDINATOR_POLICY.replace("largest_rounds = 40", "largest_rounds = 2")
+    )
+    home = SimpleNamespace(admissions=tmp_path / "lead.sqlite", policy=tmp_path / "policy.toml", verified=tmp_path)
+    lead = SimpleNamespace(name=node(Role.coordinator), authority=b"")
+    books = nodes_coordinator.NodeBooks(home, lead, None, None)  # type: ignore[arg-type]
+    with pytest.raises(RunFailedError, match=r"mechanism\.steps: makes rounds 40"):
+        asyncio.run(books.admit(manifest()))
 
 
 def test_the_budget_counts_what_was_spent_and_an_unread_ledger_refuses(tmp_path: Path) -> None:

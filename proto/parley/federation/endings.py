@@ -16,8 +16,6 @@ from parley.federation.pins import Pins
 from parley.v1 import common_pb2
 
 LABEL, ADMISSION_LABEL = "end 1", "admission 1"
-MOST = 4
-"""Words that are looked at: whoever sends more has nothing to say."""
 SignedWord = common_pb2.SignedEnd | common_pb2.SignedAdmission
 
 
@@ -48,7 +46,8 @@ def sign_admission(identity: Identity, manifest_digest: bytes) -> common_pb2.Sig
 def verify_admissions(words: Sequence[common_pb2.SignedAdmission], manifest: Manifest, pins: Pins) -> None:
     """Refused unless both aggregators of the manifest have signed that they admitted it."""
     said = set()
-    for word in words[:MOST]:
+    _require_few(words, manifest)
+    for word in words:
         name = _speaker(word, manifest)
         signing.verify(pins, name, ADMISSION_LABEL, _admission(name, word.manifest_digest), word.signature)
         said.add(name)
@@ -58,7 +57,8 @@ def verify_admissions(words: Sequence[common_pb2.SignedAdmission], manifest: Man
 def verify_ends(ends: Sequence[common_pb2.SignedEnd], manifest: Manifest, pins: Pins) -> int:
     """How many sums were opened, by the word of both aggregators of the manifest; refused unless they agree."""
     said: dict[NodeName, int] = {}
-    for end in ends[:MOST]:
+    _require_few(ends, manifest)
+    for end in ends:
         name = _speaker(end, manifest)
         signing.verify(pins, name, LABEL, _end(name, end.manifest_digest, end.openings), end.signature)
         said[name] = end.openings
@@ -77,6 +77,11 @@ def _speaker(word: SignedWord, manifest: Manifest) -> NodeName:
     if word.manifest_digest != manifest.digest:
         raise NotAuthenticatedError(f"what {name} has signed is not its word about this run")
     return name
+
+
+def _require_few(words: Sequence[SignedWord], manifest: Manifest) -> None:
+    if len(words) > 2:
+        raise NotAuthenticatedError(f"run {manifest.run} has two aggregators, and {len(words)} words were sent")
 
 
 def _require_both(said: Set[NodeName], manifest: Manifest, what: str) -> None:

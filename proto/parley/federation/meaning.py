@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -32,6 +33,10 @@ from privacy.filters import Charge, Policy, charge_of
 LARGEST_SHARE = 0.01
 """Of ε and of δ that the noise's finite precision may take."""
 VERIFY_SECONDS = 600.0
+MOST_KEPT = 1024
+"""Verifications in a node's folder, a few kilobytes each: coordinators bring as many manifests as they like."""
+UNFINISHED, UNFINISHED_SECONDS = ".new", 60.0
+"""Writing one takes milliseconds: what is older was left behind."""
 
 
 @dataclass(frozen=True)
@@ -221,10 +226,31 @@ def _apart(manifest: Manifest, arguments: list[str], kept: Path | None) -> dict[
 def keep(folder: Path, manifest: Manifest, arguments: list[str], answer: dict[str, Any]) -> None:
     """For `verify_apart` of the node whose folder this is; mode 600, and whole or not there."""
     folder.mkdir(mode=0o700, exist_ok=True)
-    handle, fresh = tempfile.mkstemp(dir=folder, suffix=".new")
-    with open(handle, "w") as file:
-        file.write(json.dumps(answer))
-    os.replace(fresh, kept_file(folder, manifest, arguments))
+    tidy(folder)
+    handle, fresh = tempfile.mkstemp(dir=folder, suffix=UNFINISHED)
+    try:
+        with open(handle, "w") as file:
+            file.write(json.dumps(answer))
+        os.replace(fresh, kept_file(folder, manifest, arguments))
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(fresh)
+        raise
+
+
+def tidy(folder: Path) -> None:
+    """Remove what a process that was killed, or a full disk, left half written, and the oldest of too many."""
+    found = []
+    for path in folder.iterdir():
+        with contextlib.suppress(OSError):  # another process of this node may tidy as well
+            written = path.stat().st_mtime
+            if path.suffix != UNFINISHED:
+                found.append((written, path))
+            elif time.time() - written > UNFINISHED_SECONDS:
+                path.unlink()
+    for _, path in sorted(found)[: max(0, len(found) - MOST_KEPT + 1)]:
+        with contextlib.suppress(OSError):
+            path.unlink()
 
 
 def _computed(manifest: Manifest, arguments: list[str]) -> dict[str, Any]:

@@ -3,11 +3,14 @@
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from parley.federation.errors import FederationError
 from parley.v1 import common_pb2
 
 METADATA = "parley-refusal-bin"
+LONGEST_WORDS = 500
+"""Of what a peer says, in a message of this node."""
 CODES = {
     common_pb2.REFUSAL_NOT_ADMITTED: grpc.StatusCode.FAILED_PRECONDITION,
     common_pb2.REFUSAL_NOT_A_MEMBER: grpc.StatusCode.PERMISSION_DENIED,
@@ -46,6 +49,15 @@ def refusal_in(error: grpc.RpcError) -> RefusedCallError | None:
     metadata = error.trailing_metadata() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else None
     for key, value in metadata or ():
         if key == METADATA:
-            detail = common_pb2.RefusalDetail.FromString(value if isinstance(value, bytes) else value.encode())
-            return RefusedCallError(detail.refusal, detail.message, detail.hint)
+            try:
+                detail = common_pb2.RefusalDetail.FromString(value if isinstance(value, bytes) else value.encode())
+            except DecodeError:
+                return None
+            known = detail.refusal if detail.refusal in CODES else common_pb2.REFUSAL_UNSPECIFIED
+            return RefusedCallError(known, words(detail.message), words(detail.hint))
     return None
+
+
+def words(said: str) -> str:
+    """What a peer says, for messages and terminals: one line, not without end."""
+    return "".join(each if each.isprintable() else "?" for each in said[:LONGEST_WORDS])

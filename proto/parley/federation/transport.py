@@ -27,6 +27,7 @@ from parley.federation.errors import (
 )
 from parley.federation.names import NodeName
 from parley.federation.pins import Pins
+from parley.federation.refusals import words
 
 log = logs.logger()
 AGAIN_SECONDS = 0.5
@@ -161,7 +162,7 @@ def refusal_of(error: grpc.RpcError, identity: Identity, peer: NodeName) -> Fede
     identity first: there it can be mended.
     """
     code = error.code() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else None
-    details = str(error.details() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else "")
+    details = words(str(error.details() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else ""))
     if code is grpc.StatusCode.PERMISSION_DENIED:
         return NotAuthorisedError(f"{peer} refuses: {details}")
     if code not in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.UNAVAILABLE):

@@ -1,0 +1,21 @@
+"""What keeps a server from a manifest even if all that it claims is true: asked before anything is computed.
+
+Verifying costs seconds of a core, and more where a manifest is made to; its limits of size, parties, rounds and
+coordinators cost nothing to look at. The figures taken here are the manifest's own claims, which verification can only
+confirm or refuse, so whatever is refused here is refused afterwards as well. Nothing is admitted by this module.
+"""
+
+from parley.federation.manifest import Manifest
+from parley.federation.meaning import Meaning
+from parley.federation.names import NodeName
+from parley.federation.policy import Policy, Reason, reasons_against
+
+
+def reasons_even_if_true(manifest: Manifest, node: NodeName, policy: Policy | None) -> tuple[Reason, ...]:
+    """For an aggregator and a coordinator; `policy.reasons_against` judges the verified figures once more."""
+    claimed = manifest.guarantee
+    return reasons_against(
+        Meaning(manifest, claimed.epsilon, claimed.delta, manifest.parties[0], 0.0, 0.0, 0.0, "not verified"),
+        node,
+        policy,
+    )
