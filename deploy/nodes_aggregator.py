@@ -21,6 +21,7 @@ from parley.federation.endings import sign_end
 from parley.federation.errors import FederationError
 from parley.federation.names import NodeName, Role
 from parley.federation.refusals import RefusedCallError, abort
+from parley.federation.statements import LIFE_BYTES, sign_receipt, sign_statement
 from parley.federation.transport import RenewedChannel, server_credentials
 from parley.federation.vigil import AioHealth, Health, Vigil
 from parley.v1 import aggregator_pb2_grpc, common_pb2, noise_pb2_grpc
@@ -33,10 +34,12 @@ from deploy.noting import notes
 from deploy.settling import settle
 from mpc.aggregate import Aggregator
 from mpc.channel import Link
-from mpc.errors import PeerClosedError
+from mpc.errors import PeerCheatedError, PeerClosedError
 from mpc.grpc_link import KEEPALIVE, LISTENING, GrpcLink, NoiseServicer, dial
-from mpc.openings import OpeningStore
+from mpc.history import Draft
+from mpc.openings import OpeningStore, RefusedError
 from mpc.pool import NoisePool
+from mpc.randomness import random_bytes
 from mpc.service.peer import Dialler, OpeningServicer
 from mpc.service.servicers import ControlServicer, Service, ShareServicer
 from mpc.service.state import Tools
@@ -105,7 +108,8 @@ class AggregatorProcess:
             (lambda: {self.peer: str(dialled)}) if dialled else dict,
             dict if dialled else (lambda: {self.peer: 0.0}),
         )
-        self.pool = NoisePool(self._link, role, load(*preset), noise.capacity)
+        self.pool = NoisePool(self._link, role, load(*preset), noise.capacity, cheated=self._cheated)
+        self._life = random_bytes(LIFE_BYTES)
         executor = futures.ThreadPoolExecutor(32, "opening")
         tools = Tools(
             self._store,
@@ -115,6 +119,7 @@ class AggregatorProcess:
             Dialler(self._dialled) if self._dialled else None,
             lambda digest: self.admissions.terms(digest) is not None,
             self.note,
+            self,
         )
         self._executor = executor
         self.service = Service(self, tools, self.pool, version("parley-federation"))
@@ -140,6 +145,19 @@ class AggregatorProcess:
     def sign_end(self, manifest_digest: bytes, openings: int) -> common_pb2.SignedEnd:
         return sign_end(self._current(), manifest_digest, openings)
 
+    def statement(self, terms: RunTerms, draft: Draft) -> bytes:
+        try:
+            return sign_statement(self._current(), terms.digest, terms.role, terms.mode, self._life, draft)
+        except FederationError as error:
+            raise RefusedError(str(error)) from None
+
+    def receipt(self, terms: RunTerms, index: int, query: bytes, upload: bytes) -> bytes:
+        return sign_receipt(self._current(), terms.digest, terms.role, self._life, index, query, upload)
+
+    def _cheated(self, error: PeerCheatedError) -> None:
+        """A noise session that honest servers would not have come to; in the trail by the error's name."""
+        self.note("noise.refused", error=error, peer=self.peer, kind=type(error).__name__)
+
     async def propose(self, manifest: bytes, caller: str) -> Proposal:
         return await self.admissions.propose(manifest, caller)
 
@@ -157,7 +175,7 @@ class AggregatorProcess:
         peer_only = {self.peer} if self.node.index == 1 else set()
         return Authorizer(
             {
-                f"/{SERVICE}ShareService/Upload": lambda: members,
+                **{f"/{SERVICE}ShareService/{method}": lambda: members for method in ("Upload", "Statements")},
                 f"{control}Propose": self.admissions.proposers,
                 **{f"{control}{method}": lambda: led for method in ("Open", "FetchShare", "End")},
                 f"{control}Status": self.admissions.proposers,

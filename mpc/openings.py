@@ -7,7 +7,8 @@ that was restored from an old snapshot.
 
 The bytes of a share stay until they cannot be asked for any more: while a round is prepared, the last one is there to
 be sent again, and what came before it is erased in the same transaction, for whoever opens a round has had every one
-before. What identifies an opening (request, contributors, opening, counts) stays for ever.
+before. What identifies an opening (request, contributors, opening, counts) and this server's signed statement of it
+stay for ever; so does how often the noise of a round came to nothing.
 """
 
 import sqlite3
@@ -30,6 +31,10 @@ CREATE TABLE IF NOT EXISTS shares (
     run TEXT NOT NULL, round INTEGER NOT NULL, share BLOB NOT NULL, PRIMARY KEY (run, round)) STRICT;
 CREATE TABLE IF NOT EXISTS commits (run TEXT NOT NULL, round INTEGER NOT NULL, PRIMARY KEY (run, round)) STRICT;
 CREATE TABLE IF NOT EXISTS counts (run TEXT PRIMARY KEY, mine INTEGER NOT NULL, seen INTEGER NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS statements (
+    run TEXT NOT NULL, round INTEGER NOT NULL, statement BLOB NOT NULL, PRIMARY KEY (run, round)) STRICT;
+CREATE TABLE IF NOT EXISTS wasted (
+    run TEXT NOT NULL, round INTEGER NOT NULL, noisings INTEGER NOT NULL, PRIMARY KEY (run, round)) STRICT;
 CREATE TABLE IF NOT EXISTS ended (run TEXT PRIMARY KEY, openings INTEGER NOT NULL) STRICT;
 """
 
@@ -58,7 +63,9 @@ class Opened:
     share: bytes
     """uint64[dimension], little-endian, reduced modulo 2^lattice.opening_bits."""
     opening: bytes
-    """16 bytes that both servers' shares of one opening have in common: of its noise's place and its contributors."""
+    """`mpc.history.opening_id`."""
+    statement: bytes = b""
+    """This server's signed word about it."""
 
 
 @dataclass(frozen=True)
@@ -107,15 +114,16 @@ class OpeningStore:
         """The row, whoever asks."""
         with self._lock:
             found = self._database.execute(
-                "SELECT request, length, query, contributors, COALESCE(share, x''), opening, "
+                "SELECT request, length, query, contributors, COALESCE(share, x''), opening, COALESCE(statement, x''), "
                 "EXISTS (SELECT 1 FROM commits WHERE commits.run = openings.run AND commits.round = openings.round) "
-                "FROM openings LEFT JOIN shares USING (run, round) WHERE run = ? AND round = ?",
+                "FROM openings LEFT JOIN shares USING (run, round) LEFT JOIN statements USING (run, round) "
+                "WHERE run = ? AND round = ?",
                 (run, round_index),
             ).fetchone()
         if found is None:
             return None
-        request, length, query, contributors, share, opening, committed = found
-        opened = Opened(tuple(contributors.split("\n")) if contributors else (), share, opening)
+        request, length, query, contributors, share, opening, statement, committed = found
+        opened = Opened(tuple(contributors.split("\n")) if contributors else (), share, opening, statement)
         return Stored(Phase.committed if committed else Phase.prepared, opened, request, length, query)
 
     def get(self, request: Request) -> Stored | None:
@@ -146,6 +154,10 @@ class OpeningStore:
             except sqlite3.IntegrityError:
                 raise RefusedError(f"round {request.round} of run {request.run} is open already") from None
             self._database.execute("INSERT INTO shares VALUES (?, ?, ?)", (request.run, request.round, opened.share))
+            if opened.statement:
+                self._database.execute(
+                    "INSERT INTO statements VALUES (?, ?, ?)", (request.run, request.round, opened.statement)
+                )
             self._see(request.run, seen)
         crash.point("aggregator.prepared")
 
@@ -166,9 +178,32 @@ class OpeningStore:
         with self._transaction():
             if self._value("SELECT 1 FROM commits WHERE run = ? AND round = ?", run, round_index):
                 raise RefusedError(f"round {round_index} of run {run} is committed: it cannot be taken back")
-            for table in ("openings", "shares"):
+            prepared = self._value("SELECT 1 FROM openings WHERE run = ? AND round = ?", run, round_index)
+            for table in ("openings", "shares", "statements"):
                 self._database.execute(f"DELETE FROM {table} WHERE run = ? AND round = ?", (run, round_index))
+            if prepared:
+                self._waste(run, round_index)
         crash.point("aggregator.discarded")
+
+    def waste(self, run: str, round_index: int) -> None:
+        """Noise was taken for a round and no share came of it."""
+        with self._transaction():
+            self._waste(run, round_index)
+
+    def wasted(self, run: str, round_index: int) -> int:
+        """How often noise that was taken for a round came to nothing."""
+        with self._lock:
+            return self._value("SELECT noisings FROM wasted WHERE run = ? AND round = ?", run, round_index) or 0
+
+    def statements(self, run: str, start: int, most: int) -> list[bytes]:
+        """Of consecutive committed rounds from `start` on."""
+        with self._lock:
+            found = self._database.execute(
+                "SELECT round, statement FROM statements JOIN commits USING (run, round) "
+                "WHERE run = ? AND round BETWEEN ? AND ? ORDER BY round",
+                (run, start, start + most - 1),
+            ).fetchall()
+        return [statement for place, (index, statement) in enumerate(found) if index == start + place]
 
     def counts(self, run: str) -> Counts:
         with self._lock:
@@ -212,6 +247,12 @@ class OpeningStore:
             f"DELETE FROM shares WHERE run = ? AND {which} "
             "AND EXISTS (SELECT 1 FROM commits WHERE commits.run = shares.run AND commits.round = shares.round)",
             (run, parameter),
+        )
+
+    def _waste(self, run: str, round_index: int) -> None:
+        self._database.execute(
+            "INSERT INTO wasted VALUES (?, ?, 1) ON CONFLICT (run, round) DO UPDATE SET noisings = noisings + 1",
+            (run, round_index),
         )
 
     def _see(self, run: str, seen: int) -> None:

@@ -62,6 +62,8 @@ class Opening:
     waited_seconds: float
     agreed_seconds: float
     noised_seconds: float
+    statements: tuple[bytes, ...] = ()
+    """Both servers' signed words about it, A's first: for parties, who judge them."""
 
 
 @dataclass
@@ -205,6 +207,7 @@ class Controls:
             max(first.waited_seconds, second.waited_seconds),
             max(first.agreed_seconds, second.agreed_seconds),
             max(first.noised_seconds, second.noised_seconds),
+            (first.statement.SerializeToString(), second.statement.SerializeToString()),
         )
 
     async def _open_one(self, place: int, server: Control, wanted: Wanted) -> tuple[aggregator_pb2.OpenResponse, bytes]:

@@ -129,7 +129,9 @@ class PartyServicer(coordinator_pb2_grpc.CoordinatorServiceServicer):
         run.lost.discard(party)
         assert run.question is not None
         question = run.question.for_party(frozenset(request.held_points))
-        answer = coordinator_pb2.NextRoundResponse(state=coordinator_pb2.NextRoundResponse.STATE_ROUND, round=question)
+        answer = coordinator_pb2.NextRoundResponse(
+            state=coordinator_pb2.NextRoundResponse.STATE_ROUND, round=question, statements=run.question.statements
+        )
         run.bytes_down += answer.ByteSize()
         return answer
 

@@ -33,6 +33,8 @@ from mpc.service.uploads import Upload, check_form
 
 Rejection = wire.UploadResponse.Rejection
 BACKOFF_SECONDS = (0.05, 2.0)
+MOST_STATEMENTS = 64
+"""In one answer."""
 
 
 class Run(RunState):
@@ -41,7 +43,30 @@ class Run(RunState):
     # ------------------------------------------------------------ uploads
 
     async def upload(self, party: str, request: wire.UploadRequest) -> wire.UploadResponse:
-        """A piece of a party's half."""
+        """A piece of a party's half; a receipt with the last one."""
+        answer = await self._piece(party, request)
+        current = self._rounds.get(request.round)
+        upload = current.uploads.get(party) if answer.complete and current else None
+        if upload is not None and upload.in_time:
+            upload.receipt = upload.receipt or self._receipt(request.round, upload.query, upload.digest)
+            answer.receipt.ParseFromString(upload.receipt)
+        return answer
+
+    def _receipt(self, index: int, query: bytes, digest: bytes) -> bytes:
+        return self._tools.words.receipt(self.terms, index, query, digest)
+
+    def statements(self, party: str, request: wire.StatementsRequest) -> wire.StatementsResponse:
+        """What this server has signed of opened rounds, and for this party's upload to the first of them."""
+        index = request.round
+        if not (1 <= request.most <= MOST_STATEMENTS and index < self.terms.releases):
+            raise malformed(f"{request.most} statements from round {index}", f"ask for 1 to {MOST_STATEMENTS}")
+        found = self._tools.store.statements(self.terms.name, index, request.most)
+        answer = wire.StatementsResponse(statements=[common_pb2.SignedWord.FromString(word) for word in found])
+        if (held := self._acknowledged.get(index, {}).get(party)) is not None:
+            answer.receipt.ParseFromString(self._receipt(index, *held))
+        return answer
+
+    async def _piece(self, party: str, request: wire.UploadRequest) -> wire.UploadResponse:
         check_form(request, self.terms.role)
         index = request.round
         if self.openings is not None or self._ending or index < self.opened or index >= self.terms.releases:
@@ -59,6 +84,7 @@ class Run(RunState):
             upload = current.uploads[party] = Upload(self.terms, party, request, self._tools.memory)
         answer = await upload.add(request)
         if answer.complete:
+            upload.in_time = upload.in_time or not current.taken
             if request.relay_key:
                 self.keys.hold(party, index, request.relay_key)
                 loop = asyncio.get_running_loop()
@@ -88,7 +114,7 @@ class Run(RunState):
                 data=payload,
             )
             with contextlib.suppress(CallRefusedError):
-                await self.upload(half.party, request)
+                await self._piece(half.party, request)
         current.relayed = True
         self._changed()
 
@@ -173,6 +199,7 @@ class Run(RunState):
         return Result(stored.opened)
 
     def _response(self, index: int, result: Result, request: wire.OpenRequest) -> wire.OpenResponse:
+        statement = common_pb2.SignedWord.FromString(result.opened.statement)
         there = set(result.opened.contributors)
         return wire.OpenResponse(
             state=wire.OpenResponse.STATE_OPENED,
@@ -184,6 +211,7 @@ class Run(RunState):
             waited_seconds=result.waited,
             agreed_seconds=result.agreed,
             noised_seconds=result.noised,
+            statement=statement,
         )
 
     def share(self, index: int, offset: int) -> bytes:

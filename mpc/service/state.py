@@ -20,7 +20,7 @@ from mpc.request import Request
 from mpc.service.peer import FRAME_SECONDS, Conversation, Halves, PeerLostError
 from mpc.service.relay import Keys
 from mpc.service.rounds import Result, Round, ShortError
-from mpc.service.terms import MOST_WAIT_SECONDS, CallRefusedError, RunTerms
+from mpc.service.terms import MOST_WAIT_SECONDS, CallRefusedError, RunTerms, Words
 from mpc.service.uploads import Memory
 
 SETTLE_SECONDS = 2.0
@@ -49,6 +49,7 @@ class Tools:
     """Whether the manifest of this digest is admitted now; asked from workers too."""
     note: Callable[..., str]
     """An event and public facts, for the log and the audit trail, whose id of it comes back."""
+    words: Words
 
 
 class RunState:
@@ -66,6 +67,8 @@ class RunState:
         self.keys = Keys()
         """On server B: under which halves may come through A."""
         self._rounds: dict[int, Round] = {}
+        self._acknowledged: dict[int, dict[str, tuple[bytes, bytes]]] = {}
+        """Of the two newest opened rounds: for whose upload there is a receipt; its question and its digest."""
         self._turn = asyncio.Lock()
         self._change = asyncio.Event()
         self._attempt: asyncio.Task[Result] | None = None
@@ -109,17 +112,21 @@ class RunState:
         """Both servers' part, `turn` being held."""
         times = [ready, ready]
 
-        def agreed() -> None:
-            """On who is in the sum; no noise is touched yet."""
+        def agreed(again: int) -> None:
+            """On who is in the sum; no noise is touched yet, or nobody has seen what became of it."""
             self._require_admitted()
             self._waiting = None
             times.append(time.monotonic())
+            if again:
+                self._tools.note("round.noised_again", run=self.terms.name, round=current.index, attempts=again)
 
         def talk() -> Result:
             contributions = current.contributions()
             self._waiting = channel = connect()
             try:
-                opened = self._tools.aggregator.open(channel, fixed, contributions, agreed)
+                opened = self._tools.aggregator.open(
+                    channel, fixed, contributions, agreed, lambda draft: self._tools.words.statement(self.terms, draft)
+                )
                 channel.finish()
             finally:
                 self._waiting = None
@@ -127,11 +134,13 @@ class RunState:
             begun = current.started or ready
             return Result(opened, ready - begun, times[-1] - ready, time.monotonic() - times[-1])
 
+        current.taken = True
         try:
             result = await asyncio.get_running_loop().run_in_executor(self._tools.executor, talk)
         except TooFewError as few:
             raise ShortError([party for party in current.expected if party not in few.parties]) from None
         finally:
+            current.taken = False
             self._look()
         self._latest = (current.index, result)
         present = len(result.opened.contributors)
@@ -143,7 +152,11 @@ class RunState:
         """What is durable now: counts, and what need not be kept any more."""
         self.opened = self._tools.store.counts(self.terms.name).mine
         for index in [index for index in self._rounds if index < self.opened]:
-            self._rounds.pop(index).erase()
+            over = self._rounds.pop(index)
+            self._acknowledged[index] = over.in_time()
+            over.erase()
+        for index in [index for index in self._acknowledged if index < self.opened - 2]:
+            del self._acknowledged[index]
         self.keys.forget_before(self.opened)
         self._changed()
 

@@ -10,11 +10,12 @@ import datetime as dt
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from parley.federation.rounds import commitment_a, commitment_b
+from parley.v1 import common_pb2
 
 from mpc import crash
 from party.client.errors import OutboxError
@@ -29,6 +30,13 @@ CREATE TABLE IF NOT EXISTS answers (
     digest BLOB NOT NULL, round INTEGER NOT NULL, query BLOB NOT NULL, upload BLOB NOT NULL,
     payload_a BLOB, payload_b BLOB, acknowledged INTEGER NOT NULL DEFAULT 0,
     sent_a INTEGER NOT NULL DEFAULT 0, sent_b INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (digest, round)
+) STRICT;
+CREATE TABLE IF NOT EXISTS seen (
+    digest BLOB PRIMARY KEY, round INTEGER NOT NULL, a BLOB NOT NULL, b BLOB NOT NULL, forgotten INTEGER NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS receipts (
+    digest BLOB NOT NULL, round INTEGER NOT NULL, role INTEGER NOT NULL, word BLOB NOT NULL,
+    PRIMARY KEY (digest, round, role)
 ) STRICT;
 """
 
@@ -56,11 +64,25 @@ class Answer:
     """By both aggregators. Durable only with the next answer: until then a crash just sends the bytes again."""
     sent_a: int = 0
     sent_b: int = 0
+    receipts: dict[int, common_pb2.SignedWord] = field(default_factory=dict)
+    """Of which server, by its role. Durable as soon as there are both: `kept`."""
+    kept: bool = False
 
     @cached_property
     def commitments(self) -> tuple[bytes, bytes]:
         """To both halves."""
         return commitment_a(self.payload_a), commitment_b(self.payload_b)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How much of a run's history this party has seen and found in order."""
+
+    round: int
+    digests: tuple[bytes, bytes]
+    """Of both servers' statements of that round, A's first; the manifest's before round 0."""
+    forgotten: int
+    """Uploads that a server had given a receipt for and left out, after a restart."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +128,10 @@ class Outbox:
     def close(self) -> None:
         self._database.close()
 
-    def put(self, digest: bytes, answer: Answer, last: Answer | None) -> None:
-        """Durable when it returns; the bytes of every earlier round of the run are erased, `last` is noted as sent."""
+    def put(self, digest: bytes, answer: Answer, last: Answer | None, seen: Seen | None = None) -> None:
+        """Durable when it returns, with the history it goes on from; the bytes of every earlier round of the run are
+        erased, `last` is noted as sent.
+        """
         index = answer.round_index
         with self._writing() as execute:
             found = execute("SELECT MAX(round) FROM answers WHERE digest = ?", (digest,)).fetchone()[0]
@@ -121,6 +145,12 @@ class Outbox:
                 "INSERT INTO answers (digest, round, query, upload, payload_a, payload_b) VALUES (?, ?, ?, ?, ?, ?)",
                 row,
             )
+            if seen is not None:
+                execute(
+                    "INSERT INTO seen VALUES (?, ?, ?, ?, ?) ON CONFLICT (digest) DO UPDATE SET "
+                    "round = excluded.round, a = excluded.a, b = excluded.b, forgotten = excluded.forgotten",
+                    (digest, seen.round, *seen.digests, seen.forgotten),
+                )
             crash.point("party.outbox.uncommitted")
         crash.point("party.outbox")
 
@@ -134,7 +164,26 @@ class Outbox:
         if row is None:
             return None
         index, query, upload, payload_a, payload_b, acknowledged, sent_a, sent_b = row
-        return Answer(index, query, upload, payload_a, payload_b, bool(acknowledged), sent_a, sent_b)
+        words = self._database.execute(
+            "SELECT role, word FROM receipts WHERE digest = ? AND round = ?", (digest, index)
+        ).fetchall()
+        receipts = {role: common_pb2.SignedWord.FromString(word) for role, word in words}
+        return Answer(index, query, upload, payload_a, payload_b, bool(acknowledged), sent_a, sent_b, receipts)
+
+    def seen(self, digest: bytes) -> Seen | None:
+        """How far the history of a run is known; None if nothing of it is."""
+        row = self._database.execute("SELECT round, a, b, forgotten FROM seen WHERE digest = ?", (digest,)).fetchone()
+        return Seen(row[0], (row[1], row[2]), row[3]) if row else None
+
+    def keep_receipts(self, digest: bytes, answer: Answer) -> None:
+        """Both servers' words that an upload is there, as evidence for as long as the outbox is kept."""
+        with self._writing() as execute:
+            for role, word in answer.receipts.items():
+                execute(
+                    "INSERT INTO receipts VALUES (?, ?, ?, ?) ON CONFLICT (digest, round, role) DO UPDATE SET "
+                    "word = excluded.word",
+                    (digest, answer.round_index, role, word.SerializeToString()),
+                )
 
     def uploads(self, digest: bytes) -> dict[int, bytes]:
         """Round to digest of the upload, of everything that was answered in a run."""

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from parley.v1 import common_pb2 as parley_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aparley/v1/aggregator.proto\x12\tparley.v1\x1a\x16parley/v1/common.proto\"\xc9\x01\n\rUploadRequest\x12\x17\n\x0fmanifest_digest\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\r\x12\x14\n\x0cquery_digest\x18\x03 \x01(\x0c\x12\x14\n\x0c\x63ommitment_a\x18\x04 \x01(\x0c\x12\x14\n\x0c\x63ommitment_b\x18\x05 \x01(\x0c\x12\x0c\n\x04size\x18\x06 \x01(\x04\x12\x0e\n\x06offset\x18\x07 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x08 \x01(\x0c\x12\x11\n\trelay_key\x18\t \x01(\x0c\x12\x0f\n\x07relayed\x18\n \x01(\x0c\"\x94\x02\n\x0eUploadResponse\x12\x10\n\x08received\x18\x01 \x01(\x04\x12\x10\n\x08\x63omplete\x18\x02 \x01(\x08\x12\x36\n\trejection\x18\x03 \x01(\x0e\x32#.parley.v1.UploadResponse.Rejection\"\xa5\x01\n\tRejection\x12\x19\n\x15REJECTION_UNSPECIFIED\x10\x00\x12\x16\n\x12REJECTION_TOO_LATE\x10\x01\x12\x19\n\x15REJECTION_OTHER_QUERY\x10\x02\x12\x1b\n\x17REJECTION_CONTRADICTION\x10\x03\x12\x14\n\x10REJECTION_DIGEST\x10\x04\x12\x17\n\x13REJECTION_TOO_EARLY\x10\x05\"\"\n\x0eProposeRequest\x12\x10\n\x08manifest\x18\x01 \x01(\x0c\"E\n\x0fProposeResponse\x12\x10\n\x08\x61\x64mitted\x18\x01 \x01(\x08\x12\x0f\n\x07reasons\x18\x02 \x03(\t\x12\x0f\n\x07pending\x18\x03 \x01(\x08\"\x83\x01\n\x0bOpenRequest\x12\x17\n\x0fmanifest_digest\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\r\x12\x14\n\x0cquery_digest\x18\x03 \x01(\x0c\x12\x0e\n\x06length\x18\x04 \x01(\r\x12\x10\n\x08\x65xpected\x18\x05 \x03(\t\x12\x14\n\x0cwait_seconds\x18\x06 \x01(\x01\"\xaf\x02\n\x0cOpenResponse\x12,\n\x05state\x18\x01 \x01(\x0e\x32\x1d.parley.v1.OpenResponse.State\x12\x14\n\x0c\x63ontributors\x18\x02 \x03(\t\x12\x0f\n\x07missing\x18\x03 \x03(\t\x12\r\n\x05share\x18\x04 \x01(\x0c\x12\x0c\n\x04size\x18\x05 \x01(\x04\x12\x0f\n\x07opening\x18\x06 \x01(\x0c\x12\x16\n\x0ewaited_seconds\x18\x07 \x01(\x01\x12\x16\n\x0e\x61greed_seconds\x18\x08 \x01(\x01\x12\x16\n\x0enoised_seconds\x18\t \x01(\x01\"T\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_WAITING\x10\x01\x12\x10\n\x0cSTATE_OPENED\x10\x02\x12\x0f\n\x0bSTATE_SHORT\x10\x03\"K\n\x11\x46\x65tchShareRequest\x12\x17\n\x0fmanifest_digest\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\r\x12\x0e\n\x06offset\x18\x03 \x01(\x04\"\"\n\x12\x46\x65tchShareResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"%\n\nEndRequest\x12\x17\n\x0fmanifest_digest\x18\x01 \x01(\x0c\"0\n\x0b\x45ndResponse\x12!\n\x03\x65nd\x18\x01 \x01(\x0b\x32\x14.parley.v1.SignedEnd\"\x0f\n\rStatusRequest\"\xb6\x01\n\x0eStatusResponse\x12\x16\n\x0epool_available\x18\x01 \x01(\x04\x12\x15\n\rpool_capacity\x18\x02 \x01(\x04\x12\x15\n\rpool_produced\x18\x03 \x01(\x04\x12\x11\n\tpool_used\x18\x04 \x01(\x04\x12\x11\n\tpool_lost\x18\x05 \x01(\x04\x12\x12\n\npool_error\x18\x06 \x01(\t\x12\x0f\n\x07version\x18\x07 \x01(\t\x12\x13\n\x0bshare_bytes\x18\x08 \x01(\x04\"7\n\rRelayedHalves\x12&\n\x06halves\x18\x01 \x03(\x0b\x32\x16.parley.v1.RelayedHalf\"n\n\x0bRelayedHalf\x12\r\n\x05party\x18\x01 \x01(\t\x12\x14\n\x0cquery_digest\x18\x02 \x01(\x0c\x12\x14\n\x0c\x63ommitment_a\x18\x03 \x01(\x0c\x12\x14\n\x0c\x63ommitment_b\x18\x04 \x01(\x0c\x12\x0e\n\x06sealed\x18\x05 \x01(\x0c\";\n\x1dOpeningServiceConverseRequest\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x0c\n\x04last\x18\x02 \x01(\x08\"<\n\x1eOpeningServiceConverseResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x0c\n\x04last\x18\x02 \x01(\x08\x32M\n\x0cShareService\x12=\n\x06Upload\x12\x18.parley.v1.UploadRequest\x1a\x19.parley.v1.UploadResponse2\xcb\x02\n\x0e\x43ontrolService\x12@\n\x07Propose\x12\x19.parley.v1.ProposeRequest\x1a\x1a.parley.v1.ProposeResponse\x12\x37\n\x04Open\x12\x16.parley.v1.OpenRequest\x1a\x17.parley.v1.OpenResponse\x12I\n\nFetchShare\x12\x1c.parley.v1.FetchShareRequest\x1a\x1d.parley.v1.FetchShareResponse\x12\x34\n\x03\x45nd\x12\x15.parley.v1.EndRequest\x1a\x16.parley.v1.EndResponse\x12=\n\x06Status\x12\x18.parley.v1.StatusRequest\x1a\x19.parley.v1.StatusResponse2u\n\x0eOpeningService\x12\x63\n\x08\x43onverse\x12(.parley.v1.OpeningServiceConverseRequest\x1a).parley.v1.OpeningServiceConverseResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aparley/v1/aggregator.proto\x12\tparley.v1\x1a\x16parley/v1/common.proto\"\xc9\x01\n\rUploadRequest\x12\x17\n\x0fmanifest_digest\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\r\x12\x14\n\x0cquery_digest\x18\x03 \x01(\x0c\x12\x14\n\x0c\x63ommitment_a\x18\x04 \x01(\x0c\x12\x14\n\x0c\x63ommitment_b\x18\x05 \x01(\x0c\x12\x0c\n\x04size\x18\x06 \x01(\x04\x12\x0e\n\x06offset\x18\x07 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x08 \x01(\x0c\x12\x11\n\trelay_key\x18\t \x01(\x0c\x12\x0f\n\x07relayed\x18\n \x01(\x0c\"\xbc\x02\n\x0eUploadResponse\x12\x10\n\x08received\x18\x01 \x01(\x04\x12\x10\n\x08\x63omplete\x18\x02 \x01(\x08\x12\x36\n\trejection\x18\x03 \x01(\x0e\x32#.parley.v1.UploadResponse.Rejection\x12&\n\x07receipt\x18x \x01(\x0b\x32\x15.parley.v1.SignedWord\"\xa5\x01\n\tRejection\x12\x19\n\x15REJECTION_UNSPECIFIED\x10\x00\x12\x16\n\x12REJECTION_TOO_LATE\x10\x01\x12\x19\n\x15REJECTION_OTHER_QUERY\x10\x02\x12\x1b\n\x17REJECTION_CONTRADICTION\x10\x03\x12\x14\n\x10REJECTION_DIGEST\x10\x04\x12\x17\n\x13REJECTION_TOO_EARLY\x10\x05\"I\n\x11StatementsRequest\x12\x17\n\x0fmanifest_digest\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\r\x12\x0c\n\x04most\x18\x03 \x01(\r\"g\n\x12StatementsResponse\x12)\n\nstatements\x18\x01 \x03(\x0b\x32\x15.parley.v1.SignedWord\x12&\n\x07receipt\x18\x02 \x01(\x0b\x32\x15.parley.v1.SignedWord\"\"\n\x0eProposeRequest\x12\x10\n\x08manifest\x18\x01 \x01(\x0c\"E\n\x0fProposeResponse\x12\x10\n\x08\x61\x64mitted\x18\x01 \x01(\x08\x12\x0f\n\x07reasons\x18\x02 \x03(\t\x12\x0f\n\x07pending\x18\x03 \x01(\x08\"\x83\x01\n\x0bOpenRequest\x12\x17\n\x0fmanifest_digest\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\r\x12\x14\n\x0cquery_digest\x18\x03 \x01(\x0c\x12\x0e\n\x06length\x18\x04 \x01(\r\x12\x10\n\x08\x65xpected\x18\x05 \x03(\t\x12\x14\n\x0cwait_seconds\x18\x06 \x01(\x01\"\xd9\x02\n\x0cOpenResponse\x12,\n\x05state\x18\x01 \x01(\x0e\x32\x1d.parley.v1.OpenResponse.State\x12\x14\n\x0c\x63ontributors\x18\x02 \x03(\t\x12\x0f\n\x07missing\x18\x03 \x03(\t\x12\r\n\x05share\x18\x04 \x01(\x0c\x12\x0c\n\x04size\x18\x05 \x01(\x04\x12\x0f\n\x07opening\x18\x06 \x01(\x0c\x12\x16\n\x0ewaited_seconds\x18\x07 \x01(\x01\x12\x16\n\x0e\x61greed_seconds\x18\x08 \x01(\x01\x12\x16\n\x0enoised_seconds\x18\t \x01(\x01\x12(\n\tstatement\x18x \x01(\x0b\x32\x15.parley.v1.SignedWord\"T\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_WAITING\x10\x01\x12\x10\n\x0cSTATE_OPENED\x10\x02\x12\x0f\n\x0bSTATE_SHORT\x10\x03\"K\n\x11\x46\x65tchShareRequest\x12\x17\n\x0fmanifest_digest\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\r\x12\x0e\n\x06offset\x18\x03 \x01(\x04\"\"\n\x12\x46\x65tchShareResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"%\n\nEndRequest\x12\x17\n\x0fmanifest_digest\x18\x01 \x01(\x0c\"0\n\x0b\x45ndResponse\x12!\n\x03\x65nd\x18\x01 \x01(\x0b\x32\x14.parley.v1.SignedEnd\"\x0f\n\rStatusRequest\"\xb6\x01\n\x0eStatusResponse\x12\x16\n\x0epool_available\x18\x01 \x01(\x04\x12\x15\n\rpool_capacity\x18\x02 \x01(\x04\x12\x15\n\rpool_produced\x18\x03 \x01(\x04\x12\x11\n\tpool_used\x18\x04 \x01(\x04\x12\x11\n\tpool_lost\x18\x05 \x01(\x04\x12\x12\n\npool_error\x18\x06 \x01(\t\x12\x0f\n\x07version\x18\x07 \x01(\t\x12\x13\n\x0bshare_bytes\x18\x08 \x01(\x04\"7\n\rRelayedHalves\x12&\n\x06halves\x18\x01 \x03(\x0b\x32\x16.parley.v1.RelayedHalf\"n\n\x0bRelayedHalf\x12\r\n\x05party\x18\x01 \x01(\t\x12\x14\n\x0cquery_digest\x18\x02 \x01(\x0c\x12\x14\n\x0c\x63ommitment_a\x18\x03 \x01(\x0c\x12\x14\n\x0c\x63ommitment_b\x18\x04 \x01(\x0c\x12\x0e\n\x06sealed\x18\x05 \x01(\x0c\";\n\x1dOpeningServiceConverseRequest\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x0c\n\x04last\x18\x02 \x01(\x08\"<\n\x1eOpeningServiceConverseResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x0c\n\x04last\x18\x02 \x01(\x08\x32\x98\x01\n\x0cShareService\x12=\n\x06Upload\x12\x18.parley.v1.UploadRequest\x1a\x19.parley.v1.UploadResponse\x12I\n\nStatements\x12\x1c.parley.v1.StatementsRequest\x1a\x1d.parley.v1.StatementsResponse2\xcb\x02\n\x0e\x43ontrolService\x12@\n\x07Propose\x12\x19.parley.v1.ProposeRequest\x1a\x1a.parley.v1.ProposeResponse\x12\x37\n\x04Open\x12\x16.parley.v1.OpenRequest\x1a\x17.parley.v1.OpenResponse\x12I\n\nFetchShare\x12\x1c.parley.v1.FetchShareRequest\x1a\x1d.parley.v1.FetchShareResponse\x12\x34\n\x03\x45nd\x12\x15.parley.v1.EndRequest\x1a\x16.parley.v1.EndResponse\x12=\n\x06Status\x12\x18.parley.v1.StatusRequest\x1a\x19.parley.v1.StatusResponse2u\n\x0eOpeningService\x12\x63\n\x08\x43onverse\x12(.parley.v1.OpeningServiceConverseRequest\x1a).parley.v1.OpeningServiceConverseResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,43 +35,47 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_UPLOADREQUEST']._serialized_start=66
   _globals['_UPLOADREQUEST']._serialized_end=267
   _globals['_UPLOADRESPONSE']._serialized_start=270
-  _globals['_UPLOADRESPONSE']._serialized_end=546
-  _globals['_UPLOADRESPONSE_REJECTION']._serialized_start=381
-  _globals['_UPLOADRESPONSE_REJECTION']._serialized_end=546
-  _globals['_PROPOSEREQUEST']._serialized_start=548
-  _globals['_PROPOSEREQUEST']._serialized_end=582
-  _globals['_PROPOSERESPONSE']._serialized_start=584
-  _globals['_PROPOSERESPONSE']._serialized_end=653
-  _globals['_OPENREQUEST']._serialized_start=656
-  _globals['_OPENREQUEST']._serialized_end=787
-  _globals['_OPENRESPONSE']._serialized_start=790
-  _globals['_OPENRESPONSE']._serialized_end=1093
-  _globals['_OPENRESPONSE_STATE']._serialized_start=1009
-  _globals['_OPENRESPONSE_STATE']._serialized_end=1093
-  _globals['_FETCHSHAREREQUEST']._serialized_start=1095
-  _globals['_FETCHSHAREREQUEST']._serialized_end=1170
-  _globals['_FETCHSHARERESPONSE']._serialized_start=1172
-  _globals['_FETCHSHARERESPONSE']._serialized_end=1206
-  _globals['_ENDREQUEST']._serialized_start=1208
-  _globals['_ENDREQUEST']._serialized_end=1245
-  _globals['_ENDRESPONSE']._serialized_start=1247
-  _globals['_ENDRESPONSE']._serialized_end=1295
-  _globals['_STATUSREQUEST']._serialized_start=1297
-  _globals['_STATUSREQUEST']._serialized_end=1312
-  _globals['_STATUSRESPONSE']._serialized_start=1315
-  _globals['_STATUSRESPONSE']._serialized_end=1497
-  _globals['_RELAYEDHALVES']._serialized_start=1499
-  _globals['_RELAYEDHALVES']._serialized_end=1554
-  _globals['_RELAYEDHALF']._serialized_start=1556
-  _globals['_RELAYEDHALF']._serialized_end=1666
-  _globals['_OPENINGSERVICECONVERSEREQUEST']._serialized_start=1668
-  _globals['_OPENINGSERVICECONVERSEREQUEST']._serialized_end=1727
-  _globals['_OPENINGSERVICECONVERSERESPONSE']._serialized_start=1729
-  _globals['_OPENINGSERVICECONVERSERESPONSE']._serialized_end=1789
-  _globals['_SHARESERVICE']._serialized_start=1791
-  _globals['_SHARESERVICE']._serialized_end=1868
-  _globals['_CONTROLSERVICE']._serialized_start=1871
-  _globals['_CONTROLSERVICE']._serialized_end=2202
-  _globals['_OPENINGSERVICE']._serialized_start=2204
-  _globals['_OPENINGSERVICE']._serialized_end=2321
+  _globals['_UPLOADRESPONSE']._serialized_end=586
+  _globals['_UPLOADRESPONSE_REJECTION']._serialized_start=421
+  _globals['_UPLOADRESPONSE_REJECTION']._serialized_end=586
+  _globals['_STATEMENTSREQUEST']._serialized_start=588
+  _globals['_STATEMENTSREQUEST']._serialized_end=661
+  _globals['_STATEMENTSRESPONSE']._serialized_start=663
+  _globals['_STATEMENTSRESPONSE']._serialized_end=766
+  _globals['_PROPOSEREQUEST']._serialized_start=768
+  _globals['_PROPOSEREQUEST']._serialized_end=802
+  _globals['_PROPOSERESPONSE']._serialized_start=804
+  _globals['_PROPOSERESPONSE']._serialized_end=873
+  _globals['_OPENREQUEST']._serialized_start=876
+  _globals['_OPENREQUEST']._serialized_end=1007
+  _globals['_OPENRESPONSE']._serialized_start=1010
+  _globals['_OPENRESPONSE']._serialized_end=1355
+  _globals['_OPENRESPONSE_STATE']._serialized_start=1271
+  _globals['_OPENRESPONSE_STATE']._serialized_end=1355
+  _globals['_FETCHSHAREREQUEST']._serialized_start=1357
+  _globals['_FETCHSHAREREQUEST']._serialized_end=1432
+  _globals['_FETCHSHARERESPONSE']._serialized_start=1434
+  _globals['_FETCHSHARERESPONSE']._serialized_end=1468
+  _globals['_ENDREQUEST']._serialized_start=1470
+  _globals['_ENDREQUEST']._serialized_end=1507
+  _globals['_ENDRESPONSE']._serialized_start=1509
+  _globals['_ENDRESPONSE']._serialized_end=1557
+  _globals['_STATUSREQUEST']._serialized_start=1559
+  _globals['_STATUSREQUEST']._serialized_end=1574
+  _globals['_STATUSRESPONSE']._serialized_start=1577
+  _globals['_STATUSRESPONSE']._serialized_end=1759
+  _globals['_RELAYEDHALVES']._serialized_start=1761
+  _globals['_RELAYEDHALVES']._serialized_end=1816
+  _globals['_RELAYEDHALF']._serialized_start=1818
+  _globals['_RELAYEDHALF']._serialized_end=1928
+  _globals['_OPENINGSERVICECONVERSEREQUEST']._serialized_start=1930
+  _globals['_OPENINGSERVICECONVERSEREQUEST']._serialized_end=1989
+  _globals['_OPENINGSERVICECONVERSERESPONSE']._serialized_start=1991
+  _globals['_OPENINGSERVICECONVERSERESPONSE']._serialized_end=2051
+  _globals['_SHARESERVICE']._serialized_start=2054
+  _globals['_SHARESERVICE']._serialized_end=2206
+  _globals['_CONTROLSERVICE']._serialized_start=2209
+  _globals['_CONTROLSERVICE']._serialized_end=2540
+  _globals['_OPENINGSERVICE']._serialized_start=2542
+  _globals['_OPENINGSERVICE']._serialized_end=2659
 # @@protoc_insertion_point(module_scope)
