@@ -32,6 +32,7 @@ from mpc.ring import expand
 from mpc.service.relay import Keys
 from party.client.questions import digest_of
 from tests.federation.documents import PARTY_POLICY
+from tests.federation.words import Signed
 
 Response = aggregator_pb2.UploadResponse
 State = coordinator_pb2.NextRoundResponse
@@ -81,6 +82,9 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServiceServicer):
         """Ask for rounds that were acknowledged, too."""
         self.points: dict[bytes, bytes] = {}
         self.deaf = 0
+        self.asked: dict[int, bytes] = {}
+        """Digest of each round's question."""
+        self.stated: Callable[[int], list[Any]] = lambda index: []
         self.changed = threading.Condition()
 
     def say(self, response: Any) -> None:
@@ -89,9 +93,11 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServiceServicer):
             self.changed.notify_all()
 
     def ask(self, asked: Any) -> None:
+        """With both servers' word about every round before it."""
         for point in asked.points:
             self.points[point.digest] = point.data
-        self.say(State(state=State.STATE_ROUND, round=asked))
+        self.asked[asked.index] = asked.query_digest
+        self.say(State(state=State.STATE_ROUND, round=asked, statements=self.stated(asked.index)))
 
     def ListRuns(self, request: Any, context: Any) -> Any:
         import hashlib
@@ -153,6 +159,12 @@ class Aggregator(aggregator_pb2_grpc.ShareServiceServicer):
     """Of A: B, whom it hands sealed halves at once."""
     refused: int = 0
     """Of B: sealed halves that did not open."""
+    uploads: dict[int, bytes] = field(default_factory=dict)
+    """Digests of what is whole."""
+    signed: Callable[[], Signed | None] = lambda: None
+    receipts: bool = True
+    asked: list[int] = field(default_factory=list)
+    """From which rounds statements were asked for."""
 
     def Upload(self, request: Any, context: Any) -> Any:
         assert peer_of(context) == PARTY
@@ -173,11 +185,24 @@ class Aggregator(aggregator_pb2_grpc.ShareServiceServicer):
             return Response(rejection=Response.REJECTION_DIGEST)
         if self.take(request.round, have):
             return Response(rejection=Response.REJECTION_CONTRADICTION)
+        words = (request.query_digest, request.commitment_a, request.commitment_b)
+        upload = upload_digest(request.manifest_digest, request.round, PARTY.uri, *words)
+        self.uploads[request.round] = upload
+        answer, signed = Response(received=len(have), complete=True), self.signed()
+        if self.receipts and signed is not None:
+            answer.receipt.ParseFromString(signed.receipt(self.role, request.round, request.query_digest, upload))
         if request.relay_key:
             self.keys.hold(PARTY.name, request.round, request.relay_key)
         if request.relayed and self.other is not None:
             self.other.receive(request)
-        return Response(received=len(have), complete=True)
+        return answer
+
+    def Statements(self, request: Any, context: Any) -> Any:
+        assert peer_of(context) == PARTY
+        self.asked.append(request.round)
+        signed = self.signed()
+        words = signed.of(self.role, request.round, request.most) if signed else []
+        return aggregator_pb2.StatementsResponse(statements=words)
 
     def take(self, index: int, payload: bytes) -> bool:
         """Whether it contradicts what is here."""
@@ -193,6 +218,7 @@ class Aggregator(aggregator_pb2_grpc.ShareServiceServicer):
             self.refused += 1
         else:
             self.take(request.round, half)
+            self.uploads[request.round] = digest
 
 
 class Stage:
@@ -203,6 +229,9 @@ class Stage:
         self.authority = ThrowAwayAuthority("cardio")
         self.coordinator, self.b = Coordinator(), Aggregator(1)
         self.a = Aggregator(0, other=self.b)
+        self.signed: Signed | None = None
+        self.a.signed = self.b.signed = lambda: self.signed
+        self.coordinator.stated = self.stated
         self.servers: dict[NodeName, grpc.Server] = {}
         self.identities = {name: self.authority.issue_as(name) for name in (LEAD, NORTH, SOUTH, PARTY)}
         self.ports = {
@@ -252,6 +281,20 @@ class Stage:
 
     def offer(self, manifest: Manifest) -> None:
         self.coordinator.manifests.append(manifest.canonical)
+
+    def stated(self, index: int) -> list[Any]:
+        """Both servers' words about the round before; what is not stated yet is stated now, as it is."""
+        if self.signed is None and self.coordinator.manifests:
+            manifest = Manifest.from_canonical(self.coordinator.manifests[-1])
+            self.signed = Signed(manifest, self.identities)
+        signed = self.signed
+        if signed is None or index == 0:
+            return []
+        for at in range(len(signed.words[0]), index):
+            both = self.a.uploads.get(at), self.b.uploads.get(at)
+            mine = {PARTY.name: both[0]} if both[0] is not None and both[0] == both[1] else {}
+            signed.state(self.coordinator.asked.get(at, bytes(32)), mine)
+        return [*signed.of(0, index - 1), *signed.of(1, index - 1)]
 
     def ends(self, manifest: Manifest, openings: int, names: Sequence[NodeName] = (NORTH, SOUTH)) -> list[Any]:
         return [sign_end(self.identities[name], manifest.digest, openings) for name in names]
