@@ -20,18 +20,18 @@ SALT_BYTES = 32
 def exchanged(role: int, share: Bytes, rng: Csprng) -> Steps[Bytes]:
     """The other server's share, which it had chosen before it saw this one. Two exchanges."""
     salt = rng.octets(SALT_BYTES)
-    (seal,) = yield [np.frombuffer(_seal(role, salt, share), np.uint8)]
+    (sealed,) = yield [np.frombuffer(seal(role, salt, share), np.uint8)]
     their_salt, theirs = yield [salt, share]
-    if not matches(seal, _seal(1 - role, their_salt, theirs)):
+    if not matches(sealed, seal(1 - role, their_salt, theirs)):
         raise SealBrokenError("the other server opened an accept share that it had not sealed: it did not follow the "
                               "noise protocol")  # fmt: skip
     return theirs
 
 
-def matches(seal: Bytes, opened: bytes) -> bool:
+def matches(sealed: Bytes, opened: bytes) -> bool:
     """Whether what was opened is what was sealed."""
-    return hmac.compare_digest(seal.tobytes(), opened)
+    return hmac.compare_digest(sealed.tobytes(), opened)
 
 
-def _seal(role: int, salt: Bytes, share: Bytes) -> bytes:
+def seal(role: int, salt: Bytes, share: Bytes) -> bytes:
     return hashlib.sha256(b"parley accept seal v1" + bytes([role]) + salt.tobytes() + share.tobytes()).digest()

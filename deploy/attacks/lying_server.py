@@ -8,7 +8,8 @@ over real transfers, pools, two-phase openings, stores on disk.
 import contextlib
 import queue
 import threading
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,14 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpc.aggregate import Aggregator, Contributions
-from mpc.channel import Channel, Link, MemoryLink
-from mpc.errors import MpcError, PeerError
+from mpc.channel import FRAME_OVERHEAD, Channel, Link, MemoryLink
+from mpc.errors import MpcError, PeerClosedError, PeerError, PeerTimeoutError
+from mpc.history import Sign, unsigned
 from mpc.openings import Opened, OpeningStore
 from mpc.pool import NoisePool
 from mpc.request import Request
 from mpc.ring import Lattice, share
 from mpc.sampler import LANES, Sampler
 from mpc.session import Session
+from mpc.steps import Bytes, Message
 from mpc.tables import Cover, Precision, Tables, load
 
 Words = NDArray[np.uint64]
@@ -42,9 +45,41 @@ def instead(honest: Sampler, liar: type[Sampler]) -> Sampler:
     return made
 
 
-def both(end: Callable[[int, Channel], T], seconds: float = WAIT_SECONDS) -> list[T | MpcError]:
-    """`end(role, channel)` of both servers over one channel: what each returns, or raises of the protocol's errors."""
-    channels = [Channel(link, seconds) for link in MemoryLink.pair()]
+class RushingChannel(Channel):
+    """Its server speaks last: it reads the other's frame before it makes its own. A sampler that has put a piece of
+    its next message into `late` has it made anew then, from the other's piece in the same place.
+    """
+
+    late: tuple[Bytes, Callable[[Bytes], Bytes]] | None = None
+
+    def _exchange(self, message: Message) -> Message:
+        place = next((i for i, piece in enumerate(message) if self.late and piece is self.late[0]), None)
+        if place is not None and self.late is not None:
+            start = FRAME_OVERHEAD + sum(piece.size for piece in message[:place])
+            theirs = np.frombuffer(self._peeked(), np.uint8)[start : start + message[place].size]
+            message = [*message[:place], self.late[1](theirs), *message[place + 1 :]]
+        return super()._exchange(message)
+
+    def _peeked(self) -> bytes:
+        link, until = self._link, time.monotonic() + self._deadline_seconds
+        assert isinstance(link, MemoryLink)
+        with link._ready:
+            if not link._ready.wait_for(lambda: link._inbox or not link._open, until - time.monotonic()):
+                raise PeerTimeoutError("the honest server says nothing")
+            if not link._inbox:
+                raise PeerClosedError("the honest server has gone")
+            return link._inbox[0]
+
+
+def both(
+    end: Callable[[int, Channel], T], seconds: float = WAIT_SECONDS, rushing: Collection[int] = ()
+) -> list[T | MpcError]:
+    """`end(role, channel)` of both servers over one channel: what each returns, or raises of the protocol's errors.
+    Servers in `rushing` speak last.
+    """
+    channels = [
+        (RushingChannel if role in rushing else Channel)(link, seconds) for role, link in enumerate(MemoryLink.pair())
+    ]
     results: list[Any] = [None, None]
 
     def go(role: int) -> None:
@@ -65,8 +100,12 @@ def both(end: Callable[[int, Channel], T], seconds: float = WAIT_SECONDS) -> lis
     return results
 
 
-def sampled(liars: Liars, batches: int = 1, lanes: int = LANES, tables: Tables | None = None) -> "Sampled":
-    """A noise session of some batches, as `Session` runs it; what it made, up to the batch that ended it."""
+def sampled(
+    liars: Liars, batches: int = 1, lanes: int = LANES, tables: Tables | None = None, rushing: Collection[int] = ()
+) -> "Sampled":
+    """A noise session of some batches, as `Session` runs it; what it made, up to the batch that ended it. A liar that
+    speaks last finds its channel as `rushing`.
+    """
     tables = tables or load(*PRESET)
     kept: list[list[Words]] = [[], []]
     samplers: list[Sampler | None] = [None, None]
@@ -75,11 +114,12 @@ def sampled(liars: Liars, batches: int = 1, lanes: int = LANES, tables: Tables |
         session = Session(channel, role, tables)
         if role in liars:
             session.sampler = instead(session.sampler, liars[role])
+            vars(session.sampler)["rushing"] = channel
         samplers[role] = session.sampler
         for _ in range(batches):
             kept[role].append(session.samples(lanes))
 
-    errors = [each if isinstance(each, MpcError) else None for each in both(end)]
+    errors = [each if isinstance(each, MpcError) else None for each in both(end, rushing=rushing)]
     return Sampled(tables, lanes, kept, errors, samplers)
 
 
@@ -140,10 +180,13 @@ class Servers:
         self.aggregators = [Aggregator(role, pools[role], self.stores[role], WAIT_SECONDS) for role in (0, 1)]
         """To be replaced by one that lies about what it keeps."""
 
-    def open(self, request: Request, contributions: list[Contributions]) -> list[Opened | MpcError]:
+    def open(
+        self, request: Request, contributions: list[Contributions], sign: Sequence[Sign] = (unsigned, unsigned)
+    ) -> list[Opened | MpcError]:
         """What each server hands out, or refuses with."""
         return both(
-            lambda role, channel: self.aggregators[role].open(channel, request, contributions[role]), WAIT_SECONDS
+            lambda role, channel: self.aggregators[role].open(channel, request, contributions[role], sign=sign[role]),
+            WAIT_SECONDS,
         )
 
 
