@@ -291,8 +291,9 @@ class Stage:
         if signed is None or index == 0:
             return []
         for at in range(len(signed.words[0]), index):
-            both = self.a.uploads.get(at), self.b.uploads.get(at)
-            mine = {PARTY.name: both[0]} if both[0] is not None and both[0] == both[1] else {}
+            whole, all_needed = self.a.uploads.get(at), signed.manifest.minimum_parties == len(signed.manifest.parties)
+            there = whole is not None and (all_needed or whole == self.b.uploads.get(at))
+            mine = {PARTY.name: whole} if there and whole is not None else {}
             signed.state(self.coordinator.asked.get(at, bytes(32)), mine)
         return [*signed.of(0, index - 1), *signed.of(1, index - 1)]
 

@@ -35,10 +35,13 @@ class Signed:
             if len(found) < self.manifest.minimum_parties and party not in found:
                 found[party] = digest(party)
         for role in (0, 1):
-            self.words[role].append(self.word(role, query, tuple(sorted(found.items())), **(changes if role else {})))
+            self.words[role].append(self.word(role, query, tuple(sorted(found.items())), changes if role else {}))
 
-    def word(self, role: int, query: bytes, contributions: tuple[Contribution, ...], **changes: Any) -> bytes:
+    def word(
+        self, role: int, query: bytes, contributions: tuple[Contribution, ...], changes: Mapping[str, Any]
+    ) -> bytes:
         index, length = len(self.words[role]), self.manifest.model.dimension
+        contributions = changes.get("contributions", contributions)
         draft: dict[str, Any] = {
             "round": index, "query": query, "contributions": contributions,
             "opening": opening_id(EPOCH, 7, length, contributions), "epoch": EPOCH, "start": 7, "length": length,
