@@ -49,7 +49,7 @@ class World:
 
     def state(self, mine: bool = True, **changes: Any) -> None:
         others = {"hospital-b": digest("b"), "hospital-c": digest("c")}
-        self.signed.state(QUERY, {PARTY.name: UPLOAD} if mine else others, **changes)
+        self.signed.state(QUERY, {PARTY.name: UPLOAD} if mine else others, changes)
 
     def answer(self, index: int = 0, life: bytes | None = None, roles: tuple[int, ...] = (0, 1)) -> Answer:
         lives = {} if life is None else {"life": life}

@@ -28,14 +28,16 @@ class Signed:
         self.identities = [identities[name] for name in manifest.identities(Role.aggregator)]
         self.words: list[list[bytes]] = [[], []]
 
-    def state(self, query: bytes, uploads: Mapping[str, bytes], **changes: Any) -> None:
+    def state(self, query: bytes, uploads: Mapping[str, bytes], changes: Mapping[str, Any] | None = None) -> None:
         """The next round, over these uploads and enough of others; `changes` of role 1's draft."""
         found = dict(uploads)
         for party in self.manifest.parties:
             if len(found) < self.manifest.minimum_parties and party not in found:
                 found[party] = digest(party)
         for role in (0, 1):
-            self.words[role].append(self.word(role, query, tuple(sorted(found.items())), changes if role else {}))
+            self.words[role].append(
+                self.word(role, query, tuple(sorted(found.items())), (changes or {}) if role else {})
+            )
 
     def word(
         self, role: int, query: bytes, contributions: tuple[Contribution, ...], changes: Mapping[str, Any]
