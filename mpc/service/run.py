@@ -33,7 +33,7 @@ from mpc.service.uploads import Upload, check_form
 
 Rejection = wire.UploadResponse.Rejection
 BACKOFF_SECONDS = (0.05, 2.0)
-MOST_STATEMENTS = 64
+MOST_STATEMENTS, MOST_STATEMENT_BYTES = 64, 2 << 20
 """In one answer."""
 
 
@@ -60,8 +60,12 @@ class Run(RunState):
         index = request.round
         if not (1 <= request.most <= MOST_STATEMENTS and index < self.terms.releases):
             raise malformed(f"{request.most} statements from round {index}", f"ask for 1 to {MOST_STATEMENTS}")
-        found = self._tools.store.statements(self.terms.name, index, request.most)
-        answer = wire.StatementsResponse(statements=[common_pb2.SignedWord.FromString(word) for word in found])
+        answer, room = wire.StatementsResponse(), MOST_STATEMENT_BYTES
+        for word in self._tools.store.statements(self.terms.name, index, request.most):
+            room -= len(word)
+            if room < 0 and answer.statements:
+                break  # asked again from there
+            answer.statements.add().ParseFromString(word)
         if (held := self._acknowledged.get(index, {}).get(party)) is not None:
             answer.receipt.ParseFromString(self._receipt(index, *held))
         return answer
