@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from parley.federation.manifest import Manifest
+from parley.federation.names import Role
 from parley.federation.statements import (
     MOST_STATEMENTS,
     NoWordError,
@@ -46,6 +47,8 @@ class History:
     seen: Seen
     left_out: bool = False
     """A sum was opened without what this party had sent for it."""
+    blamed: tuple[str, ...] = ()
+    """Whose word was against the rules."""
 
     def follow(self, index: int, handed: Sequence[Word], last: Answer | None) -> Seen:
         """Everything up to the round before `index`; a typed refusal where a server's word is against the rules.
@@ -60,6 +63,7 @@ class History:
                 for each in pairs:
                     seen = self._next(seen, each, last)
         except StatementError as error:
+            self.blamed = error.servers
             raise refused("statement", str(error), "find out what the servers are running") from None
         return seen
 
@@ -93,21 +97,26 @@ class History:
         have = min(len(words) for words in answers)
         pairs = []
         for place in range(have):
-            try:
-                pair = [self._read(words[place], role, start + place) for role, words in enumerate(answers)]
-            except NoWordError as error:  # from the server itself, over its own connection
-                raise StatementError(str(error)) from None
+            pair = [self._said(words[place], role, start + place) for role, words in enumerate(answers)]
             if start + place > seen.round:
                 pairs.append(pair)
                 continue
             for stated, digest in zip(pair, seen.digests, strict=True):
                 if stated.digest != digest:
-                    raise StatementError(f"aggregator {stated.server.name} has stated round {seen.round} in two ways")
+                    name = stated.server.name
+                    raise StatementError(f"aggregator {name} has stated round {seen.round} in two ways", name)
         if not pairs:
             raise AskAgainError(
                 f"the servers have no statements of round {seen.round + 1} yet: ask for the round again"
             )
         return pairs
+
+    def _said(self, word: Word, role: int, index: int) -> Stated:
+        """From the server itself, over its own connection: nobody else can have spoiled it."""
+        try:
+            return self._read(word, role, index)
+        except NoWordError as error:
+            raise StatementError(str(error), self.manifest.identities(Role.aggregator)[role].name) from None
 
     def _read(self, word: Word, role: int, index: int) -> Stated:
         return read_statement(word, self.manifest, role, index, self.authority())
@@ -124,7 +133,8 @@ class History:
         if forgotten and seen.forgotten >= MOST_FORGOTTEN:
             raise StatementError(
                 f"aggregators {pair[0].server.name} and {pair[1].server.name} have left out uploads of this party "
-                f"{seen.forgotten + 1} times, each time after a restart that followed their receipts"
+                f"{seen.forgotten + 1} times, each time after a restart that followed their receipts",
+                *(stated.server.name for stated in pair),
             )
         return replace(
             seen, round=index, digests=(pair[0].digest, pair[1].digest), forgotten=seen.forgotten + forgotten
@@ -132,24 +142,26 @@ class History:
 
     def _own(self, pair: Sequence[Stated], answered: Answer | None, index: int) -> bool:
         """Whether a server has forgotten, by its own word, what it had acknowledged."""
-        names = f"aggregators {pair[0].server.name} and {pair[1].server.name}"
+        both = [stated.server.name for stated in pair]
+        names = "aggregators " + " and ".join(both)
         stated = pair[0].contributions.get(self.party)
         if answered is None:
             if stated is not None:
-                raise StatementError(f"{names} state an upload to round {index} that this party has not made")
+                raise StatementError(f"{names} state an upload to round {index} that this party has not made", *both)
             return False
         if answered.query != pair[0].said.query_digest:
-            raise StatementError(f"{names} state another question of round {index} than this party was asked")
+            raise StatementError(f"{names} state another question of round {index} than this party was asked", *both)
         if stated is not None:
             if stated != answered.upload:
-                raise StatementError(f"{names} state another upload to round {index} than this party's")
+                raise StatementError(f"{names} state another upload to round {index} than this party's", *both)
             return False
         self.left_out = True
         lives = [self._acknowledged(answered, role, index) for role in (0, 1)]
         if None in lives:
             return False
         if all(life == stated.said.life for life, stated in zip(lives, pair, strict=True)):
-            raise StatementError(f"{names} have left out of round {index} an upload that both had given a receipt for")
+            what = f"{names} have left out of round {index} an upload that both had given a receipt for"
+            raise StatementError(what, *both)
         return True
 
     def _acknowledged(self, answered: Answer, role: int, index: int) -> bytes | None:

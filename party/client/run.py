@@ -315,7 +315,7 @@ class Life:
         last = self.gate.outbox.last(self.manifest.digest)
         taken = self.admitted or last is not None  # by an earlier process of this party
         if refusal.refusal == common_pb2.REFUSAL_STATEMENT:
-            self.gate.trail.append("statement.refused", run=self.manifest.run, round=self.history.seen.round + 1)
+            self._trace_refused()
         if taken:
             self.gate.record.withdraw(self.manifest.digest)
             self.gate.outbox.finish(self.manifest.digest, last)
@@ -354,7 +354,15 @@ class Life:
             self.history.seen = self.history.close(last)
         except StatementError as error:
             log.error("the history is not in order", run=self.manifest.run, error=error)
-            self.gate.trail.append("statement.refused", run=self.manifest.run, round=self.history.seen.round + 1)
+            self.history.blamed = error.servers
+            self._trace_refused()
+
+    def _trace_refused(self) -> None:
+        """Of which round which servers' word was refused."""
+        self.gate.trail.append(
+            "statement.refused", run=self.manifest.run, round=self.history.seen.round + 1,
+            members=self.history.blamed or None,
+        )  # fmt: skip
 
     def _note(self, state: str, reason: str = "") -> None:
         # Peers' words are shown on terminals.

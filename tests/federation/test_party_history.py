@@ -1,11 +1,15 @@
 """What a party wants to see of a round before it answers the next: both servers' signed word, in order."""
 
 import hashlib
+import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from parley.federation.manifest import Manifest
 from parley.federation.names import Role
 from parley.v1 import aggregator_pb2, common_pb2
 
@@ -14,7 +18,8 @@ from party.client.errors import AskAgainError, RefusedRunError
 from party.client.history import MOST_FORGOTTEN, History, beginning
 from party.client.outbox import Answer, Outbox, Seen
 from tests.federation.documents import manifest as made_manifest
-from tests.federation.stage import PARTY
+from tests.federation.party_process import Running
+from tests.federation.stage import PARTY, Stage, State, question, wait_for
 from tests.federation.words import Signed, digest
 
 Word = common_pb2.SignedWord
@@ -264,3 +269,54 @@ def test_digests_cover_the_body_and_not_the_signature(world: World) -> None:
     again = Word(body=word.body, signature=b"other")
     assert digest_of(word) == digest_of(again)
     assert digest_of(word) == hashlib.sha256(b"parley round statement 1\n" + word.body).digest()
+
+
+# ------------------------------------------------------------ a party's process
+
+
+def asked_of(made: Manifest, index: int) -> Any:
+    points = [np.full(3, 0.1 * each) for each in range(index, max(index - 2, -1), -1)]
+    return question(made, index, points)
+
+
+@pytest.mark.usefixtures("verified_in_process")
+def test_a_party_leaves_a_run_whose_history_is_forked_for_good(stage: Stage) -> None:
+    made = made_manifest()
+    stage.offer(made)
+    with Running(stage):
+        stage.coordinator.ask(asked_of(made, 0))
+        stage.opened(0)
+        wait_for(lambda: 0 in stage.a.uploads and 0 in stage.b.uploads)
+        stage.stated(1)
+        signed = stage.signed
+        assert signed is not None
+        signed.words[1].pop()
+        with_others = tuple(sorted({PARTY.name: stage.b.uploads[0], "hospital-c": digest("c")}.items()))
+        signed.words[1].append(signed.word(1, stage.coordinator.asked[0], with_others, {}))
+        stage.coordinator.ask(asked_of(made, 1))
+        refusal = wait_for(lambda: next((each for each in stage.coordinator.joins if not each.accepted), None))
+    assert refusal.reason.startswith("aggregators north and south state different sums of round 0")
+    events = [json.loads(line) for line in (stage.node / "state" / "trail.jsonl").read_text().splitlines()]
+    (found,) = [each["fields"] for each in events if each["event"] == "statement.refused"]
+    assert (found["round"], found["members"]) == (0, ["north", "south"])
+    assert 1 not in stage.a.payloads
+    stage.coordinator.joins.clear()
+    with Running(stage):
+        time.sleep(1.0)
+    assert 1 not in stage.a.payloads
+
+
+@pytest.mark.usefixtures("verified_in_process")
+def test_a_party_answers_nothing_until_both_servers_have_spoken(stage: Stage) -> None:
+    made = made_manifest()
+    stage.offer(made)
+    with Running(stage):
+        stage.coordinator.ask(asked_of(made, 0))
+        stage.opened(0)
+        asked = asked_of(made, 1)
+        stage.coordinator.say(State(state=State.STATE_ROUND, round=asked))
+        wait_for(lambda: len(stage.coordinator.requests) > 4)
+        assert 1 not in stage.a.payloads
+        wait_for(lambda: 0 in stage.a.uploads and 0 in stage.b.uploads)
+        stage.stated(1)  # the coordinator hands nothing still: the servers are asked
+        stage.opened(1)

@@ -33,6 +33,11 @@ class NoWordError(FederationError):
 class StatementError(FederationError):
     """A server's own signed word is against the rules: it, or its peer, did not follow the protocol."""
 
+    def __init__(self, message: str, *servers: str) -> None:
+        super().__init__(message)
+        self.servers = servers
+        """Whose word it is, by name."""
+
 
 def mode_of(manifest: Manifest) -> tuple[str, str]:
     """How the run's noise is made: its security, and the part that each server adds of its own."""
@@ -153,27 +158,30 @@ def _verify(authority: bytes, server: NodeName, label: str, word: common_pb2.Sig
 
 def check_statement(stated: Stated, manifest: Manifest, previous: bytes) -> None:
     """A StatementError unless it keeps to the manifest, to itself, and to the same server's statement before it."""
-    said, name = stated.said, stated.server.name
-    parties = [each.party for each in said.contributions]
-    if said.previous != previous:
-        raise StatementError(f"aggregator {name}'s statement of round {said.round} does not follow the one before it")
-    if parties != sorted(set(parties)) or not set(parties) <= set(manifest.parties):
-        raise StatementError(f"aggregator {name}'s statement of round {said.round} names others than the run's parties")
-    if len(parties) < manifest.minimum_parties:
-        raise StatementError(
-            f"aggregator {name}'s statement of round {said.round} is of {len(parties)} parties, the run needs "
-            f"{manifest.minimum_parties}"
-        )
-    if (said.security, said.own) != mode_of(manifest):
-        raise StatementError(
-            f"aggregator {name}'s statement of round {said.round} is of noise that the run does not have"
-        )
-    sizes = [len(said.query_digest), len(said.share_digest), *(len(each.upload_digest) for each in said.contributions)]
-    if set(sizes) != {DIGEST_BYTES} or (len(said.epoch), len(said.life)) != (EPOCH_BYTES, LIFE_BYTES):
-        raise StatementError(f"aggregator {name}'s statement of round {said.round} has a digest of another length")
+    problem = _problem(stated.said, manifest, previous)
+    if problem:
+        name = stated.server.name
+        raise StatementError(f"aggregator {name}'s statement of round {stated.said.round} {problem}", name)
+
+
+def _problem(said: common_pb2.RoundStatement, manifest: Manifest, previous: bytes) -> str:
+    """What is wrong with it, or nothing."""
     pairs = [(each.party, each.upload_digest) for each in said.contributions]
+    parties = [party for party, _ in pairs]
+    if said.previous != previous:
+        return "does not follow the one before it"
+    if parties != sorted(set(parties)) or not set(parties) <= set(manifest.parties):
+        return "names others than the run's parties"
+    if len(parties) < manifest.minimum_parties:
+        return f"is of {len(parties)} parties, the run needs {manifest.minimum_parties}"
+    if (said.security, said.own) != mode_of(manifest):
+        return "is of noise that the run does not have"
+    sizes = {len(each) for each in (said.query_digest, said.share_digest, *(upload for _, upload in pairs))}
+    if sizes != {DIGEST_BYTES} or (len(said.epoch), len(said.life)) != (EPOCH_BYTES, LIFE_BYTES):
+        return "has a digest of another length"
     if said.opening != opening_id(said.epoch, said.start, said.length, pairs):
-        raise StatementError(f"aggregator {name}'s statement of round {said.round} is not of the opening that it names")
+        return "is not of the opening that it names"
+    return ""
 
 
 def check_agreement(pair: Sequence[Stated]) -> None:
@@ -181,5 +189,7 @@ def check_agreement(pair: Sequence[Stated]) -> None:
     a, b = pair
     if a.shared != b.shared:
         raise StatementError(
-            f"aggregators {a.server.name} and {b.server.name} state different sums of round {a.said.round}"
+            f"aggregators {a.server.name} and {b.server.name} state different sums of round {a.said.round}",
+            a.server.name,
+            b.server.name,
         )
