@@ -386,10 +386,13 @@ class Life:
     def _say(self, error: grpc.RpcError, peer: NodeName | None = None) -> None:
         """Once for each thing that goes wrong."""
         said = self.wire.described(error, peer or self.coordinator)
-        if str(said) != self._said:
-            self._said = str(said)
-            log.warning("a server is asked again" if peer else "the coordinator is asked again",
-                        run=self.manifest.run, error=said)  # fmt: skip
+        if str(said) == self._said:
+            return
+        self._said = str(said)
+        if peer is None:
+            log.warning("the coordinator is asked again", run=self.manifest.run, error=said)
+        else:
+            log.warning("a server is asked again", run=self.manifest.run, peer=peer, error=said)
 
 
 def contribution(contributor: Contributor, query: Query, length: int) -> Integers:
