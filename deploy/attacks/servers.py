@@ -123,7 +123,7 @@ def request(index: int = 0, query: bytes = bytes(32), run: str = "attacked") -> 
 
 
 def early_position(folder: Path, without: Sequence[Guard]) -> Finding:
-    """B claims to be five batches on: with a word about its lanes it would choose among them."""
+    """B claims to be three batches on: with a word about its lanes it would choose among them."""
     vectors = {"a": np.ones(8), "b": np.ones(8)}
     with servers(folder, {}, LANES) as two:
         liar = two.pools[1]

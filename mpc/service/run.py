@@ -33,8 +33,6 @@ from mpc.service.uploads import Upload, check_form
 
 Rejection = wire.UploadResponse.Rejection
 BACKOFF_SECONDS = (0.05, 2.0)
-MOST_STATEMENTS, MOST_STATEMENT_BYTES = 64, 2 << 20
-"""In one answer."""
 
 
 class Run(RunState):
@@ -50,24 +48,6 @@ class Run(RunState):
         if upload is not None and upload.in_time:
             upload.receipt = upload.receipt or self._receipt(request.round, upload.query, upload.digest)
             answer.receipt.ParseFromString(upload.receipt)
-        return answer
-
-    def _receipt(self, index: int, query: bytes, digest: bytes) -> bytes:
-        return self._tools.words.receipt(self.terms, index, query, digest)
-
-    def statements(self, party: str, request: wire.StatementsRequest) -> wire.StatementsResponse:
-        """What this server has signed of opened rounds, and for this party's upload to the first of them."""
-        index = request.round
-        if not (1 <= request.most <= MOST_STATEMENTS and index < self.terms.releases):
-            raise malformed(f"{request.most} statements from round {index}", f"ask for 1 to {MOST_STATEMENTS}")
-        answer, room = wire.StatementsResponse(), MOST_STATEMENT_BYTES
-        for word in self._tools.store.statements(self.terms.name, index, request.most):
-            room -= len(word)
-            if room < 0 and answer.statements:
-                break  # asked again from there
-            answer.statements.add().ParseFromString(word)
-        if (held := self._acknowledged.get(index, {}).get(party)) is not None:
-            answer.receipt.ParseFromString(self._receipt(index, *held))
         return answer
 
     async def _piece(self, party: str, request: wire.UploadRequest) -> wire.UploadResponse:

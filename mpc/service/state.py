@@ -11,6 +11,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Protocol
 
+from parley.v1 import aggregator_pb2 as wire
 from parley.v1 import common_pb2
 
 from mpc.aggregate import Aggregator, RolledBackError, RoundLostError, TooFewError
@@ -20,9 +21,11 @@ from mpc.request import Request
 from mpc.service.peer import FRAME_SECONDS, Conversation, Halves, PeerLostError
 from mpc.service.relay import Keys
 from mpc.service.rounds import Result, Round, ShortError
-from mpc.service.terms import MOST_WAIT_SECONDS, CallRefusedError, RunTerms, Words
+from mpc.service.terms import MOST_WAIT_SECONDS, CallRefusedError, RunTerms, Words, malformed
 from mpc.service.uploads import Memory
 
+MOST_STATEMENTS, MOST_STATEMENT_BYTES = 64, 2 << 20
+"""In one answer."""
 SETTLE_SECONDS = 2.0
 """After the last opening: time for the next one to say that it has gone well on the other server."""
 
@@ -165,6 +168,26 @@ class RunState:
         if stored is None or stored.phase is not Phase.committed:
             raise RoundLostError(f"round {index} of run {self.terms.name} is not in this server's store")
         return self._latest[1] if self._latest and self._latest[0] == index else Result(stored.opened)
+
+    # ------------------------------------------------------------ what this server signs
+
+    def _receipt(self, index: int, query: bytes, digest: bytes) -> bytes:
+        return self._tools.words.receipt(self.terms, index, query, digest)
+
+    def statements(self, party: str, request: wire.StatementsRequest) -> wire.StatementsResponse:
+        """What this server has signed of opened rounds, and for this party's upload to the first of them."""
+        index = request.round
+        if not (1 <= request.most <= MOST_STATEMENTS and index < self.terms.releases):
+            raise malformed(f"{request.most} statements from round {index}", f"ask for 1 to {MOST_STATEMENTS}")
+        answer, room = wire.StatementsResponse(), MOST_STATEMENT_BYTES
+        for word in self._tools.store.statements(self.terms.name, index, request.most):
+            room -= len(word)
+            if room < 0 and answer.statements:
+                break  # asked again from there
+            answer.statements.add().ParseFromString(word)
+        if (held := self._acknowledged.get(index, {}).get(party)) is not None:
+            answer.receipt.ParseFromString(self._receipt(index, *held))
+        return answer
 
     # ------------------------------------------------------------ after a crash
 
