@@ -68,7 +68,8 @@ class Run(RunState):
             upload = current.uploads[party] = Upload(self.terms, party, request, self._tools.memory)
         answer = await upload.add(request)
         if answer.complete:
-            upload.in_time = upload.in_time or not current.taken
+            fixed = current.taken or (self._prepared and index == self.opened)
+            upload.in_time = upload.in_time or not fixed
             if request.relay_key:
                 self.keys.hold(party, index, request.relay_key)
                 loop = asyncio.get_running_loop()

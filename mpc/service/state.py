@@ -70,6 +70,8 @@ class RunState:
         self.keys = Keys()
         """On server B: under which halves may come through A."""
         self._rounds: dict[int, Round] = {}
+        self._prepared = self._unsettled() is not None
+        """The round to open has a share already, whose set is fixed: whoever comes now may be too late."""
         self._acknowledged: dict[int, dict[str, tuple[bytes, bytes]]] = {}
         """Of the two newest opened rounds: for whose upload there is a receipt; its question and its digest."""
         self._turn = asyncio.Lock()
@@ -154,6 +156,7 @@ class RunState:
     def _look(self) -> None:
         """What is durable now: counts, and what need not be kept any more."""
         self.opened = self._tools.store.counts(self.terms.name).mine
+        self._prepared = self._unsettled() is not None
         for index in [index for index in self._rounds if index < self.opened]:
             over = self._rounds.pop(index)
             self._acknowledged[index] = over.in_time()

@@ -4,6 +4,7 @@ import hashlib
 import os
 import time
 from collections.abc import Iterator
+from concurrent import futures
 from pathlib import Path
 from typing import Any
 
@@ -165,3 +166,28 @@ def test_a_crash_leaves_one_statement(federation: Federation, role: int) -> None
         before = read_statement(first[each].statement, manifest, each, 0, authority(federation))
         check_statement(pair[each], manifest, before.digest)
         assert stated(federation, manifest, each, 1).statements[0] == answers[each].statement
+
+
+def test_while_a_share_is_prepared_nobody_gets_a_receipt(federation: Federation) -> None:
+    """Its set is fixed: who comes now may be left out by honest servers, and must not be able to accuse them."""
+    manifest = documents.manifest(run="fixed")
+    federation.admit(manifest)
+    federation.start(None, "aggregator.agreeing")
+    for each in (0, 1):
+        federation.propose(each, manifest)
+    late, *made = contributions(manifest, 0)
+    federation.upload_all(made)
+    expected = [each.party for each in made]
+    with futures.ThreadPoolExecutor(1) as waiting:
+        opening = waiting.submit(federation.open, manifest, 0, 60, expected=expected)
+        federation.servers[1].died()  # B has prepared, and so has A
+        answer = federation.upload(0, late)
+        assert answer.complete
+        assert not answer.HasField("receipt")
+        federation.restart(1)
+        federation.propose(1, manifest)
+        assert not federation.upload(1, late).HasField("receipt")
+        answers = opening.result(90)
+    for role, each in enumerate(answers):
+        stated_by = read_statement(each.statement, manifest, role, 0, authority(federation))
+        assert set(stated_by.contributions) == set(expected)
