@@ -154,7 +154,7 @@ MUTATIONS = [
              RELAY + "a_half_that_a_keeps_back_is_missed_by_b_which_still_has_its_partys_key"),
     Mutation("relay keys that are over", "mpc/service/relay.py", "            key.advance(round_index)\n", "            pass\n",
              RELAY + "what_is_kept_opens_no_round_that_is_over"),
-    Mutation("relay asked again", "party/client/uploads.py", "if not again and", "if",
+    Mutation("relay asked again", "party/client/uploads.py", "not again and not self.direct and", "not self.direct and",
              RELAY + "a_party_gives_b_a_key_once_and_brings_what_is_asked_again_itself"),
     Mutation("old opening stream", "mpc/service/peer.py", " and time.monotonic() < born + STREAM_SECONDS - 60", "",
              PEER + "a_stream_that_is_old_or_of_another_connection_is_not_used_again"),

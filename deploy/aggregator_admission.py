@@ -22,6 +22,7 @@ from parley.federation.meaning import Meaning, verify_apart
 from parley.federation.names import NodeName, Role
 from parley.federation.policy import AggregatorPolicy, Policy, read_policy
 from parley.federation.rounds import commitment_a, commitment_b, upload_digest
+from parley.federation.statements import mode_of
 from parley.v1 import common_pb2
 
 from deploy import pinning
@@ -110,6 +111,7 @@ def terms_of(manifest: Manifest, role: int) -> RunTerms:
         request,
         digest,
         commitment_a if role == 0 else commitment_b,
+        mode_of(manifest),
     )
 
 

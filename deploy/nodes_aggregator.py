@@ -21,6 +21,7 @@ from parley.federation.endings import sign_admission, sign_end
 from parley.federation.errors import FederationError
 from parley.federation.names import NodeName, Role
 from parley.federation.refusals import RefusedCallError, abort
+from parley.federation.statements import LIFE_BYTES, sign_receipt, sign_statement
 from parley.federation.transport import InUse, RenewedChannel, server_credentials
 from parley.federation.vigil import AioHealth, Health, Vigil
 from parley.v1 import aggregator_pb2_grpc, common_pb2, noise_pb2_grpc
@@ -33,10 +34,12 @@ from deploy.noting import notes
 from deploy.settling import settle
 from mpc.aggregate import Aggregator
 from mpc.channel import Link
-from mpc.errors import PeerClosedError
+from mpc.errors import PeerCheatedError, PeerClosedError
 from mpc.grpc_link import KEEPALIVE, GrpcLink, NoiseServicer, dial, listening
-from mpc.openings import OpeningStore
+from mpc.history import Draft
+from mpc.openings import OpeningStore, RefusedError
 from mpc.pool import NoisePool
+from mpc.randomness import random_bytes
 from mpc.service.peer import Dialler, OpeningServicer
 from mpc.service.servicers import ControlServicer, Service, ShareServicer
 from mpc.service.state import Tools
@@ -76,6 +79,10 @@ class PeerChannel(RenewedChannel):
             raise PeerClosedError(f"the other server is not dialled: {error}") from None
 
 
+SHARE_METHODS = ("Upload", "Recall", "Statements")
+"""What members of admitted runs may call on the share port."""
+
+
 class AggregatorProcess:
     """Everything of one process; implements `mpc.service.terms.Surroundings`."""
 
@@ -110,7 +117,8 @@ class AggregatorProcess:
             (lambda: {self.peer: str(dialled)}) if dialled else dict,
             dict if dialled else (lambda: {self.peer: 0.0}),
         )
-        self.pool = NoisePool(self._link, role, load(*preset), noise.capacity)
+        self.pool = NoisePool(self._link, role, load(*preset), noise.capacity, cheated=self._cheated)
+        self._life = random_bytes(LIFE_BYTES)
         executor = futures.ThreadPoolExecutor(32, "opening")
         tools = Tools(
             self._store,
@@ -120,6 +128,7 @@ class AggregatorProcess:
             Dialler(self._dialled) if self._dialled else None,
             lambda digest: self.admissions.terms(digest) is not None,
             self.note,
+            self,
         )
         self._executor = executor
         self.service = Service(self, tools, self.pool, version("parley-federation"))
@@ -153,6 +162,19 @@ class AggregatorProcess:
     def taking_part(self, caller: str) -> list[RunTerms]:
         return self.admissions.taking_part(caller)
 
+    def statement(self, terms: RunTerms, draft: Draft) -> bytes:
+        try:
+            return sign_statement(self._in_use(), terms.digest, terms.role, terms.mode, self._life, draft)
+        except FederationError as error:
+            raise RefusedError(str(error)) from None
+
+    def receipt(self, terms: RunTerms, index: int, query: bytes, upload: bytes) -> bytes:
+        return sign_receipt(self._in_use(), terms.digest, terms.role, self._life, index, query, upload)
+
+    def _cheated(self, error: PeerCheatedError) -> None:
+        """A noise session that honest servers would not have come to; in the trail by the error's name."""
+        self.note("noise.refused", error=error, peer=self.peer, kind=type(error).__name__)
+
     async def propose(self, manifest: bytes, caller: str) -> Proposal:
         return await self.admissions.propose(manifest, caller)
 
@@ -165,7 +187,7 @@ class AggregatorProcess:
         peer_only = {self.peer} if self.node.index == 1 else set()
         return Authorizer(
             {
-                **{f"/{SERVICE}ShareService/{method}": lambda: members for method in ("Upload", "Recall")},
+                **{f"/{SERVICE}ShareService/{method}": lambda: members for method in SHARE_METHODS},
                 # A run that was proposed and never admitted is ended, too.
                 **{f"{control}{method}": self.admissions.proposers for method in ("Propose", "End")},
                 **{f"{control}{method}": lambda: led for method in ("Open", "FetchShare")},

@@ -1,25 +1,32 @@
 """Adding shares and opening a noised sum, once, as a two-phase commit between the two servers.
 
 Per (run, round): each server holds one share of every contributor's vector. Before any noise is touched the two agree
-on the set of contributors (same party, same upload) and on the noise's position. Each then adds its shares and its
-share of the noise and stores the result as prepared. When both have said so, each marks its own as committed, and only
-then hands it out. The same request again returns the stored bytes; another request for the same (run, round) is
-refused: noising a sum twice, or opening two sets of one round, would let an observer average or subtract.
+on the set of contributors (same party, same upload) and on the noise's position, runs side by side one after another:
+server A holds its place from saying it to taking it, server B lets what A took first come first. Each then adds its
+shares and its share of the noise and stores the result, with a signed statement of it, as prepared. When both have said
+so, each marks its own as committed, and only then hands it out. The same request again returns the stored bytes;
+another request for the same (run, round) is refused: noising a sum twice, or opening two sets of one round, would let
+an observer average or subtract.
 
 After a crash the two compare what they have kept:
 
     both prepared, or one committed and the other prepared    it is committed on both
-    one prepared, the other nothing                           it was never released: discarded, and noised anew
+    one prepared, the other nothing                           it was never released: discarded, and noised anew, at
+                                                              most MOST_NOISINGS times in all
     one committed, the other nothing; different openings      no crash leaves that, only an old snapshot: lost
 
 and refuse each other when either has fewer commits than it is known to have had.
+
+The other server's word never makes a share again: what was committed here stays, whatever it says. A share that was
+prepared only, which nobody has seen, may be made again, for a crash of either leaves that; a server that knew something
+of its noise could use such crashes to choose, so each server counts on its own disk how often it comes to that.
 """
 
+import contextlib
 import hashlib
 import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,19 +35,23 @@ from numpy.typing import NDArray
 from mpc import crash
 from mpc.channel import Channel
 from mpc.errors import FrameError, MpcError, PeerError
+from mpc.history import Draft, Sign, opening_id, unsigned
 from mpc.openings import Counts, Opened, OpeningStore, Phase, RefusedError, Stored
-from mpc.pool import NoisePool
+from mpc.pool import NoisePool, Reservation
 from mpc.randomness import SEED_BYTES, Csprng
 from mpc.request import Request
 from mpc.ring import expand
 from mpc.steps import Steps
 
 Words = NDArray[np.uint64]
-HELLO = struct.Struct("<B16s?32sB16s16sQIQQ")
-"""Role, random bytes, whether only to settle, request digest, phase, opening, noise epoch, next noise position, number
-of contributions, own commits, the other's commits as seen."""
+HELLO = struct.Struct("<B16s?32sB16s16sIQQ")
+"""Role, random bytes, whether only to settle, request digest, phase, opening, noise epoch, number of contributions, own
+commits, the other's commits as seen."""
+POSITION = struct.Struct("<Q")
 MOST_CONTRIBUTIONS = 1 << 20
 NO_EPOCH = bytes(16)
+MOST_NOISINGS = 4
+"""Of one round: the first, and three more."""
 
 
 class TooFewError(RefusedError):
@@ -53,6 +64,10 @@ class TooFewError(RefusedError):
 
 class RoundLostError(MpcError):
     """One server has a result for this round and the other lost its part: the round can never be opened."""
+
+
+class NoisedTooOftenError(RoundLostError):
+    """The noise of a round has come to nothing too often: crashes do not do that, a server that chooses would."""
 
 
 class RolledBackError(MpcError):
@@ -104,7 +119,6 @@ class Hello:
     phase: Phase
     opening: bytes
     epoch: bytes
-    position: int
     count: int
     mine: int
     seen: int
@@ -127,16 +141,18 @@ class Aggregator:
         self._role, self._pool, self._store, self._timeout_seconds = role, pool, store, timeout_seconds
         self._guard = threading.Lock()
         self._busy: set[str] = set()
+        self._placing = threading.Lock()
 
     def open(
         self,
         channel: Channel,
         request: Request,
         contributions: Contributions,
-        agreed: Callable[[], None] = lambda: None,
+        agreed: Callable[[int], None] = lambda again: None,
+        sign: Sign = unsigned,
     ) -> Opened:
-        """Agree with the other server over `channel` (then `agreed` is called), add the noise, store, return what may
-        leave. Idempotent.
+        """Agree with the other server over `channel` (then `agreed` is called, with how often the round was noised
+        before), add the noise, store it with a signed statement, return what may leave. Idempotent.
         """
         if request.lattice.scale_bits != self._pool.tables.format.scale_bits:
             raise RefusedError(
@@ -144,17 +160,17 @@ class Aggregator:
                 f"of 2^{self._pool.tables.format.scale_bits}: the noise would have another size, use the same preset"
             )
         with self._alone(request.run, request.round):
-            return self._open(channel, request, contributions, agreed)
+            return self._open(channel, request, contributions, agreed, sign)
 
     def settle(self, channel: Channel, run: str, round_index: int) -> Opened | None:
         """What a crash may have left of one opening is committed or discarded on both servers; nothing is noised."""
         with self._alone(run, round_index):
             stored = self._store.find(run, round_index)
             digest = stored.request_digest if stored else bytes(32)
-            settled, _ = self._compare(channel, run, round_index, stored, digest, (NO_EPOCH, 0), 0, True)
+            settled, _ = self._compare(channel, run, round_index, stored, digest, NO_EPOCH, 0, True)
             return settled
 
-    @contextmanager
+    @contextlib.contextmanager
     def _alone(self, run: str, round_index: int) -> Iterator[None]:
         """One conversation per run at a time: what counts of commits may be compared by."""
         with self._guard:
@@ -168,68 +184,92 @@ class Aggregator:
                 self._busy.discard(run)
 
     def _open(
-        self, channel: Channel, request: Request, contributions: Contributions, agreed: Callable[[], None]
-    ) -> Opened:
+        self, channel: Channel, request: Request, contributions: Contributions, agreed: Callable[[int], None],
+        sign: Sign,
+    ) -> Opened:  # fmt: skip
         stored = self._store.get(request)
         shares = dict(contributions.shares)
         tags = {_tag(request, party, digest): party for party, (digest, _) in shares.items()}
-        place = self._place(stored)
+        epoch = self._epoch(stored)
         settled, theirs = self._compare(
-            channel, request.run, request.round, stored, request.digest(), place, len(tags), False
+            channel, request.run, request.round, stored, request.digest(), epoch, len(tags), False
         )
         if settled is not None:
             contributions.erase()
             return settled
-        if place[0] == NO_EPOCH or theirs.epoch != place[0]:
-            raise PeerError("the two servers are not in the same noise session: try again")
-        parties: tuple[str, ...] = channel.run(_common(tags, max(len(tags), theirs.count)))
-        if len(parties) < request.minimum_parties:
-            raise TooFewError(parties, request.minimum_parties)
-        agreed()
-        start = max(place[1], theirs.position)
-        opened = self._noised(request, parties, shares, place[0], start)
-        self._store.prepare(request, opened, theirs.mine)
+        with self._placing if self._role == 0 else contextlib.nullcontext():
+            current, position = (NO_EPOCH, 0) if epoch == NO_EPOCH else self._pool.position(0)
+            if current == NO_EPOCH or {epoch, theirs.epoch} != {current}:
+                raise PeerError("the two servers are not in the same noise session: try again")
+            common = _common(tags, max(len(tags), theirs.count), position)
+            parties, start = channel.run(common)
+            if len(parties) < request.minimum_parties:
+                raise TooFewError(parties, request.minimum_parties)
+            agreed(self._wasted(request))
+            reservation = self._pool.reserve(epoch, start, request.dimension)
+        try:
+            opened = self._noised(request, parties, shares, reservation, sign)
+            self._store.prepare(request, opened, theirs.mine)
+        except Exception:
+            self._store.waste(request.run, request.round)
+            raise
         channel.run(_both_prepared(opened.opening))
         self._store.commit(request.run, request.round)
         contributions.erase()
         return opened
 
-    def _place(self, stored: Stored | None) -> tuple[bytes, int]:
-        """Where the next noise is; what is stored may turn out to need none."""
+    def _wasted(self, request: Request) -> int:
+        """How often this round was noised; by this server's own record, whatever the other one says of its own."""
+        wasted = self._store.wasted(request.run, request.round)
+        if wasted >= MOST_NOISINGS:
+            raise NoisedTooOftenError(
+                f"round {request.round} of run {request.run} was noised {wasted} times and came to nothing: no crashes "
+                "do that, find out what the servers are running"
+            )
+        return wasted
+
+    def _epoch(self, stored: Stored | None) -> bytes:
+        """Of the noise there is; what is stored may turn out to need none."""
         if stored is None:
-            return self._pool.position(self._timeout_seconds)
+            return self._pool.position(self._timeout_seconds)[0]
         try:
-            return (NO_EPOCH, 0) if stored.phase is Phase.committed else self._pool.position(0)
+            return NO_EPOCH if stored.phase is Phase.committed else self._pool.position(0)[0]
         except PeerError:
-            return NO_EPOCH, 0
+            return NO_EPOCH
 
     def _noised(
-        self, request: Request, parties: tuple[str, ...], shares: Mapping[str, tuple[bytes, Words]], epoch: bytes,
-        start: int,
+        self, request: Request, parties: tuple[str, ...], shares: Mapping[str, tuple[bytes, Words]],
+        place: Reservation, sign: Sign,
     ) -> Opened:  # fmt: skip
-        reservation = self._pool.reserve(epoch, start, request.dimension)
         total = np.zeros(request.dimension, np.uint64)
         for party in parties:
             total += shares[party][1]
         position = 0
-        for noise in self._pool.collect(reservation, self._timeout_seconds):
+        for noise in self._pool.collect(place, self._timeout_seconds):
             part = slice(position, position + len(noise))
             total[part] = request.lattice.release_share(self._role, total[part], noise)
             noise[:] = 0
             position += len(noise)
-        opening = hashlib.sha256(b"parley opening place v1" + epoch + repr((start, parties)).encode()).digest()[:16]
-        return Opened(parties, total.astype("<u8").tobytes(), opening)
+        contributions = tuple((party, shares[party][0]) for party in parties)
+        opening = opening_id(place.epoch, place.start, place.count, contributions)
+        share = total.astype("<u8").tobytes()
+        before = self._store.statements(request.run, request.round - 1, 1)
+        draft = Draft(
+            request.round, request.query, contributions, opening, place.epoch, place.start, place.count,
+            hashlib.sha256(share).digest(), before[0] if before else None,
+        )  # fmt: skip
+        return Opened(parties, share, opening, sign(draft))
 
     def _compare(
         self, channel: Channel, run: str, round_index: int, stored: Stored | None, request_digest: bytes,
-        place: tuple[bytes, int], count: int, settling: bool,
+        epoch: bytes, count: int, settling: bool,
     ) -> tuple[Opened | None, Hello]:  # fmt: skip
         """Tell each other what is kept, and bring it to one state: committed on both, or nothing on both."""
         counts = self._store.counts(run)
         phase, opening = (stored.phase, stored.opened.opening) if stored else (Phase.nothing, bytes(16))
         nonce = Csprng.from_system().bytes(16)
         mine = Hello(
-            self._role, nonce, settling, request_digest, phase, opening, *place, count, counts.mine, counts.seen
+            self._role, nonce, settling, request_digest, phase, opening, epoch, count, counts.mine, counts.seen
         )
         theirs, session = channel.run(_greet(mine))
         channel.open_session(session, self._role)
@@ -284,7 +324,7 @@ def _greet(mine: Hello) -> Steps[tuple[Hello, bytes]]:
     if theirs.count > MOST_CONTRIBUTIONS:
         raise FrameError("more than a million contributions announced")
     ordered = (sent + got) if mine.role == 0 else (got + sent)
-    return theirs, hashlib.sha256(b"parley opening conversation v3" + ordered).digest()[:16]
+    return theirs, hashlib.sha256(b"parley opening conversation v4" + ordered).digest()[:16]
 
 
 def _both_prepared(opening: bytes) -> Steps[None]:
@@ -299,12 +339,11 @@ def _tag(request: Request, party: str, upload_digest: bytes) -> bytes:
     return hashlib.sha256(b"parley contribution v1" + request.digest() + upload_digest + party.encode()).digest()
 
 
-def _common(tags: Mapping[bytes, str], count: int) -> Steps[tuple[str, ...]]:
-    """The parties whose same upload both servers hold, in one order."""
-    if count == 0:
-        return ()
-    mine = b"".join(sorted(tags)).ljust(32 * count, b"\0")
+def _common(tags: Mapping[bytes, str], count: int, position: int) -> Steps[tuple[tuple[str, ...], int]]:
+    """The parties whose same upload both servers hold, in one order; and where the noise is taken from."""
+    mine = POSITION.pack(position) + b"".join(sorted(tags)).ljust(32 * count, b"\0")
     (answer,) = yield [np.frombuffer(mine, np.uint8)]
     theirs = answer.tobytes()
-    other = {theirs[i : i + 32] for i in range(0, len(theirs), 32)}
-    return tuple(sorted(tags[tag] for tag in tags.keys() & other))
+    other = {theirs[i : i + 32] for i in range(POSITION.size, len(theirs), 32)}
+    parties = tuple(sorted(tags[tag] for tag in tags.keys() & other))
+    return parties, max(position, *POSITION.unpack_from(theirs))

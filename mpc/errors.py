@@ -33,6 +33,18 @@ class PeerCheatedError(PeerError):
     """A consistency check failed: the other server did not follow the protocol, or its bytes were altered."""
 
 
+class AcceptedCountError(PeerCheatedError):
+    """More or fewer lanes of a batch were accepted than chance makes of an honest one."""
+
+
+class SealBrokenError(PeerCheatedError):
+    """What was opened is not what had been sealed."""
+
+
+class PositionError(PeerCheatedError):
+    """The other server is further ahead in the noise than an honest one can be."""
+
+
 class TablesDifferError(PeerError):
     """The two servers would compute with different public tables."""
 

@@ -7,7 +7,8 @@ that was restored from an old snapshot.
 
 The bytes of a share stay until they cannot be asked for any more: while a round is prepared, the last one is there to
 be sent again, and what came before it is erased in the same transaction, for whoever opens a round has had every one
-before. What identifies an opening (request, contributors, opening, counts) stays for ever.
+before. What identifies an opening (request, contributors, opening, counts) and this server's signed statement of it
+stay for ever; so does how often the noise of a round came to nothing.
 
 Every row has a digest of its own (`seal`), and the commits of a run are as many as its count says: a damaged disk is
 noticed before what it says is believed.
@@ -35,9 +36,11 @@ TABLES = {
     "shares": "run TEXT NOT NULL, round INTEGER NOT NULL, share BLOB NOT NULL",
     "commits": "run TEXT NOT NULL, round INTEGER NOT NULL",
     "counts": "run TEXT NOT NULL, mine INTEGER NOT NULL, seen INTEGER NOT NULL",
+    "statements": "run TEXT NOT NULL, round INTEGER NOT NULL, statement BLOB NOT NULL",
+    "wasted": "run TEXT NOT NULL, round INTEGER NOT NULL, noisings INTEGER NOT NULL",
     "ended": "run TEXT NOT NULL, openings INTEGER NOT NULL",
 }
-KEYS = {"openings": "run, round", "shares": "run, round", "commits": "run, round", "counts": "run", "ended": "run"}
+KEYS = dict.fromkeys(TABLES, "run, round") | {"counts": "run", "ended": "run"}
 
 
 class RefusedError(MpcError):
@@ -68,7 +71,9 @@ class Opened:
     share: bytes
     """uint64[dimension], little-endian, reduced modulo 2^lattice.opening_bits."""
     opening: bytes
-    """16 bytes that both servers' shares of one opening have in common: of its noise's place and its contributors."""
+    """`mpc.history.opening_id`."""
+    statement: bytes = b""
+    """This server's signed word about it."""
 
 
 @dataclass(frozen=True)
@@ -173,12 +178,14 @@ class OpeningStore:
         with self._lock:
             found = self._row("openings", run, round_index)
             kept = self._row("shares", run, round_index)
+            stated = self._row("statements", run, round_index)
             committed = self._row("commits", run, round_index)
         if found is None:
             return None
         _, _, request, length, query, contributors, opening = found
         share = kept[2] if kept is not None else b""
-        opened = Opened(tuple(contributors.split("\n")) if contributors else (), share, opening)
+        statement = stated[2] if stated is not None else b""
+        opened = Opened(tuple(contributors.split("\n")) if contributors else (), share, opening, statement)
         return Stored(Phase.committed if committed else Phase.prepared, opened, request, length, query)
 
     def get(self, request: Request) -> Stored | None:
@@ -209,6 +216,8 @@ class OpeningStore:
             except sqlite3.IntegrityError:
                 raise RefusedError(f"round {request.round} of run {request.run} is open already") from None
             self._write("shares", request.run, request.round, opened.share)
+            if opened.statement:
+                self._write("statements", request.run, request.round, opened.statement)
             self._see(request.run, seen)
         crash.point("aggregator.prepared")
 
@@ -228,8 +237,11 @@ class OpeningStore:
         with self._transaction():
             if self._value("SELECT 1 FROM commits WHERE run = ? AND round = ?", run, round_index):
                 raise RefusedError(f"round {round_index} of run {run} is committed: it cannot be taken back")
-            for table in ("openings", "shares"):
+            prepared = self._value("SELECT 1 FROM openings WHERE run = ? AND round = ?", run, round_index)
+            for table in ("openings", "shares", "statements"):
                 self._database.execute(f"DELETE FROM {table} WHERE run = ? AND round = ?", (run, round_index))
+            if prepared:
+                self._waste(run, round_index)
         crash.point("aggregator.discarded")
 
     def last_with(self, run: str, party: str) -> int | None:
@@ -241,6 +253,28 @@ class OpeningStore:
                 "ORDER BY round DESC LIMIT 1",
                 run, party,
             )  # fmt: skip
+
+    def waste(self, run: str, round_index: int) -> None:
+        """Noise was taken for a round and no share came of it."""
+        with self._transaction():
+            self._waste(run, round_index)
+
+    def wasted(self, run: str, round_index: int) -> int:
+        """How often noise that was taken for a round came to nothing."""
+        with self._lock:
+            found = self._row("wasted", run, round_index)
+        return int(found[2]) if found is not None else 0
+
+    def statements(self, run: str, start: int, most: int) -> list[bytes]:
+        """Of consecutive committed rounds from `start` on."""
+        found: list[bytes] = []
+        with self._lock:
+            for index in range(start, start + most):
+                stated = self._row("statements", run, index)
+                if stated is None or self._row("commits", run, index) is None:
+                    break
+                found.append(stated[2])
+        return found
 
     def counts(self, run: str) -> Counts:
         with self._lock:
@@ -295,6 +329,10 @@ class OpeningStore:
             "AND EXISTS (SELECT 1 FROM commits WHERE commits.run = shares.run AND commits.round = shares.round)",
             (run, parameter),
         )
+
+    def _waste(self, run: str, round_index: int) -> None:
+        found = self._row("wasted", run, round_index)
+        self._write("wasted", run, round_index, (int(found[2]) if found else 0) + 1, how="INSERT OR REPLACE")
 
     def _see(self, run: str, seen: int) -> None:
         counts = self._counts(run)

@@ -6,6 +6,8 @@ reservation and was not reserved is lost. When a session ends, for whatever reas
 with it and a new one is opened. Nothing is ever written to disk. Memory is bounded by `capacity`: when it is full,
 the servers pause until half is used, so that rounds in between have the processors for themselves; they say so to each
 other, so that a slower consumer on one side is no time-out on the other.
+
+A batch or a position that no honest server comes up with ends the session: `cheated` is told why.
 """
 
 import threading
@@ -16,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpc.channel import DEADLINE_SECONDS, Channel, Link
-from mpc.errors import MpcError, PeerError, SessionClosedError
+from mpc.errors import MpcError, PeerCheatedError, PeerError, PositionError, SessionClosedError
 from mpc.sampler import LANES
 from mpc.session import Session
 from mpc.steps import Steps
@@ -26,6 +28,8 @@ Words = NDArray[np.uint64]
 PAUSE_SECONDS = 0.5
 """Of a full pool, between two words to the other server; it says more at once when there is room."""
 RETRY_SECONDS = 0.5
+AHEAD_SECONDS = 1.0
+"""For this server to come to where the other one says it is: both have agreed on the sums in between."""
 STOP_SECONDS = 5.0
 
 
@@ -56,10 +60,11 @@ class NoisePool:
 
     def __init__(
         self, connect: Callable[[], Link], role: int, tables: Tables, capacity: int = 16 * LANES, lanes: int = LANES,
-        deadline_seconds: float = DEADLINE_SECONDS,
+        deadline_seconds: float = DEADLINE_SECONDS, cheated: Callable[[PeerCheatedError], None] = lambda error: None,
     ) -> None:  # fmt: skip
         self._connect, self._role, self._tables = connect, role, tables
         self._capacity, self._lanes, self._deadline_seconds = max(capacity, 2 * lanes), lanes, deadline_seconds
+        self._cheated = cheated
         self._changed = threading.Condition()
         self._chunks: list[tuple[int, Words]] = []
         self._live: set[Reservation] = set()
@@ -111,14 +116,13 @@ class NoisePool:
     def reserve(self, epoch: bytes, start: int, count: int) -> Reservation:
         """Take a range, for good. What lies before `start` unreserved is lost."""
         with self._changed:
+            self._require_near(epoch, start)
             if epoch != self._epoch:
                 raise SessionClosedError("the noise this sum was to get is gone: its session has ended")
             if start < self._next:
                 raise SessionClosedError(
                     f"noise at {start} is reserved already, {self._next} is next: nothing is used twice"
                 )
-            if start > self._produced + 2 * self._capacity:
-                raise PeerError(f"noise at {start} was asked for, {self._produced} samples have been made")
             self._level.lost += max(min(start, self._produced) - self._next, 0)
             self._next = start + count
             reservation = Reservation(epoch, start, count)
@@ -126,6 +130,21 @@ class NoisePool:
             self._drop_dead()
             self._changed.notify_all()
             return reservation
+
+    def _require_near(self, epoch: bytes, start: int) -> None:
+        """At most a batch from here. A server that may jump to any lane it likes would have its choice among them.
+
+        What lies in between may be another run's, agreed on before this and not taken yet: it comes first.
+        """
+        self._changed.wait_for(lambda: self._stopping or self._epoch != epoch or start <= self._next, AHEAD_SECONDS)
+        if self._epoch == epoch and start > self._next + self._lanes:
+            error = PositionError(
+                f"the other server is at noise sample {start:,} and this one at {self._next:,}, more than a batch "
+                f"of {self._lanes:,} behind: the session has ended, another one is opened"
+            )
+            self._end_session(str(error))
+            self._cheated(error)
+            raise error
 
     def collect(self, reservation: Reservation, timeout_seconds: float) -> Iterator[Words]:
         """The reserved samples, piece by piece as they are made, each handed out once and erased here. What is left
@@ -199,6 +218,8 @@ class NoisePool:
                 self._one_session(Session(channel, self._role, self._tables))
             except (MpcError, OSError, ValueError) as error:
                 self._end_session(str(error))
+                if isinstance(error, PeerCheatedError):
+                    self._cheated(error)
                 with self._changed:
                     self._changed.wait_for(lambda: self._stopping, RETRY_SECONDS)
             finally:
@@ -244,9 +265,12 @@ class NoisePool:
             self._level.last_error = reason
             for _, chunk in self._chunks:
                 chunk[:] = 0
-            self._chunks, self._epoch, self._channel = [], b"", None
+            channel, self._channel = self._channel, None
+            self._chunks, self._epoch = [], b""
             self._live.clear()
             self._changed.notify_all()
+        if channel is not None:
+            channel.close(reason)
 
 
 def _both_ready(mine: bool) -> Steps[bool]:

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mpc.acceptance import check_accepted
 from mpc.gates import Gates
 from mpc.kernels import Bytes, Kernels, Words, as_matrices
 from mpc.law import DITHER_BITS
 from mpc.randomness import Csprng
+from mpc.sealing import exchanged
 from mpc.steps import Steps, pack, together, unpack
 from mpc.tables import INDEX_BITS, Tables
 from mpc.transfers import Transfers, TransferSource
@@ -59,6 +61,7 @@ class Sampler:
     def batch(self, lanes: int) -> Steps[Words]:
         """Shares of the accepted samples of one batch of about `lanes` lanes, dithered: uint64[accepted]."""
         view = yield from self.view(lanes)
+        check_accepted(self._tables, len(view.accepted), int(view.accepted.sum()))
         kept: Words = view.product[view.accepted.astype(bool)]
         return kept + self._dither(len(kept))
 
@@ -173,14 +176,17 @@ class Sampler:
         )
 
     def _accept(self, gates: Gates, difference: Words) -> Steps[Bytes]:
-        """Open [U - T < 0], the top bit of a sum of two shares mod 2^(bits + 1): the only opened value."""
+        """Open [U - T < 0], the top bit of a sum of two shares mod 2^(bits + 1): the only opened value.
+
+        Sealed first: who speaks last would force any lane in or out, and keep the true bit to itself.
+        """
         bits = self._tables.format.threshold_bits
         low = difference & np.uint64((1 << bits) - 1)
         private = low if self._role == 0 else np.uint64((1 << bits) - 1) - low
         carry = yield from gates.less(private, bits)
         top = (difference >> np.uint64(bits) & np.uint64(1)).astype(np.uint8)
         mine = pack(carry ^ top)
-        (theirs,) = yield [mine]
+        theirs = yield from exchanged(self._role, mine, self._rng)
         return unpack(mine ^ theirs, gates.lanes)
 
     def _product(self, gates: Gates, heights: Transfers, w: Words) -> Steps[tuple[Bytes, Words]]:

@@ -21,7 +21,7 @@ from mpc.sampler import Sampler
 from mpc.steps import Message, Steps
 from mpc.tables import Tables
 
-MAGIC = b"parley.mpc.v1\0\0\0"
+MAGIC = b"parley.mpc.v2\0\0\0"
 HELLO = struct.Struct("<16sB32s32s")
 
 

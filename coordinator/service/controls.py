@@ -64,6 +64,8 @@ class Opening:
     waited_seconds: float
     agreed_seconds: float
     noised_seconds: float
+    statements: tuple[bytes, ...] = ()
+    """Both servers' signed words about it, A's first: for parties, who judge them."""
 
 
 @dataclass
@@ -212,6 +214,7 @@ class Controls:
             max(_seconds(first.waited_seconds), _seconds(second.waited_seconds)),
             max(_seconds(first.agreed_seconds), _seconds(second.agreed_seconds)),
             max(_seconds(first.noised_seconds), _seconds(second.noised_seconds)),
+            (first.statement.SerializeToString(), second.statement.SerializeToString()),
         )
 
     async def _open_one(self, place: int, server: Control, wanted: Wanted) -> tuple[aggregator_pb2.OpenResponse, bytes]:

@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -25,7 +25,7 @@ from parley.v1 import aggregator_pb2, common_pb2, coordinator_pb2
 
 from coordinator.errors import CoordinatorError, RunFailedError
 from coordinator.service.controls import Controls, Opener, Opening, ShortError, StalledError, Wanted
-from coordinator.service.questions import Prepared, Question
+from coordinator.service.questions import Prepared, Question, signed_words
 from coordinator.service.run import Run
 from coordinator.service.store import RoundRecord, RunStore, State, pack, unpack
 from mpc import crash
@@ -261,7 +261,8 @@ class Driver:
         if stored is not None:
             _, question, points, checkpoint = stored
             prepared.algorithm.restore(prepared.plan, unpack(checkpoint))
-            return Question(coordinator_pb2.Round.FromString(question), points)
+            statements = self.tools.store.statements(self.manifest.digest)
+            return Question(coordinator_pb2.Round.FromString(question), points, signed_words(statements))
         mechanism = self.manifest.mechanism
         last = mechanism.releases - 1
         noise = mechanism.noise_deviation(last) / mechanism.expected_batch(last)
@@ -270,11 +271,11 @@ class Driver:
         prepared.algorithm.begin(prepared.plan, prepared.theta, noise, SystemRandomness())
         return self._ask(0, None)
 
-    def _ask(self, index: int, record: RoundRecord | None) -> Question:
+    def _ask(self, index: int, record: RoundRecord | None, statements: Sequence[bytes] = ()) -> Question:
         """The question of a round, on disk before anybody is asked."""
         assert self._prepared is not None
         ask = self._prepared.algorithm.ask(index)
-        question = Question.of(self.manifest.digest, index, ask, self._prepared.length(ask))
+        question = Question.of(self.manifest.digest, index, ask, self._prepared.length(ask), statements)
         self.tools.store.advance(
             self.manifest.digest,
             index,
@@ -282,6 +283,7 @@ class Driver:
             question.points,
             pack(self._prepared.algorithm.checkpoint()),
             record,
+            statements,
         )
         crash.point("coordinator.asked")
         return question
@@ -361,8 +363,9 @@ class Driver:
             evaluation=evaluation,
         )
         if not last:
-            return self._ask(index + 1, record)
-        self.tools.store.finish(self.manifest.digest, prepared.algorithm.result(), evaluation, record)
+            return self._ask(index + 1, record, opening.statements)
+        result = prepared.algorithm.result()
+        self.tools.store.finish(self.manifest.digest, result, evaluation, record, opening.statements)
         crash.point("coordinator.result")
         return None
 

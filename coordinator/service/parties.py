@@ -133,6 +133,7 @@ class PartyServicer(coordinator_pb2_grpc.CoordinatorServiceServicer):
             state=coordinator_pb2.NextRoundResponse.STATE_ROUND,
             round=question,
             admissions=run.admissions if request.after_round < 0 else (),  # who has answered has charged
+            statements=run.question.statements,
         )
         run.bytes_down += answer.ByteSize()
         return answer

@@ -1,12 +1,12 @@
 """A round's question as it travels and as it is kept. Imports numpy, the wire and the rest of this folder only."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from parley.federation.rounds import PIECE_BYTES, point_digest, query_digest
-from parley.v1 import coordinator_pb2
+from parley.v1 import common_pb2, coordinator_pb2
 
 from coordinator.algorithm import Algorithm, Ask, Plan
 
@@ -36,9 +36,13 @@ class Question:
     round: coordinator_pb2.Round
     """Its points without their data."""
     points: Mapping[bytes, bytes]
+    statements: tuple[common_pb2.SignedWord, ...] = ()
+    """Both servers' words about the round before."""
 
     @classmethod
-    def of(cls, manifest_digest: bytes, index: int, ask: Ask, length: int) -> "Question":
+    def of(
+        cls, manifest_digest: bytes, index: int, ask: Ask, length: int, statements: Sequence[bytes] = ()
+    ) -> "Question":
         data = [np.ascontiguousarray(point, "<f8").tobytes() for point in ask.points]
         digests = [point_digest(each) for each in data]
         local = ask.local
@@ -58,7 +62,7 @@ class Question:
                     method=local.method, steps=local.steps, step=local.step, strength=local.strength, reach=local.reach
                 )
             )
-        return cls(message, dict(zip(digests, data, strict=True)))
+        return cls(message, dict(zip(digests, data, strict=True)), signed_words(statements))
 
     def for_party(self, held: frozenset[bytes]) -> coordinator_pb2.Round:
         """With the data of the points that the party does not hold, as far as one message goes; it fetches the rest."""
@@ -70,3 +74,8 @@ class Question:
                 point.data = self.points[point.digest][: min(PIECE_BYTES, room)]
                 room -= len(point.data)
         return message
+
+
+def signed_words(statements: Sequence[bytes]) -> tuple[common_pb2.SignedWord, ...]:
+    """As they travel."""
+    return tuple(common_pb2.SignedWord.FromString(each) for each in statements)

@@ -39,6 +39,9 @@ CREATE TABLE IF NOT EXISTS history (
     digest BLOB NOT NULL, round INTEGER NOT NULL, record TEXT NOT NULL, PRIMARY KEY (digest, round)) STRICT;
 CREATE TABLE IF NOT EXISTS admissions (
     digest BLOB NOT NULL, aggregator TEXT NOT NULL, word BLOB NOT NULL, PRIMARY KEY (digest, aggregator)) STRICT;
+CREATE TABLE IF NOT EXISTS statements (
+    digest BLOB NOT NULL, round INTEGER NOT NULL, place INTEGER NOT NULL, word BLOB NOT NULL,
+    PRIMARY KEY (digest, round, place)) STRICT;
 CREATE TABLE IF NOT EXISTS ends (
     digest BLOB NOT NULL, aggregator TEXT NOT NULL, word BLOB NOT NULL, PRIMARY KEY (digest, aggregator)) STRICT;
 """
@@ -241,8 +244,11 @@ class RunStore:
         points: Mapping[bytes, bytes],
         checkpoint: bytes,
         record: RoundRecord | None,
+        statements: Sequence[bytes] = (),
     ) -> None:
-        """Begin `round_index`: its question, the state to resume from, and the record of the round before."""
+        """Begin `round_index`: its question, the state to resume from, and of the round before its record and both
+        servers' signed statements.
+        """
         with self._transaction() as database:
             changed = database.execute(
                 "UPDATE runs SET round = ?, question = ?, checkpoint = ? WHERE digest = ? AND round <= ?",
@@ -254,9 +260,12 @@ class RunStore:
                 database.execute("INSERT INTO points VALUES (?, ?, ?) ON CONFLICT DO NOTHING", (digest, point, data))
             marks = ",".join("?" * len(points))
             database.execute(f"DELETE FROM points WHERE digest = ? AND point NOT IN ({marks})", (digest, *points))
-            self._note(database, digest, record)
+            self._note(database, digest, record, statements)
 
-    def finish(self, digest: bytes, theta: Floats, evaluation: Mapping[str, float], record: RoundRecord) -> None:
+    def finish(
+        self, digest: bytes, theta: Floats, evaluation: Mapping[str, float], record: RoundRecord,
+        statements: Sequence[bytes] = (),
+    ) -> None:  # fmt: skip
         """The last round's record and the result; the run goes on to its end."""
         with self._transaction() as database:
             database.execute(
@@ -264,7 +273,7 @@ class RunStore:
                 (State.ending, record.round + 1, theta.astype("<f8").tobytes(), json.dumps(evaluation), digest),
             )
             database.execute("DELETE FROM points WHERE digest = ?", (digest,))
-            self._note(database, digest, record)
+            self._note(database, digest, record, statements)
 
     def question(self, digest: bytes) -> tuple[int, bytes, dict[bytes, bytes], bytes] | None:
         """Round, question, points and checkpoint; None before the first round and after the last."""
@@ -288,8 +297,23 @@ class RunStore:
         )  # fmt: skip
         return [RoundRecord(**json.loads(record)) for (record,) in reversed(rows)]
 
-    def _note(self, database: sqlite3.Connection, digest: bytes, record: RoundRecord | None) -> None:
+    def statements(self, digest: bytes) -> list[bytes]:
+        """Both servers' words about the newest opened round, A's first."""
+        rows = self._all(
+            "SELECT word FROM statements WHERE digest = ? AND round = "
+            "(SELECT MAX(round) FROM statements WHERE digest = ?) ORDER BY place",
+            digest, digest,
+        )  # fmt: skip
+        return [word for (word,) in rows]
+
+    def _note(
+        self, database: sqlite3.Connection, digest: bytes, record: RoundRecord | None, statements: Sequence[bytes]
+    ) -> None:
         if record is not None:
+            database.executemany(
+                "INSERT INTO statements VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                [(digest, record.round, place, word) for place, word in enumerate(statements)],
+            )
             database.execute(
                 "INSERT INTO history VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
                 (digest, record.round, json.dumps(asdict(record))),

@@ -24,6 +24,7 @@ from parley.federation.rounds import BLIND_BYTES, commitment_b, point_digest, up
 from parley.federation.transport import server_credentials
 from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc
 
+from deploy.attacks.words import Signed
 from deploy.certificates import ThrowAwayAuthority
 from deploy.nodes_party import party_node, settings_of, vocabulary
 from deploy.sealing import seal_node
@@ -124,9 +125,12 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServiceServicer):
     def __init__(self, made: Manifest) -> None:
         self.manifest = made
         self.asked: Any = None
+        self.queries: dict[int, bytes] = {}
         self.joins: list[Any] = []
         self.words: list[Any] = []
         """Of admission, of both servers."""
+        self.signed: Signed
+        """What both state of the rounds before."""
 
     def ListRuns(self, request: Any, context: Any) -> Any:
         if hashlib.sha256(self.manifest.canonical).digest() in request.known_digests:
@@ -144,7 +148,11 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServiceServicer):
 
         if not _pause(context, fresh, request.wait_seconds):
             return State(state=State.STATE_WAIT)
-        return State(state=State.STATE_ROUND, round=self.asked, admissions=self.words)
+        index, stated = self.asked.index, self.signed
+        while len(stated.words[0]) < index:
+            stated.state(self.queries[len(stated.words[0])], {})
+        statements = [*stated.of(0, index - 1), *stated.of(1, index - 1)] if index else []
+        return State(state=State.STATE_ROUND, round=self.asked, admissions=self.words, statements=statements)
 
     @property
     def refusal(self) -> str:
@@ -163,6 +171,9 @@ class Server(aggregator_pb2_grpc.ShareServiceServicer):
 
     def Recall(self, request: Any, context: Any) -> Any:
         return aggregator_pb2.RecallResponse()
+
+    def Statements(self, request: Any, context: Any) -> Any:
+        return aggregator_pb2.StatementsResponse()
 
     def Upload(self, request: Any, context: Any) -> Any:
         self.halves[request.round] = request.data
@@ -199,7 +210,9 @@ class Surroundings:
             )
         ]
         authority.install(self.node / "identity", PARTY)
-        self.coordinator.words = [sign_admission(authority.issue_as(name), made.digest) for name in SERVERS]
+        signers = {name: authority.issue_as(name) for name in SERVERS}
+        self.coordinator.words = [sign_admission(signer, made.digest) for signer in signers.values()]
+        self.coordinator.signed = Signed(made, signers)
         (self.node / "policy.toml").write_text(POLICY.format(algorithm=made.algorithm.name))
         (self.node / "records.csv").write_text("age,pulse,sick\n" + "\n".join(records) + "\n")
         (self.node / "node.toml").write_text(
@@ -226,6 +239,7 @@ class Surroundings:
 
     def ask(self, asked: Any) -> NDArray[np.int64] | None:
         """What both halves of the answer add up to; None where the party leaves without one."""
+        self.coordinator.queries[asked.index] = asked.query_digest
         self.coordinator.asked = asked
         index, ends = asked.index, time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < ends:

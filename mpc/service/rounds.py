@@ -26,6 +26,8 @@ class Round:
         self.started = self.deadline = 0.0
         """On time.monotonic(); the deadline counts from the first time that the round is asked for."""
         self.ready = False
+        self.taken = False
+        """What is here is being opened: what comes now may be too late, and gets no receipt."""
         self.relayed = False
         """On server B: what A had for it has come."""
 
@@ -79,6 +81,10 @@ class Round:
         for upload in self.complete():
             upload.add_to(made)
         return made
+
+    def in_time(self) -> dict[str, tuple[bytes, bytes]]:
+        """Whose upload was whole before the sum was taken: its question and its digest."""
+        return {upload.party: (upload.query, upload.digest) for upload in self.complete() if upload.in_time}
 
     def erase(self) -> None:
         for upload in self.uploads.values():

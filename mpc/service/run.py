@@ -41,7 +41,16 @@ class Run(RunState):
     # ------------------------------------------------------------ uploads
 
     async def upload(self, party: str, request: wire.UploadRequest) -> wire.UploadResponse:
-        """A piece of a party's half."""
+        """A piece of a party's half; a receipt with the last one."""
+        answer = await self._piece(party, request)
+        current = self._rounds.get(request.round)
+        upload = current.uploads.get(party) if answer.complete and current else None
+        if upload is not None and upload.in_time:
+            upload.receipt = upload.receipt or self._receipt(request.round, upload.query, upload.digest)
+            answer.receipt.ParseFromString(upload.receipt)
+        return answer
+
+    async def _piece(self, party: str, request: wire.UploadRequest) -> wire.UploadResponse:
         check_form(request, self.terms.role)
         index = request.round
         if self.openings is not None or self._ending or index < self.opened or index >= self.terms.releases:
@@ -59,6 +68,8 @@ class Run(RunState):
             upload = current.uploads[party] = Upload(self.terms, party, request, self._tools.memory)
         answer = await upload.add(request)
         if answer.complete:
+            fixed = current.taken or (self._prepared and index == self.opened)
+            upload.in_time = upload.in_time or not fixed
             if request.relay_key:
                 self.keys.hold(party, index, request.relay_key)
                 loop = asyncio.get_running_loop()
@@ -88,7 +99,7 @@ class Run(RunState):
                 data=payload,
             )
             with contextlib.suppress(CallRefusedError):
-                await self.upload(half.party, request)
+                await self._piece(half.party, request)
         current.relayed = True
         self._changed()
 
@@ -173,6 +184,7 @@ class Run(RunState):
         return Result(stored.opened)
 
     def _response(self, index: int, result: Result, request: wire.OpenRequest) -> wire.OpenResponse:
+        statement = common_pb2.SignedWord.FromString(result.opened.statement)
         there = set(result.opened.contributors)
         return wire.OpenResponse(
             state=wire.OpenResponse.STATE_OPENED,
@@ -184,6 +196,7 @@ class Run(RunState):
             waited_seconds=result.waited,
             agreed_seconds=result.agreed,
             noised_seconds=result.noised,
+            statement=statement,
         )
 
     def share(self, index: int, offset: int) -> bytes:

@@ -158,6 +158,14 @@ class ShareServicer(aggregator_pb2_grpc.ShareServiceServicer):
 
         return await self._service.answer(context, handle)
 
+    async def Statements(self, request: wire.StatementsRequest, context: Any) -> wire.StatementsResponse | None:
+        async def handle() -> wire.StatementsResponse:
+            self._service.share_bytes += request.ByteSize()
+            run = self._service.run(request.manifest_digest, ending=True)
+            return run.statements(self._service.party(run, context), request)
+
+        return await self._service.answer(context, handle)
+
 
 class ControlServicer(aggregator_pb2_grpc.ControlServiceServicer):
     """For coordinators."""

@@ -11,6 +11,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Protocol
 
+from parley.v1 import aggregator_pb2 as wire
 from parley.v1 import common_pb2
 
 from mpc.aggregate import Aggregator, RolledBackError, RoundLostError, TooFewError
@@ -20,9 +21,11 @@ from mpc.request import Request
 from mpc.service.peer import FRAME_SECONDS, Conversation, Halves, PeerLostError
 from mpc.service.relay import Keys
 from mpc.service.rounds import Result, Round, ShortError
-from mpc.service.terms import MOST_WAIT_SECONDS, CallRefusedError, RunTerms
+from mpc.service.terms import MOST_WAIT_SECONDS, CallRefusedError, RunTerms, Words, malformed
 from mpc.service.uploads import Memory
 
+MOST_STATEMENTS, MOST_STATEMENT_BYTES = 64, 2 << 20
+"""In one answer."""
 SETTLE_SECONDS = 2.0
 """After the last opening: time for the next one to say that it has gone well on the other server."""
 
@@ -49,6 +52,7 @@ class Tools:
     """Whether the manifest of this digest is admitted now; asked from workers too."""
     note: Callable[..., str]
     """An event and public facts, for the log and the audit trail, whose id of it comes back."""
+    words: Words
 
 
 class RunState:
@@ -66,6 +70,10 @@ class RunState:
         self.keys = Keys()
         """On server B: under which halves may come through A."""
         self._rounds: dict[int, Round] = {}
+        self._prepared = self._unsettled() is not None
+        """The round to open has a share already, whose set is fixed: whoever comes now may be too late."""
+        self._acknowledged: dict[int, dict[str, tuple[bytes, bytes]]] = {}
+        """Of the two newest opened rounds: for whose upload there is a receipt; its question and its digest."""
         self._turn = asyncio.Lock()
         self._change = asyncio.Event()
         self._attempt: asyncio.Task[Result] | None = None
@@ -109,17 +117,21 @@ class RunState:
         """Both servers' part, `turn` being held."""
         times = [ready, ready]
 
-        def agreed() -> None:
-            """On who is in the sum; no noise is touched yet."""
+        def agreed(again: int) -> None:
+            """On who is in the sum; no noise is touched yet, or nobody has seen what became of it."""
             self._require_admitted()
             self._waiting = None
             times.append(time.monotonic())
+            if again:
+                self._tools.note("round.noised_again", run=self.terms.name, round=current.index, attempts=again)
 
         def talk() -> Result:
             contributions = current.contributions()
             self._waiting = channel = connect()
             try:
-                opened = self._tools.aggregator.open(channel, fixed, contributions, agreed)
+                opened = self._tools.aggregator.open(
+                    channel, fixed, contributions, agreed, lambda draft: self._tools.words.statement(self.terms, draft)
+                )
                 channel.finish()
             finally:
                 self._waiting = None
@@ -127,11 +139,13 @@ class RunState:
             begun = current.started or ready
             return Result(opened, ready - begun, times[-1] - ready, time.monotonic() - times[-1])
 
+        current.taken = True
         try:
             result = await asyncio.get_running_loop().run_in_executor(self._tools.executor, talk)
         except TooFewError as few:
             raise ShortError([party for party in current.expected if party not in few.parties]) from None
         finally:
+            current.taken = False
             self._look()
         self._latest = (current.index, result)
         present = len(result.opened.contributors)
@@ -142,8 +156,13 @@ class RunState:
     def _look(self) -> None:
         """What is durable now: counts, and what need not be kept any more."""
         self.opened = self._tools.store.counts(self.terms.name).mine
+        self._prepared = self._unsettled() is not None
         for index in [index for index in self._rounds if index < self.opened]:
-            self._rounds.pop(index).erase()
+            over = self._rounds.pop(index)
+            self._acknowledged[index] = over.in_time()
+            over.erase()
+        for index in [index for index in self._acknowledged if index < self.opened - 2]:
+            del self._acknowledged[index]
         self.keys.forget_before(self.opened)
         self._changed()
 
@@ -152,6 +171,26 @@ class RunState:
         if stored is None or stored.phase is not Phase.committed:
             raise RoundLostError(f"round {index} of run {self.terms.name} is not in this server's store")
         return self._latest[1] if self._latest and self._latest[0] == index else Result(stored.opened)
+
+    # ------------------------------------------------------------ what this server signs
+
+    def _receipt(self, index: int, query: bytes, digest: bytes) -> bytes:
+        return self._tools.words.receipt(self.terms, index, query, digest)
+
+    def statements(self, party: str, request: wire.StatementsRequest) -> wire.StatementsResponse:
+        """What this server has signed of opened rounds, and for this party's upload to the first of them."""
+        index = request.round
+        if not (1 <= request.most <= MOST_STATEMENTS and index < self.terms.releases):
+            raise malformed(f"{request.most} statements from round {index}", f"ask for 1 to {MOST_STATEMENTS}")
+        answer, room = wire.StatementsResponse(), MOST_STATEMENT_BYTES
+        for word in self._tools.store.statements(self.terms.name, index, request.most):
+            room -= len(word)
+            if room < 0 and answer.statements:
+                break  # asked again from there
+            answer.statements.add().ParseFromString(word)
+        if (held := self._acknowledged.get(index, {}).get(party)) is not None:
+            answer.receipt.ParseFromString(self._receipt(index, *held))
+        return answer
 
     # ------------------------------------------------------------ after a crash
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from parley.v1 import common_pb2
 
 from mpc.errors import MpcError
+from mpc.history import Draft
 from mpc.request import Request
 
 PIECE_BYTES = 1 << 20
@@ -66,6 +67,8 @@ class RunTerms:
     """Of a round, a party, the question, and the commitments to A's half and to B's."""
     commitment: Callable[[bytes | bytearray], bytes]
     """To this server's half of an upload."""
+    mode: tuple[str, str] = ("semi-honest", "0")
+    """How the noise is made, for statements: security, and each server's own part."""
 
     def payload_bytes(self, length: int) -> int:
         """Of this server's half when `length` integers answer."""
@@ -93,6 +96,18 @@ class Proposal:
     admitted: bool
     reasons: tuple[str, ...] = ()
     pending: bool = False
+
+
+class Words(Protocol):
+    """What this server signs, each a serialized SignedWord."""
+
+    def statement(self, terms: RunTerms, draft: Draft) -> bytes:
+        """Of a round, before its share may leave; an MpcError if there is none to be had. Asked by workers."""
+        ...
+
+    def receipt(self, terms: RunTerms, index: int, query: bytes, upload: bytes) -> bytes:
+        """For a whole half of an upload that is in time for the round's sum."""
+        ...
 
 
 class Surroundings(Protocol):

@@ -65,6 +65,9 @@ class Upload:
         self._payload = bytearray(self.size)
         self.received = 0
         self.complete = False
+        self.in_time = False
+        """It was whole while it could still come into the sum: this server gives a receipt for it."""
+        self.receipt = b""
         self._check: asyncio.Future[bytes] | None = None
 
     def fits(self, query: bytes, length: int) -> bool:

@@ -12,12 +12,13 @@ import hashlib
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from parley.federation.rounds import commitment_a, commitment_b
+from parley.v1 import common_pb2
 
 from mpc import crash
 from party.client.errors import OutboxError
@@ -35,6 +36,14 @@ CREATE TABLE IF NOT EXISTS answers (
     payload_a BLOB, payload_b BLOB, acknowledged INTEGER NOT NULL DEFAULT 0,
     sent_a INTEGER NOT NULL DEFAULT 0, sent_b INTEGER NOT NULL DEFAULT 0, seal BLOB NOT NULL DEFAULT x'',
     PRIMARY KEY (digest, round)
+) STRICT;
+CREATE TABLE IF NOT EXISTS seen (
+    digest BLOB PRIMARY KEY, round INTEGER NOT NULL, a BLOB NOT NULL, b BLOB NOT NULL, forgotten INTEGER NOT NULL,
+    seal BLOB NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS receipts (
+    digest BLOB NOT NULL, round INTEGER NOT NULL, role INTEGER NOT NULL, word BLOB NOT NULL,
+    PRIMARY KEY (digest, round, role)
 ) STRICT;
 """
 ANSWER = "round, query, upload, payload_a, payload_b, acknowledged, sent_a, sent_b"
@@ -67,11 +76,25 @@ class Answer:
     sent_b: int = 0
     erased: bool = False
     """Its bytes are gone, for a later round was answered or the run is over."""
+    receipts: dict[int, common_pb2.SignedWord] = field(default_factory=dict)
+    """Of which server, by its role. Durable as soon as there are both: `kept`."""
+    kept: bool = False
 
     @cached_property
     def commitments(self) -> tuple[bytes, bytes]:
         """To both halves."""
         return commitment_a(self.payload_a), commitment_b(self.payload_b)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How much of a run's history this party has seen and found in order."""
+
+    round: int
+    digests: tuple[bytes, bytes]
+    """Of both servers' statements of that round, A's first; the manifest's before round 0."""
+    forgotten: int
+    """Uploads that a server had given a receipt for and left out, after a restart."""
 
 
 @dataclass(frozen=True)
@@ -179,8 +202,10 @@ class Outbox:
             seal = _answer_seal(digest, _answer(row))
             execute("UPDATE answers SET seal = ? WHERE rowid = ?", (seal, rowid))
 
-    def put(self, digest: bytes, answer: Answer, last: Answer | None) -> None:
-        """Durable when it returns; the bytes of every earlier round of the run are erased, `last` is noted as sent."""
+    def put(self, digest: bytes, answer: Answer, last: Answer | None, seen: Seen | None = None) -> None:
+        """Durable when it returns, with the history it goes on from; the bytes of every earlier round of the run are
+        erased, `last` is noted as sent.
+        """
         index = answer.round_index
         with self._writing() as execute:
             found = execute("SELECT MAX(round) FROM answers WHERE digest = ?", (digest,)).fetchone()[0]
@@ -197,13 +222,44 @@ class Outbox:
                 "VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (*row, _answer_seal(digest, fresh)),
             )
+            if seen is not None:
+                history = (digest, seen.round, *seen.digests, seen.forgotten)
+                execute("INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?, ?, ?)", (*history, _seal(*history)))
             crash.point("party.outbox.uncommitted")
         crash.point("party.outbox")
 
     def last(self, digest: bytes) -> Answer | None:
         """The newest answer of a run, whose bytes are kept until the next."""
         found = self._answers(digest, "ORDER BY round DESC LIMIT 1")
-        return found[0] if found else None
+        if not found:
+            return None
+        answer = found[0]
+        with self._reading() as execute:
+            words = execute(
+                "SELECT role, word FROM receipts WHERE digest = ? AND round = ?", (digest, answer.round_index)
+            ).fetchall()
+        answer.receipts = {role: common_pb2.SignedWord.FromString(word) for role, word in words}
+        return answer
+
+    def seen(self, digest: bytes) -> Seen | None:
+        """How far the history of a run is known; None if nothing of it is."""
+        with self._reading() as execute:
+            row = execute("SELECT seal, round, a, b, forgotten FROM seen WHERE digest = ?", (digest,)).fetchone()
+        if row is None:
+            return None
+        if row[0] != _seal(digest, *row[1:]):
+            raise OutboxError(f"the history in the outbox is not what was written: {RESTORE}")
+        return Seen(row[1], (row[2], row[3]), row[4])
+
+    def keep_receipts(self, digest: bytes, answer: Answer) -> None:
+        """Both servers' words that an upload is there, as evidence for as long as the outbox is kept."""
+        with self._writing() as execute:
+            for role, word in answer.receipts.items():
+                execute(
+                    "INSERT INTO receipts VALUES (?, ?, ?, ?) ON CONFLICT (digest, round, role) DO UPDATE SET "
+                    "word = excluded.word",
+                    (digest, answer.round_index, role, word.SerializeToString()),
+                )
 
     def uploads(self, digest: bytes) -> dict[int, bytes]:
         """Round to digest of the upload, of everything that was answered in a run."""

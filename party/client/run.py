@@ -10,7 +10,7 @@ import contextlib
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import grpc
 import numpy as np
@@ -20,13 +20,15 @@ from parley.federation.errors import FederationError, TrailError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.rounds import BLIND_BYTES, SEED_BYTES, upload_digest
-from parley.v1 import coordinator_pb2
+from parley.federation.statements import StatementError
+from parley.v1 import aggregator_pb2, common_pb2, coordinator_pb2
 
 from mpc import crash
 from mpc.randomness import random_bytes
 from mpc.ring import share
 from party.client.admission import UNSEALED, Gate, Ready, Waiting
 from party.client.errors import AskAgainError, OutboxError, RefusedRunError, StoppedError, refused
+from party.client.history import History, beginning
 from party.client.outbox import ENDED, JOINED, LEFT, REFUSED, SETTLED, WAITING, Answer
 from party.client.questions import LEAVE, Points, check_form
 from party.client.remembering import Recollection
@@ -112,6 +114,8 @@ class Life:
         self.wait = wait_seconds(manifest)
         self.timeout = self.wait + GRACE_SECONDS
         self.points = Points()
+        seen = gate.outbox.seen(manifest.digest) or beginning(manifest)
+        self.history = History(manifest, gate.node.name, lambda: wire.identity.pins, self._statements, seen)
         self.uploader = Uploader(wire, manifest.digest, manifest.identities(Role.aggregator), self.timeout)
         self.admitted = False
         self._version: tuple[int, int] | None = None
@@ -182,7 +186,7 @@ class Life:
             try:
                 if fresh := last is None or question.index > last.round_index:
                     self._require_charged(ready, response)
-                    last = self._answer(contributor, question, last)
+                    last = self._answer(contributor, question, last, response.statements)
                     repeats.reset()
                 else:
                     self._same(question, last)
@@ -205,7 +209,9 @@ class Life:
                 contributor.last_round = last.round_index if last else -1
                 repeats.pause()
                 continue
-            if self.uploader.send(last, self.stop, again=not fresh):
+            acknowledging = self.uploader.send(last, self.stop, again=not fresh)
+            self._keep_receipts(last)
+            if acknowledging:
                 crash.point("party.acknowledged")
                 acknowledged = last.round_index
             self._require_admitted()
@@ -247,9 +253,16 @@ class Life:
                 if not passing(error):
                     self._join(True, "")
 
-    def _answer(self, contributor: Contributor, question: coordinator_pb2.Round, last: Answer | None) -> Answer:
-        """Compute, share and store the answer to a new question; durable when it returns."""
+    def _answer(
+        self, contributor: Contributor, question: coordinator_pb2.Round, last: Answer | None,
+        statements: Sequence[common_pb2.SignedWord],
+    ) -> Answer:  # fmt: skip
+        """Compute, share and store the answer to a new question; durable when it returns. The rounds before it must be
+        in order, by both servers' word.
+        """
         check_form(question, self.manifest)
+        seen = self.history.follow(question.index, statements, last)
+        self.uploader.direct |= self.history.left_out
         query = self.points.query(question, self._fetch)
         try:
             contributor.check(query)
@@ -266,13 +279,38 @@ class Life:
         answer.upload = upload_digest(
             self.manifest.digest, question.index, self.gate.node.uri, question.query_digest, *answer.commitments
         )
-        self.gate.outbox.put(self.manifest.digest, answer, last)
+        self.gate.outbox.put(self.manifest.digest, answer, last, seen)
+        self.history.seen = seen
         return answer
 
     def _answer_no_more(self) -> None:
         """A record may be why an answer could not be computed, and then zeros tell so, once: that the run is left is on
         disk before they go out, and whatever becomes of them no process of this party answers it again."""
         self.gate.record.withdraw(self.manifest.digest)
+
+    def _statements(self, role: int, index: int, most: int) -> aggregator_pb2.StatementsResponse:
+        """Of a server, asked over this party's own connection."""
+        server = self.manifest.identities(Role.aggregator)[role]
+        request = aggregator_pb2.StatementsRequest(manifest_digest=self.manifest.digest, round=index, most=most)
+        try:
+            with self.wire.stopping(self.stop):
+                found: aggregator_pb2.StatementsResponse = self.wire.stubs[server].Statements(
+                    request, timeout=self.timeout
+                )
+        except grpc.RpcError as error:
+            self._say(error, server)
+            raise AskAgainError("a server does not say what it has opened: ask for the round again") from None
+        self.wire.heard(server)
+        return found
+
+    def _keep_receipts(self, answer: Answer) -> None:
+        """Both at once only: one proves nothing against the two."""
+        if len(answer.receipts) == len(self.manifest.identities(Role.aggregator)) and not answer.kept:
+            try:
+                self.gate.outbox.keep_receipts(self.manifest.digest, answer)
+                answer.kept = True
+            except OutboxError as error:
+                log.error("the receipts are not stored", run=self.manifest.run, error=error)
 
     def _same(self, question: coordinator_pb2.Round, last: Answer) -> None:
         """A question that was answered before: the newest one again, or a typed refusal."""
@@ -317,6 +355,8 @@ class Life:
         log.error("no part in the run", run=self.manifest.run, refusal=refusal.name, error=refusal)
         last = self.gate.outbox.last(self.manifest.digest)
         taken = self.admitted or self.gate.charged(self.manifest)  # by an earlier process of this party
+        if refusal.refusal == common_pb2.REFUSAL_STATEMENT:
+            self._trace_refused()
         if taken:
             self.gate.record.withdraw(self.manifest.digest)
             self.gate.outbox.finish(self.manifest.digest, last)
@@ -328,6 +368,7 @@ class Life:
         self.gate.outbox.finish(self.manifest.digest, last)
         crash.point("party.finished")
         log.info("the run has ended", run=self.manifest.run)
+        self._last_statements(last)
         if not self.gate.charged(self.manifest):
             self._note(SETTLED, response.outcome[:MOST_REASON])
             return
@@ -349,6 +390,24 @@ class Life:
             crash.point("party.settled")
             self._note(SETTLED, response.outcome[:MOST_REASON])
 
+    def _last_statements(self, last: Answer | None) -> None:
+        """What the servers say of the rounds after the last one that was answered; nothing more is asked of this party,
+        so that what is wrong with it can only be said.
+        """
+        try:
+            self.history.seen = self.history.close(last)
+        except StatementError as error:
+            log.error("the history is not in order", run=self.manifest.run, error=error)
+            self.history.blamed = error.servers
+            self._trace_refused()
+
+    def _trace_refused(self) -> None:
+        """Of which round which servers' word was refused."""
+        self.gate.trail.append(
+            "statement.refused", run=self.manifest.run, round=self.history.seen.round + 1,
+            members=self.history.blamed or None,
+        )  # fmt: skip
+
     def _note(self, state: str, reason: str = "") -> None:
         # Peers' words are shown on terminals.
         shown = "".join(each if each.isprintable() else "?" for each in reason)
@@ -368,12 +427,16 @@ class Life:
             upload=answer.upload.hex(),
         )
 
-    def _say(self, error: grpc.RpcError) -> None:
+    def _say(self, error: grpc.RpcError, peer: NodeName | None = None) -> None:
         """Once for each thing that goes wrong."""
-        said = self.wire.described(error, self.coordinator)
-        if str(said) != self._said:
-            self._said = str(said)
+        said = self.wire.described(error, peer or self.coordinator)
+        if str(said) == self._said:
+            return
+        self._said = str(said)
+        if peer is None:
             log.warning("the coordinator is asked again", run=self.manifest.run, error=said)
+        else:
+            log.warning("a server is asked again", run=self.manifest.run, peer=peer, error=said)
 
 
 def contribution(contributor: Contributor, query: Query, length: int) -> Integers | None:

@@ -17,7 +17,7 @@ import grpc
 from parley.federation import logs
 from parley.federation.names import NodeName
 from parley.federation.rounds import PIECE_BYTES
-from parley.v1 import aggregator_pb2
+from parley.v1 import aggregator_pb2, common_pb2
 
 from mpc.randomness import random_bytes
 from mpc.service.relay import KEY_BYTES, KEY_SECONDS, NONCE_BYTES, RoundKey, seal
@@ -43,6 +43,8 @@ class _Half:
     """The last piece did not get through: pause before the next."""
     there: bool = False
     """It is whole, and right."""
+    receipt: common_pb2.SignedWord | None = None
+    """The server's word that it came in time."""
     beside: dict[str, Any] = field(default_factory=dict)
     """What else the request says to this server only."""
 
@@ -60,6 +62,8 @@ class Uploader:
         """And the newest that each server has mentioned."""
         self._key, self._relays_until = RoundKey(0, b""), 0.0
         """What server B has of this party, and until when it is used: half of what B allows."""
+        self.direct = False
+        """Nothing goes through server A any more: a sum was opened without what this party had sent."""
 
     def close(self) -> None:
         self._helper.shutdown(wait=False)
@@ -73,7 +77,8 @@ class Uploader:
             "commitment_a": answer.commitments[0],
             "commitment_b": answer.commitments[1],
         }
-        halves = self._relayed(answer) if not again and time.monotonic() < self._relays_until else self._both(answer)
+        relays = not again and not self.direct and time.monotonic() < self._relays_until
+        halves = self._relayed(answer) if relays else self._both(answer)
         ends, backoff = time.monotonic() + self._seconds, Backoff(stop)
         while (waiting := [half for half in halves if not half.over]) and time.monotonic() < ends:
             with self._wire.stopping(stop):
@@ -104,6 +109,7 @@ class Uploader:
     def _account(self, answer: Answer, halves: list[_Half]) -> None:
         """What has left, and whether B knows the key now."""
         answer.sent_a += halves[0].sent
+        answer.receipts |= {role: half.receipt for role, half in enumerate(halves) if half.receipt is not None}
         if len(halves) == 1:
             answer.sent_b += len(answer.payload_b)
             return
@@ -154,6 +160,8 @@ def _settle(half: _Half, wire: Wire, result: Callable[[], aggregator_pb2.UploadR
     rejection = response.rejection
     if rejection in NOT_YET:
         half.over = half.there = response.complete
+        if response.complete and response.HasField("receipt"):
+            half.receipt = response.receipt
         half.stuck = not response.complete and response.received <= half.received
         half.received = min(response.received, len(half.payload))
         return

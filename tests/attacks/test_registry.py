@@ -31,7 +31,9 @@ NEW = {"one-address", "turns", "parsing"}
 """Found since, or low ones by a word: every id that is not in a review's list."""
 NAMED_ONLY = {"M1"}
 """What cannot be stopped."""
-NO_SURFACES = {"__init__", "kinds", "registry", "staging", "unguarded"}
+NO_SURFACES = {
+    "__init__", "house", "institution", "kinds", "lying_server", "registry", "staging", "surroundings", "unguarded", "words",
+}  # fmt: skip
 
 
 def _id(attack: Attack) -> str:

@@ -26,7 +26,7 @@ from party.client.outbox import Outbox
 from party.client.remembering import Recollection
 from party.client.run import Life
 from tests.end_to_end.model_lead import Lead
-from tests.end_to_end.model_servers import CallFailedError, Gone, Network, Server, refused
+from tests.end_to_end.model_servers import CallFailedError, Gone, Network, Server, identity, refused
 from tests.end_to_end.virtual import NODE, Died, Inline, Mortal, Waiter, World, call_from_thread
 
 Integers = NDArray[np.int64]
@@ -175,7 +175,7 @@ class Party(Mortal):
             heard=lambda peer: None,
             stopping=stopping,
             described=lambda error, peer: error,
-            identity=SimpleNamespace(pins=None),
+            identity=SimpleNamespace(pins=identity(self.manifest.identities(Role.aggregator)[0]).pins),
         )
 
     def call(self, target: str, make: Callable[[], Awaitable[Any]], timeout: float) -> Any:
@@ -215,3 +215,7 @@ class _ToServer:
         left = hashlib.sha256(request.data + request.commitment_a + request.commitment_b).digest()
         party.sent.setdefault((request.round, server.role), set()).add(left)
         return party.call(server.name, lambda: server.upload(party.name, request), timeout)
+
+    def Statements(self, request: aggregator_pb2.StatementsRequest, timeout: float) -> Any:
+        party, server = self._party, self._server
+        return party.call(server.name, lambda: server.statements(party.name, request), timeout)

@@ -5,7 +5,9 @@ Noise of zeros exists here only: the product refuses σ = 0.
 
 import asyncio
 import contextvars
+import os
 from collections.abc import Awaitable, Callable, Iterator
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,24 +15,56 @@ from typing import Any
 import grpc
 import numpy as np
 from numpy.typing import NDArray
+from parley.federation.credentials import Identity
 from parley.federation.manifest import Manifest
+from parley.federation.names import NodeName, Role
 from parley.federation.refusals import CODES, METADATA
+from parley.federation.statements import LIFE_BYTES, sign_receipt, sign_statement
 from parley.v1 import aggregator_pb2, common_pb2
 
 from deploy.aggregator_admission import terms_of
+from deploy.certificates import ThrowAwayAuthority
 from mpc.aggregate import Aggregator
 from mpc.errors import PeerClosedError
+from mpc.history import Draft
 from mpc.openings import OpeningStore
 from mpc.pool import Reservation
 from mpc.service.peer import AnsweringLink, Conversation, DiallingLink, Halves, naming
 from mpc.service.run import Run
 from mpc.service.state import Tools
+from mpc.service.terms import RunTerms
 from mpc.service.uploads import Memory
 from mpc.tables import FORMATS
 from tests.end_to_end.virtual import NODE, Died, FrameLink, Mortal, Threads, World
 
 DIAL_SECONDS = 0.02
 """Until server A's patience begins to count."""
+
+
+@cache
+def authority(federation: str) -> ThrowAwayAuthority:
+    """Who vouches for the servers' keys: statements are signed and verified as ever."""
+    return ThrowAwayAuthority(federation)
+
+
+class SignedWords:
+    """What a server signs."""
+
+    def __init__(self, manifest: Manifest, role: int) -> None:
+        name = manifest.identities(Role.aggregator)[role]
+        self._identity = identity(name)
+        self._life = os.urandom(LIFE_BYTES)
+
+    def statement(self, terms: RunTerms, draft: Draft) -> bytes:
+        return sign_statement(self._identity, terms.digest, terms.role, terms.mode, self._life, draft)
+
+    def receipt(self, terms: RunTerms, index: int, query: bytes, upload: bytes) -> bytes:
+        return sign_receipt(self._identity, terms.digest, terms.role, self._life, index, query, upload)
+
+
+@cache
+def identity(name: NodeName) -> Identity:
+    return authority(name.federation).issue_as(name)
 
 
 class CallFailedError(grpc.RpcError, grpc.Call):
@@ -174,6 +208,7 @@ class Server(Mortal):
         tools = Tools(
             self.store, Aggregator(self.role, pool, self.store, 10.0), Memory(1 << 20), self._threads,
             self._dial if self.role == 0 else None, lambda digest: True, lambda event, **fields: "",
+            SignedWords(self.manifest, self.role),
         )  # fmt: skip
         self.run = Run(self.terms, tools)
         self.world.loop.call_soon(self.run.check_soon)
@@ -232,6 +267,12 @@ class Server(Mortal):
 
     async def upload(self, party: str, request: aggregator_pb2.UploadRequest) -> Any:
         return await on_behalf(self.world, self, lambda: self.run.upload(party, request))
+
+    async def statements(self, party: str, request: aggregator_pb2.StatementsRequest) -> Any:
+        async def handle() -> Any:
+            return self.run.statements(party, request)
+
+        return await on_behalf(self.world, self, handle)
 
     async def control(self, method: str, request: Any) -> Any:
         async def handle() -> Any:

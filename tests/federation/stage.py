@@ -27,6 +27,7 @@ from parley.federation.rounds import (
 from parley.federation.transport import server_credentials
 from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc
 
+from deploy.attacks.words import Signed
 from deploy.certificates import ThrowAwayAuthority
 from deploy.sealing import seal_node
 from mpc.ring import expand
@@ -85,6 +86,9 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServiceServicer):
         self.deaf = 0
         self.words: Callable[[bytes], list[Any]] = lambda digest: []
         """Of admission, that it has of both aggregators."""
+        self.asked: dict[int, bytes] = {}
+        """Digest of each round's question."""
+        self.stated: Callable[[int], list[Any]] = lambda index: []
         self.changed = threading.Condition()
 
     def say(self, response: Any) -> None:
@@ -93,9 +97,11 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServiceServicer):
             self.changed.notify_all()
 
     def ask(self, asked: Any) -> None:
+        """With both servers' word about every round before it."""
         for point in asked.points:
             self.points[point.digest] = point.data
-        self.say(State(state=State.STATE_ROUND, round=asked))
+        self.asked[asked.index] = asked.query_digest
+        self.say(State(state=State.STATE_ROUND, round=asked, statements=self.stated(asked.index)))
 
     def ListRuns(self, request: Any, context: Any) -> Any:
         import hashlib
@@ -166,6 +172,13 @@ class Aggregator(aggregator_pb2_grpc.ShareServiceServicer):
     def Recall(self, request: Any, context: Any) -> Any:
         return aggregator_pb2.RecallResponse(runs=self.recalled)
 
+    uploads: dict[int, bytes] = field(default_factory=dict)
+    """Digests of what is whole."""
+    signed: Callable[[], Signed | None] = lambda: None
+    receipts: bool = True
+    asked: list[int] = field(default_factory=list)
+    """From which rounds statements were asked for."""
+
     def Upload(self, request: Any, context: Any) -> Any:
         assert peer_of(context, self.identity) == PARTY
         self.pieces.append(request)
@@ -185,11 +198,24 @@ class Aggregator(aggregator_pb2_grpc.ShareServiceServicer):
             return Response(rejection=Response.REJECTION_DIGEST)
         if self.take(request.round, have):
             return Response(rejection=Response.REJECTION_CONTRADICTION)
+        words = (request.query_digest, request.commitment_a, request.commitment_b)
+        upload = upload_digest(request.manifest_digest, request.round, PARTY.uri, *words)
+        self.uploads[request.round] = upload
+        answer, signed = Response(received=len(have), complete=True), self.signed()
+        if self.receipts and signed is not None:
+            answer.receipt.ParseFromString(signed.receipt(self.role, request.round, request.query_digest, upload))
         if request.relay_key:
             self.keys.hold(PARTY.name, request.round, request.relay_key)
         if request.relayed and self.other is not None:
             self.other.receive(request)
-        return Response(received=len(have), complete=True)
+        return answer
+
+    def Statements(self, request: Any, context: Any) -> Any:
+        assert peer_of(context) == PARTY
+        self.asked.append(request.round)
+        signed = self.signed()
+        words = signed.of(self.role, request.round, request.most) if signed else []
+        return aggregator_pb2.StatementsResponse(statements=words)
 
     def take(self, index: int, payload: bytes) -> bool:
         """Whether it contradicts what is here."""
@@ -205,6 +231,7 @@ class Aggregator(aggregator_pb2_grpc.ShareServiceServicer):
             self.refused += 1
         else:
             self.take(request.round, half)
+            self.uploads[request.round] = digest
 
 
 class Stage:
@@ -215,6 +242,9 @@ class Stage:
         self.authority = ThrowAwayAuthority("cardio")
         self.coordinator, self.b = Coordinator(), Aggregator(1)
         self.a = Aggregator(0, other=self.b)
+        self.signed: Signed | None = None
+        self.a.signed = self.b.signed = lambda: self.signed
+        self.coordinator.stated = self.stated
         self.servers: dict[NodeName, grpc.Server] = {}
         self.coordinator.words = self.words
         self.identities = {name: self.authority.issue_as(name) for name in (LEAD, NORTH, SOUTH, PARTY)}
@@ -275,6 +305,21 @@ class Stage:
 
     def offer(self, manifest: Manifest) -> None:
         self.coordinator.manifests.append(manifest.canonical)
+
+    def stated(self, index: int) -> list[Any]:
+        """Both servers' words about the round before; what is not stated yet is stated now, as it is."""
+        if self.signed is None and self.coordinator.manifests:
+            manifest = Manifest.from_canonical(self.coordinator.manifests[-1])
+            self.signed = Signed(manifest, self.identities)
+        signed = self.signed
+        if signed is None or index == 0:
+            return []
+        for at in range(len(signed.words[0]), index):
+            whole, all_needed = self.a.uploads.get(at), signed.manifest.minimum_parties == len(signed.manifest.parties)
+            there = whole is not None and (all_needed or whole == self.b.uploads.get(at))
+            mine = {PARTY.name: whole} if there and whole is not None else {}
+            signed.state(self.coordinator.asked.get(at, bytes(32)), mine)
+        return [*signed.of(0, index - 1), *signed.of(1, index - 1)]
 
     def ends(self, manifest: Manifest, openings: int, names: Sequence[NodeName] = (NORTH, SOUTH)) -> list[Any]:
         return [sign_end(self.identities[name], manifest.digest, openings) for name in names]

@@ -26,9 +26,10 @@ from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.pins import Pins
 from parley.federation.rounds import point_digest
+from parley.federation.statements import digest_of, mode_of
 from parley.federation.transport import open_aio_channel
 from parley.federation.vigil import Vigil
-from parley.v1 import aggregator_pb2, coordinator_pb2
+from parley.v1 import aggregator_pb2, common_pb2, coordinator_pb2
 
 import coordinator.service.controls
 import deploy.nodes_coordinator
@@ -197,6 +198,11 @@ def fields_of(message: Message, path: str) -> Iterator[tuple[str, Any]]:
         for each in value if descriptor.is_repeated else [value]:
             if isinstance(each, Message):
                 yield from fields_of(each, f"{path}.{descriptor.name}")
+            elif isinstance(message, common_pb2.SignedWord) and descriptor.name == "body":
+                said = common_pb2.RoundStatement.FromString(each)
+                assert not UnknownFieldSet(said)
+                assert said.SerializeToString(deterministic=True) == each
+                yield from fields_of(said, f"{path}.body")
             else:
                 yield f"{path}.{descriptor.name}", each
 
@@ -212,6 +218,12 @@ def allowed(run: Run) -> dict[str, Callable[[Any], bool]]:
 
     def is_digest(value: bytes) -> bool:
         return value == manifest.digest
+
+    opened = run.of("Open")
+    said_before = {digest_of(each.statement) for each in opened}
+
+    def is_share_digest(value: bytes) -> bool:
+        return value in {hashlib.sha256(each.share).digest() for each in opened}
 
     def is_party(value: str) -> bool:
         return value in manifest.parties
@@ -239,6 +251,24 @@ def allowed(run: Run) -> dict[str, Callable[[Any], bool]]:
         "Open.waited_seconds": seconds,
         "Open.agreed_seconds": seconds,
         "Open.noised_seconds": seconds,
+        "Open.statement.signature": lambda value: 60 < len(value) < 2000,
+        "Open.statement.body.aggregator": lambda value: value in servers,
+        "Open.statement.body.role": lambda value: value == 1,
+        "Open.statement.body.manifest_digest": is_digest,
+        "Open.statement.body.round": lambda value: value < manifest.releases,
+        "Open.statement.body.query_digest": lambda value: len(value) == 32,
+        "Open.statement.body.contributions.party": is_party,
+        # Of commitments, each to 32 random bytes at least: it tells nothing of what they commit to.
+        "Open.statement.body.contributions.upload_digest": lambda value: len(value) == 32,
+        "Open.statement.body.opening": lambda value: len(value) == 16,
+        "Open.statement.body.epoch": lambda value: len(value) == 16,
+        "Open.statement.body.start": lambda value: value < 1 << 32,
+        "Open.statement.body.length": lambda value: value == manifest.model.dimension,
+        "Open.statement.body.security": lambda value: value == mode_of(manifest)[0],
+        "Open.statement.body.own": lambda value: value == mode_of(manifest)[1],
+        "Open.statement.body.share_digest": is_share_digest,
+        "Open.statement.body.previous": lambda value: value == manifest.digest or value in said_before,
+        "Open.statement.body.life": lambda value: len(value) == 16,
         "End.end.aggregator": lambda value: value in servers,
         "End.end.manifest_digest": is_digest,
         "End.end.openings": lambda value: value == manifest.releases,

@@ -1,6 +1,6 @@
 """Faults and hostile frames at every step of a session: a typed error in time, nothing opened, nothing used again.
 
-A session with one small batch has 22 exchanges; `STEPS` names them. Each is attacked in turn.
+A session with one small batch has 23 exchanges; `STEPS` names them. Each is attacked in turn.
 """
 
 import struct
@@ -29,7 +29,8 @@ from tests.mpc.two import outcomes
 STEPS = [
     "hello", "base point", "base points", "trees", "corrections", "challenges", "answers", "pairs one-hot",
     "one-hot 2", "one-hot 3", "one-hot 4", "one-hot 5", "head multiplexer", "tail flag", "to ring", "rises",
-    "products and flips", "sign and digits", "comparison 1", "comparison 2", "comparison 3", "accept bits",
+    "products and flips", "sign and digits", "comparison 1", "comparison 2", "comparison 3", "sealed accept bits",
+    "accept bits",
 ]  # fmt: skip
 DEADLINE = 2.0
 
@@ -121,7 +122,7 @@ def test_a_peer_that_dies_is_noticed_at_once(step: int) -> None:
     assert time.monotonic() - started < DEADLINE
 
 
-@pytest.mark.parametrize("step", [0, 2, 4, 14, 21])
+@pytest.mark.parametrize("step", [0, 2, 4, 14, 21, 22])
 @pytest.mark.parametrize(
     ("change", "error"),
     [

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mpc.channel import Link, MemoryLink
-from mpc.errors import PeerError, SessionClosedError
+from mpc.errors import MpcError, PeerError, PositionError, SessionClosedError
 from mpc.pool import NoisePool
 from mpc.tables import load
 
@@ -202,8 +202,32 @@ def test_an_abandoned_reservation_does_not_stall_the_pool() -> None:
 def test_a_position_far_ahead_of_what_was_made_is_refused() -> None:
     with pools() as (a, _, _):
         epoch, _start = a.position(10)
-        with pytest.raises(PeerError, match="have been made"):
-            a.reserve(epoch, 1 << 40, 10)
+        heard: list[MpcError] = []
+        a._cheated = heard.append
+        with pytest.raises(PositionError, match="more than a batch"):
+            a.reserve(epoch, LANES + 1, 10)
+        assert [type(error) for error in heard] == [PositionError]
+        fresh, start = a.position(20)  # that session is over: nothing of it is used, and both begin anew
+        assert fresh != epoch
+        assert start == 0
+
+
+def test_a_position_within_a_batch_is_waited_for_and_then_taken() -> None:
+    with pools() as (a, _, _):
+        epoch, _start = a.position(10)
+        assert len(take(a, epoch, LANES, 10)) == 10
+
+
+def test_what_was_agreed_first_is_taken_first_though_its_thread_comes_later() -> None:
+    """Two runs on server B: the second's range begins where the first's ends, which is not taken yet."""
+    with pools() as (a, _, _):
+        epoch, _start = a.position(10)
+        second = threading.Thread(target=a.reserve, args=(epoch, 40 * LANES, 5))
+        second.start()
+        time.sleep(0.05)
+        a.reserve(epoch, 0, 40 * LANES)
+        second.join(10)
+        assert a.position(1) == (epoch, 40 * LANES + 5)
 
 
 def test_an_idle_pool_outlives_any_number_of_pauses(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,4 +162,4 @@ def test_exchanges_do_not_depend_on_the_batch() -> None:
             return channel.traffic.exchanges
 
         counts |= set(run_both(end))
-    assert counts == {15}
+    assert counts == {16}

@@ -81,6 +81,21 @@ HOSTILE = [
     {"why": "a tree's proof altered", "exchange": 3, "position": 6143, "xor": 64, "error": "PeerCheatedError"},
     {"why": "the answer's sum altered", "exchange": 6, "position": 2, "xor": 16, "error": "PeerCheatedError"},
     {"why": "the answer's digest altered", "exchange": 6, "position": 40, "xor": 1, "error": "PeerCheatedError"},
+    {"why": "another salt than the sealed one", "exchange": 22, "position": 3, "xor": 1, "error": "SealBrokenError"},
+    {
+        "why": "another accept share than the sealed one",
+        "exchange": 22,
+        "position": 32,
+        "xor": 2,
+        "error": "SealBrokenError",
+    },
+    {
+        "why": "another seal than that of the accept share",
+        "exchange": 21,
+        "position": 9,
+        "xor": 16,
+        "error": "SealBrokenError",
+    },
 ]
 """Changes to what server 1 sends, and the error that server 0 must raise."""
 

@@ -21,6 +21,7 @@ CODES = {
     common_pb2.REFUSAL_BUSY: grpc.StatusCode.RESOURCE_EXHAUSTED,
     common_pb2.REFUSAL_LOST: grpc.StatusCode.DATA_LOSS,
     common_pb2.REFUSAL_POLICY: grpc.StatusCode.FAILED_PRECONDITION,
+    common_pb2.REFUSAL_STATEMENT: grpc.StatusCode.FAILED_PRECONDITION,
 }
 
 

@@ -33,7 +33,7 @@ class UploadRequest(_message.Message):
     def __init__(self, manifest_digest: _Optional[bytes] = ..., round: _Optional[int] = ..., query_digest: _Optional[bytes] = ..., commitment_a: _Optional[bytes] = ..., commitment_b: _Optional[bytes] = ..., size: _Optional[int] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ..., relay_key: _Optional[bytes] = ..., relayed: _Optional[bytes] = ...) -> None: ...
 
 class UploadResponse(_message.Message):
-    __slots__ = ("received", "complete", "rejection")
+    __slots__ = ("received", "complete", "rejection", "receipt")
     class Rejection(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         REJECTION_UNSPECIFIED: _ClassVar[UploadResponse.Rejection]
@@ -51,10 +51,30 @@ class UploadResponse(_message.Message):
     RECEIVED_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     REJECTION_FIELD_NUMBER: _ClassVar[int]
+    RECEIPT_FIELD_NUMBER: _ClassVar[int]
     received: int
     complete: bool
     rejection: UploadResponse.Rejection
-    def __init__(self, received: _Optional[int] = ..., complete: bool = ..., rejection: _Optional[_Union[UploadResponse.Rejection, str]] = ...) -> None: ...
+    receipt: _common_pb2.SignedWord
+    def __init__(self, received: _Optional[int] = ..., complete: bool = ..., rejection: _Optional[_Union[UploadResponse.Rejection, str]] = ..., receipt: _Optional[_Union[_common_pb2.SignedWord, _Mapping]] = ...) -> None: ...
+
+class StatementsRequest(_message.Message):
+    __slots__ = ("manifest_digest", "round", "most")
+    MANIFEST_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    MOST_FIELD_NUMBER: _ClassVar[int]
+    manifest_digest: bytes
+    round: int
+    most: int
+    def __init__(self, manifest_digest: _Optional[bytes] = ..., round: _Optional[int] = ..., most: _Optional[int] = ...) -> None: ...
+
+class StatementsResponse(_message.Message):
+    __slots__ = ("statements", "receipt")
+    STATEMENTS_FIELD_NUMBER: _ClassVar[int]
+    RECEIPT_FIELD_NUMBER: _ClassVar[int]
+    statements: _containers.RepeatedCompositeFieldContainer[_common_pb2.SignedWord]
+    receipt: _common_pb2.SignedWord
+    def __init__(self, statements: _Optional[_Iterable[_Union[_common_pb2.SignedWord, _Mapping]]] = ..., receipt: _Optional[_Union[_common_pb2.SignedWord, _Mapping]] = ...) -> None: ...
 
 class RecallRequest(_message.Message):
     __slots__ = ("offset",)
@@ -115,7 +135,7 @@ class OpenRequest(_message.Message):
     def __init__(self, manifest_digest: _Optional[bytes] = ..., round: _Optional[int] = ..., query_digest: _Optional[bytes] = ..., length: _Optional[int] = ..., expected: _Optional[_Iterable[str]] = ..., wait_seconds: _Optional[float] = ...) -> None: ...
 
 class OpenResponse(_message.Message):
-    __slots__ = ("state", "contributors", "missing", "share", "size", "opening", "waited_seconds", "agreed_seconds", "noised_seconds")
+    __slots__ = ("state", "contributors", "missing", "share", "size", "opening", "waited_seconds", "agreed_seconds", "noised_seconds", "statement")
     class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         STATE_UNSPECIFIED: _ClassVar[OpenResponse.State]
@@ -135,6 +155,7 @@ class OpenResponse(_message.Message):
     WAITED_SECONDS_FIELD_NUMBER: _ClassVar[int]
     AGREED_SECONDS_FIELD_NUMBER: _ClassVar[int]
     NOISED_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    STATEMENT_FIELD_NUMBER: _ClassVar[int]
     state: OpenResponse.State
     contributors: _containers.RepeatedScalarFieldContainer[str]
     missing: _containers.RepeatedScalarFieldContainer[str]
@@ -144,7 +165,8 @@ class OpenResponse(_message.Message):
     waited_seconds: float
     agreed_seconds: float
     noised_seconds: float
-    def __init__(self, state: _Optional[_Union[OpenResponse.State, str]] = ..., contributors: _Optional[_Iterable[str]] = ..., missing: _Optional[_Iterable[str]] = ..., share: _Optional[bytes] = ..., size: _Optional[int] = ..., opening: _Optional[bytes] = ..., waited_seconds: _Optional[float] = ..., agreed_seconds: _Optional[float] = ..., noised_seconds: _Optional[float] = ...) -> None: ...
+    statement: _common_pb2.SignedWord
+    def __init__(self, state: _Optional[_Union[OpenResponse.State, str]] = ..., contributors: _Optional[_Iterable[str]] = ..., missing: _Optional[_Iterable[str]] = ..., share: _Optional[bytes] = ..., size: _Optional[int] = ..., opening: _Optional[bytes] = ..., waited_seconds: _Optional[float] = ..., agreed_seconds: _Optional[float] = ..., noised_seconds: _Optional[float] = ..., statement: _Optional[_Union[_common_pb2.SignedWord, _Mapping]] = ...) -> None: ...
 
 class FetchShareRequest(_message.Message):
     __slots__ = ("manifest_digest", "round", "offset")

@@ -45,6 +45,11 @@ class ShareServiceStub(object):
                 request_serializer=parley_dot_v1_dot_aggregator__pb2.RecallRequest.SerializeToString,
                 response_deserializer=parley_dot_v1_dot_aggregator__pb2.RecallResponse.FromString,
                 _registered_method=True)
+        self.Statements = channel.unary_unary(
+                '/parley.v1.ShareService/Statements',
+                request_serializer=parley_dot_v1_dot_aggregator__pb2.StatementsRequest.SerializeToString,
+                response_deserializer=parley_dot_v1_dot_aggregator__pb2.StatementsResponse.FromString,
+                _registered_method=True)
 
 
 class ShareServiceServicer(object):
@@ -65,6 +70,13 @@ class ShareServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Statements(self, request, context):
+        """This server's signed statements of opened rounds, and its receipt for the caller's upload to the first of them.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ShareServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -77,6 +89,11 @@ def add_ShareServiceServicer_to_server(servicer, server):
                     servicer.Recall,
                     request_deserializer=parley_dot_v1_dot_aggregator__pb2.RecallRequest.FromString,
                     response_serializer=parley_dot_v1_dot_aggregator__pb2.RecallResponse.SerializeToString,
+            ),
+            'Statements': grpc.unary_unary_rpc_method_handler(
+                    servicer.Statements,
+                    request_deserializer=parley_dot_v1_dot_aggregator__pb2.StatementsRequest.FromString,
+                    response_serializer=parley_dot_v1_dot_aggregator__pb2.StatementsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -134,6 +151,33 @@ class ShareService(object):
             '/parley.v1.ShareService/Recall',
             parley_dot_v1_dot_aggregator__pb2.RecallRequest.SerializeToString,
             parley_dot_v1_dot_aggregator__pb2.RecallResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Statements(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/parley.v1.ShareService/Statements',
+            parley_dot_v1_dot_aggregator__pb2.StatementsRequest.SerializeToString,
+            parley_dot_v1_dot_aggregator__pb2.StatementsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -24,19 +24,27 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16parley/v1/common.proto\x12\tparley.v1\"S\n\rRefusalDetail\x12#\n\x07refusal\x18\x01 \x01(\x0e\x32\x12.parley.v1.Refusal\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0c\n\x04hint\x18\x03 \x01(\t\"Q\n\x0fSignedAdmission\x12\x12\n\naggregator\x18\x01 \x01(\t\x12\x17\n\x0fmanifest_digest\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"p\n\tSignedEnd\x12\x12\n\naggregator\x18\x01 \x01(\t\x12\x17\n\x0fmanifest_digest\x18\x02 \x01(\x0c\x12\x10\n\x08openings\x18\x03 \x01(\r\x12\x11\n\tsignature\x18\x05 \x01(\x0cJ\x04\x08\x04\x10\x05R\x0b\x63\x65rtificate*\xed\x01\n\x07Refusal\x12\x17\n\x13REFUSAL_UNSPECIFIED\x10\x00\x12\x18\n\x14REFUSAL_NOT_ADMITTED\x10\x01\x12\x18\n\x14REFUSAL_NOT_A_MEMBER\x10\x02\x12\x15\n\x11REFUSAL_MALFORMED\x10\x03\x12\x19\n\x15REFUSAL_CONTRADICTION\x10\x04\x12\x14\n\x10REFUSAL_TOO_LATE\x10\x05\x12\x15\n\x11REFUSAL_TOO_EARLY\x10\x06\x12\x10\n\x0cREFUSAL_BUSY\x10\x07\x12\x10\n\x0cREFUSAL_LOST\x10\x08\x12\x12\n\x0eREFUSAL_POLICY\x10\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16parley/v1/common.proto\x12\tparley.v1\"S\n\rRefusalDetail\x12#\n\x07refusal\x18\x01 \x01(\x0e\x32\x12.parley.v1.Refusal\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0c\n\x04hint\x18\x03 \x01(\t\"Q\n\x0fSignedAdmission\x12\x12\n\naggregator\x18\x01 \x01(\t\x12\x17\n\x0fmanifest_digest\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"p\n\tSignedEnd\x12\x12\n\naggregator\x18\x01 \x01(\t\x12\x17\n\x0fmanifest_digest\x18\x02 \x01(\x0c\x12\x10\n\x08openings\x18\x03 \x01(\r\x12\x11\n\tsignature\x18\x05 \x01(\x0cJ\x04\x08\x04\x10\x05R\x0b\x63\x65rtificate\"-\n\nSignedWord\x12\x0c\n\x04\x62ody\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\"\xba\x02\n\x0eRoundStatement\x12\x12\n\naggregator\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\r\x12\x17\n\x0fmanifest_digest\x18\x03 \x01(\x0c\x12\r\n\x05round\x18\x04 \x01(\r\x12\x14\n\x0cquery_digest\x18\x05 \x01(\x0c\x12\x34\n\rcontributions\x18\x06 \x03(\x0b\x32\x1d.parley.v1.StatedContribution\x12\x0f\n\x07opening\x18\x07 \x01(\x0c\x12\r\n\x05\x65poch\x18\x08 \x01(\x0c\x12\r\n\x05start\x18\t \x01(\x04\x12\x0e\n\x06length\x18\n \x01(\r\x12\x10\n\x08security\x18\x0b \x01(\t\x12\x0b\n\x03own\x18\x0c \x01(\t\x12\x14\n\x0cshare_digest\x18\r \x01(\x0c\x12\x10\n\x08previous\x18\x0e \x01(\x0c\x12\x0c\n\x04life\x18\x0f \x01(\x0c\":\n\x12StatedContribution\x12\r\n\x05party\x18\x01 \x01(\t\x12\x15\n\rupload_digest\x18\x02 \x01(\x0c\"\x8e\x01\n\x07Receipt\x12\x12\n\naggregator\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\r\x12\x17\n\x0fmanifest_digest\x18\x03 \x01(\x0c\x12\r\n\x05round\x18\x04 \x01(\r\x12\x14\n\x0cquery_digest\x18\x05 \x01(\x0c\x12\x15\n\rupload_digest\x18\x06 \x01(\x0c\x12\x0c\n\x04life\x18\x07 \x01(\x0c*\x84\x02\n\x07Refusal\x12\x17\n\x13REFUSAL_UNSPECIFIED\x10\x00\x12\x18\n\x14REFUSAL_NOT_ADMITTED\x10\x01\x12\x18\n\x14REFUSAL_NOT_A_MEMBER\x10\x02\x12\x15\n\x11REFUSAL_MALFORMED\x10\x03\x12\x19\n\x15REFUSAL_CONTRADICTION\x10\x04\x12\x14\n\x10REFUSAL_TOO_LATE\x10\x05\x12\x15\n\x11REFUSAL_TOO_EARLY\x10\x06\x12\x10\n\x0cREFUSAL_BUSY\x10\x07\x12\x10\n\x0cREFUSAL_LOST\x10\x08\x12\x12\n\x0eREFUSAL_POLICY\x10\t\x12\x15\n\x11REFUSAL_STATEMENT\x10xb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'parley.v1.common_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_REFUSAL']._serialized_start=320
-  _globals['_REFUSAL']._serialized_end=557
+  _globals['_REFUSAL']._serialized_start=889
+  _globals['_REFUSAL']._serialized_end=1149
   _globals['_REFUSALDETAIL']._serialized_start=37
   _globals['_REFUSALDETAIL']._serialized_end=120
   _globals['_SIGNEDADMISSION']._serialized_start=122
   _globals['_SIGNEDADMISSION']._serialized_end=203
   _globals['_SIGNEDEND']._serialized_start=205
   _globals['_SIGNEDEND']._serialized_end=317
+  _globals['_SIGNEDWORD']._serialized_start=319
+  _globals['_SIGNEDWORD']._serialized_end=364
+  _globals['_ROUNDSTATEMENT']._serialized_start=367
+  _globals['_ROUNDSTATEMENT']._serialized_end=681
+  _globals['_STATEDCONTRIBUTION']._serialized_start=683
+  _globals['_STATEDCONTRIBUTION']._serialized_end=741
+  _globals['_RECEIPT']._serialized_start=744
+  _globals['_RECEIPT']._serialized_end=886
 # @@protoc_insertion_point(module_scope)

@@ -1,6 +1,8 @@
+from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
@@ -17,6 +19,7 @@ class Refusal(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REFUSAL_BUSY: _ClassVar[Refusal]
     REFUSAL_LOST: _ClassVar[Refusal]
     REFUSAL_POLICY: _ClassVar[Refusal]
+    REFUSAL_STATEMENT: _ClassVar[Refusal]
 REFUSAL_UNSPECIFIED: Refusal
 REFUSAL_NOT_ADMITTED: Refusal
 REFUSAL_NOT_A_MEMBER: Refusal
@@ -27,6 +30,7 @@ REFUSAL_TOO_EARLY: Refusal
 REFUSAL_BUSY: Refusal
 REFUSAL_LOST: Refusal
 REFUSAL_POLICY: Refusal
+REFUSAL_STATEMENT: Refusal
 
 class RefusalDetail(_message.Message):
     __slots__ = ("refusal", "message", "hint")
@@ -59,3 +63,71 @@ class SignedEnd(_message.Message):
     openings: int
     signature: bytes
     def __init__(self, aggregator: _Optional[str] = ..., manifest_digest: _Optional[bytes] = ..., openings: _Optional[int] = ..., signature: _Optional[bytes] = ...) -> None: ...
+
+class SignedWord(_message.Message):
+    __slots__ = ("body", "signature")
+    BODY_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    body: bytes
+    signature: bytes
+    def __init__(self, body: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
+
+class RoundStatement(_message.Message):
+    __slots__ = ("aggregator", "role", "manifest_digest", "round", "query_digest", "contributions", "opening", "epoch", "start", "length", "security", "own", "share_digest", "previous", "life")
+    AGGREGATOR_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    MANIFEST_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    QUERY_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    CONTRIBUTIONS_FIELD_NUMBER: _ClassVar[int]
+    OPENING_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    SECURITY_FIELD_NUMBER: _ClassVar[int]
+    OWN_FIELD_NUMBER: _ClassVar[int]
+    SHARE_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_FIELD_NUMBER: _ClassVar[int]
+    LIFE_FIELD_NUMBER: _ClassVar[int]
+    aggregator: str
+    role: int
+    manifest_digest: bytes
+    round: int
+    query_digest: bytes
+    contributions: _containers.RepeatedCompositeFieldContainer[StatedContribution]
+    opening: bytes
+    epoch: bytes
+    start: int
+    length: int
+    security: str
+    own: str
+    share_digest: bytes
+    previous: bytes
+    life: bytes
+    def __init__(self, aggregator: _Optional[str] = ..., role: _Optional[int] = ..., manifest_digest: _Optional[bytes] = ..., round: _Optional[int] = ..., query_digest: _Optional[bytes] = ..., contributions: _Optional[_Iterable[_Union[StatedContribution, _Mapping]]] = ..., opening: _Optional[bytes] = ..., epoch: _Optional[bytes] = ..., start: _Optional[int] = ..., length: _Optional[int] = ..., security: _Optional[str] = ..., own: _Optional[str] = ..., share_digest: _Optional[bytes] = ..., previous: _Optional[bytes] = ..., life: _Optional[bytes] = ...) -> None: ...
+
+class StatedContribution(_message.Message):
+    __slots__ = ("party", "upload_digest")
+    PARTY_FIELD_NUMBER: _ClassVar[int]
+    UPLOAD_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    party: str
+    upload_digest: bytes
+    def __init__(self, party: _Optional[str] = ..., upload_digest: _Optional[bytes] = ...) -> None: ...
+
+class Receipt(_message.Message):
+    __slots__ = ("aggregator", "role", "manifest_digest", "round", "query_digest", "upload_digest", "life")
+    AGGREGATOR_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    MANIFEST_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    QUERY_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    UPLOAD_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    LIFE_FIELD_NUMBER: _ClassVar[int]
+    aggregator: str
+    role: int
+    manifest_digest: bytes
+    round: int
+    query_digest: bytes
+    upload_digest: bytes
+    life: bytes
+    def __init__(self, aggregator: _Optional[str] = ..., role: _Optional[int] = ..., manifest_digest: _Optional[bytes] = ..., round: _Optional[int] = ..., query_digest: _Optional[bytes] = ..., upload_digest: _Optional[bytes] = ..., life: _Optional[bytes] = ...) -> None: ...

@@ -1,0 +1,322 @@
+"""What a party wants to see of a round before it answers the next: both servers' signed word, in order."""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from parley.federation.manifest import Manifest
+from parley.federation.names import Role
+from parley.v1 import aggregator_pb2, common_pb2
+
+from deploy.attacks.words import Signed, digest
+from deploy.certificates import ThrowAwayAuthority
+from party.client.errors import AskAgainError, RefusedRunError
+from party.client.history import MOST_FORGOTTEN, History, beginning
+from party.client.outbox import Answer, Outbox, Seen
+from tests.federation.documents import manifest as made_manifest
+from tests.federation.party_process import Running
+from tests.federation.stage import PARTY, Stage, State, question, wait_for
+
+Word = common_pb2.SignedWord
+QUERY, UPLOAD = digest("question"), digest("upload")
+
+
+class World:
+    """A run of two servers, and one party that looks at it."""
+
+    def __init__(self) -> None:
+        self.manifest = made_manifest()
+        self.authority = ThrowAwayAuthority(self.manifest.federation)
+        self.identities = {name: self.authority.issue_as(name) for name in self.manifest.identities(Role.aggregator)}
+        self.signed = Signed(self.manifest, self.identities)
+        self.asked: list[tuple[int, int, int]] = []
+        self.away: set[int] = set()
+        self.receipts: dict[int, Word] = {}
+        self.history = self.new()
+
+    def new(self, seen: Seen | None = None) -> History:
+        pins = next(iter(self.identities.values())).pins
+        return History(self.manifest, PARTY.name, lambda: pins, self.ask, seen or beginning(self.manifest))
+
+    def ask(self, role: int, index: int, most: int) -> aggregator_pb2.StatementsResponse:
+        self.asked.append((role, index, most))
+        if role in self.away:
+            raise AskAgainError("away")
+        answer = aggregator_pb2.StatementsResponse(statements=self.signed.of(role, index, most))
+        if role in self.receipts:
+            answer.receipt.CopyFrom(self.receipts[role])
+        return answer
+
+    def state(self, mine: bool = True, **changes: Any) -> None:
+        others = {"hospital-b": digest("b"), "hospital-c": digest("c")}
+        self.signed.state(QUERY, {PARTY.name: UPLOAD} if mine else others, changes)
+
+    def answer(self, index: int = 0, life: bytes | None = None, roles: tuple[int, ...] = (0, 1)) -> Answer:
+        lives = {} if life is None else {"life": life}
+        words = {role: Word.FromString(self.signed.receipt(role, index, QUERY, UPLOAD, **lives)) for role in roles}
+        return Answer(index, QUERY, UPLOAD, b"", b"", receipts=words)
+
+    def handed(self, index: int) -> list[Word]:
+        return [*self.signed.of(0, index - 1), *self.signed.of(1, index - 1)]
+
+    def follow(self, index: int, last: Answer | None = None, handed: list[Word] | None = None) -> None:
+        words = self.handed(index) if handed is None else handed
+        self.history.seen = self.history.follow(index, words, last)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def refused(act: Callable[[], Any]) -> str:
+    with pytest.raises(RefusedRunError) as caught:
+        act()
+    assert caught.value.refusal == common_pb2.REFUSAL_STATEMENT
+    return str(caught.value)
+
+
+def test_an_honest_history_costs_no_question_to_the_servers(world: World) -> None:
+    world.follow(0, handed=[])
+    for index in range(1, 4):
+        world.state()
+        world.follow(index, world.answer(index - 1, roles=(0,)))
+    assert world.asked == []
+    assert world.history.seen.round == 2
+
+
+def test_what_the_coordinator_keeps_back_or_spoils_is_asked_of_the_servers(world: World) -> None:
+    world.state()
+    spoiled = world.handed(1)
+    spoiled[0].signature = spoiled[0].signature[:-1] + b"\0"
+    for handed in ([], world.handed(1)[:1], world.handed(1)[::-1], spoiled, [Word(), Word()]):
+        world.history = world.new()
+        world.asked.clear()
+        world.follow(1, world.answer(), handed)
+        assert {role for role, _, _ in world.asked} == {0, 1}
+
+
+def test_without_both_servers_word_a_party_waits(world: World) -> None:
+    world.state()
+    world.away = {1}
+    with pytest.raises(AskAgainError):
+        world.follow(1, world.answer(), [])
+    world.away = set()
+    world.state(mine=False)
+    with pytest.raises(AskAgainError):
+        world.follow(3, world.answer(), [])
+    assert world.history.seen.round == -1
+
+
+def test_who_was_away_asks_for_what_lies_between_and_goes_on(world: World) -> None:
+    for _ in range(5):
+        world.state(mine=False)
+    world.follow(5)
+    assert world.history.seen.round == 4
+
+
+def test_a_replayed_statement_is_no_word_about_this_round(world: World) -> None:
+    world.state()
+    world.follow(1, world.answer())
+    old = world.handed(1)
+    world.signed.words[1].append(world.signed.words[1][0])
+    world.signed.words[0].append(world.signed.words[0][0])
+    with pytest.raises(RefusedRunError):
+        world.follow(2, None, old)
+
+
+def test_statements_in_each_others_place_are_nobodys_word(world: World) -> None:
+    world.state()
+    world.signed.words.reverse()
+    assert "no statement of round 0 by north" in refused(lambda: world.follow(1, world.answer()))
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"start": 8}, "not of the opening"),
+        ({"query": digest("other")}, "different sums"),
+        ({"share": b"short"}, "a digest of another length"),
+        ({"epoch": b"short"}, "a digest of another length"),
+        ({"contributions": ()}, "0 parties, the run needs"),
+        ({"contributions": (("hospital-a", UPLOAD),)}, "1 parties, the run needs"),
+        ({"contributions": (("hospital-a", UPLOAD), ("nobody", UPLOAD))}, "others than the run's"),
+        ({"contributions": (("hospital-b", UPLOAD), ("hospital-a", UPLOAD))}, "others than the run's"),
+        ({"contributions": (("hospital-a", UPLOAD), ("hospital-a", UPLOAD))}, "others than the run's"),
+    ],
+)
+def test_what_one_server_states_against_the_rules_ends_the_run_here(
+    world: World, changes: dict[str, Any], what: str
+) -> None:
+    world.state(**changes)
+    said = refused(lambda: world.follow(1, world.answer()))
+    assert what in said
+    assert "south" in said
+
+
+def test_an_upload_with_both_receipts_has_to_be_in_the_sum(world: World) -> None:
+    world.state(mine=False)
+    said = refused(lambda: world.follow(1, world.answer()))
+    assert "receipt" in said
+    assert "north and south" in said
+
+
+@pytest.mark.parametrize("roles", [(), (0,), (1,)])
+def test_who_holds_no_two_receipts_was_late_and_goes_on(world: World, roles: tuple[int, ...]) -> None:
+    world.state(mine=False)
+    world.follow(1, world.answer(roles=roles))
+    assert world.history.left_out
+
+
+def test_a_receipt_that_is_missing_is_asked_of_its_server(world: World) -> None:
+    """As after a round in which B's half went through A."""
+    world.state(mine=False)
+    answer = world.answer(roles=(0,))
+    world.receipts[1] = Word.FromString(world.signed.receipt(1, 0, QUERY, UPLOAD))
+    assert "receipt" in refused(lambda: world.follow(1, answer))
+
+
+@pytest.mark.parametrize("spoil", ["signature", "round", "upload", "other server"])
+def test_a_receipt_that_is_not_the_servers_counts_for_nothing(world: World, spoil: str) -> None:
+    world.state(mine=False)
+    answer = world.answer()
+    if spoil == "signature":
+        answer.receipts[1].signature = answer.receipts[1].signature[:-1] + b"\0"
+    else:
+        role, index = (0, 0) if spoil == "other server" else (1, int(spoil == "round"))
+        upload = digest("another") if spoil == "upload" else UPLOAD
+        answer.receipts[1] = Word.FromString(world.signed.receipt(role, index, QUERY, upload))
+    world.follow(1, answer)
+    assert world.history.left_out
+
+
+def test_a_server_that_was_restarted_may_forget_three_times(world: World) -> None:
+    for index in range(MOST_FORGOTTEN):
+        world.state(mine=False)
+        world.follow(index + 1, world.answer(index, life=b"m" * 16))
+    assert world.history.seen.forgotten == MOST_FORGOTTEN
+    world.state(mine=False)
+    assert "after a restart" in refused(lambda: world.follow(4, world.answer(3, life=b"m" * 16)))
+
+
+def test_another_upload_another_question_or_one_never_made_are_refused(world: World) -> None:
+    world.state()
+    other = world.answer()
+    other.upload = digest("mine")
+    assert "another upload" in refused(lambda: world.follow(1, other))
+    other = world.answer()
+    other.query = digest("mine")
+    assert "another question" in refused(lambda: world.follow(1, other))
+    assert "has not made" in refused(lambda: world.follow(1, None))
+
+
+def test_a_server_that_tells_another_history_later_is_found_out(world: World) -> None:
+    world.state()
+    world.follow(1, world.answer())
+    forked = World()
+    forked.identities, forked.signed = world.identities, Signed(world.manifest, world.identities)
+    forked.state(mine=False)
+    world.signed.words[1][0] = forked.signed.words[1][0]
+    with pytest.raises(Exception, match="south has stated round 0 in two ways"):
+        world.history.close(world.answer())
+
+
+def test_the_end_is_looked_at_with_the_servers_themselves(world: World) -> None:
+    for _ in range(3):
+        world.state()
+    world.follow(1, world.answer())
+    last = world.answer(1)
+    with pytest.raises(Exception, match="has not made"):  # round 2 names this party, who has answered 0 and 1 only
+        world.history.close(last)
+
+
+def test_a_servers_silence_at_the_end_is_no_fault(world: World) -> None:
+    world.state()
+    world.away = {0}
+    assert world.history.close(world.answer()).round == -1
+    world.away = set()
+    assert world.history.close(world.answer()).round == 0
+
+
+def test_what_was_seen_outlives_the_process(world: World, tmp_path: Path) -> None:
+    outbox = Outbox(tmp_path / "outbox.sqlite")
+    assert outbox.seen(world.manifest.digest) is None
+    world.state()
+    answer = world.answer()
+    outbox.put(world.manifest.digest, answer, None, world.history.seen)
+    outbox.keep_receipts(world.manifest.digest, answer)
+    outbox.close()
+    outbox = Outbox(tmp_path / "outbox.sqlite")
+    found = outbox.last(world.manifest.digest)
+    assert found is not None
+    assert found.receipts == answer.receipts
+    seen = outbox.seen(world.manifest.digest)
+    assert seen == beginning(world.manifest)
+    outbox.close()
+
+
+def test_digests_cover_the_body_and_not_the_signature(world: World) -> None:
+    """One statement has many signatures; its body has one digest."""
+    from parley.federation.statements import digest_of
+
+    world.state()
+    word = world.handed(1)[0]
+    again = Word(body=word.body, signature=b"other")
+    assert digest_of(word) == digest_of(again)
+    assert digest_of(word) == hashlib.sha256(b"parley round statement 1\n" + word.body).digest()
+
+
+# ------------------------------------------------------------ a party's process
+
+
+def asked_of(made: Manifest, index: int) -> Any:
+    points = [np.full(3, 0.1 * each) for each in range(index, max(index - 2, -1), -1)]
+    return question(made, index, points)
+
+
+@pytest.mark.usefixtures("verified_in_process")
+def test_a_party_leaves_a_run_whose_history_is_forked_for_good(stage: Stage) -> None:
+    made = made_manifest()
+    stage.offer(made)
+    with Running(stage):
+        stage.coordinator.ask(asked_of(made, 0))
+        stage.opened(0)
+        wait_for(lambda: 0 in stage.a.uploads and 0 in stage.b.uploads)
+        stage.stated(1)
+        signed = stage.signed
+        assert signed is not None
+        signed.words[1].pop()
+        with_others = tuple(sorted({PARTY.name: stage.b.uploads[0], "hospital-c": digest("c")}.items()))
+        signed.words[1].append(signed.word(1, stage.coordinator.asked[0], with_others, {}))
+        stage.coordinator.ask(asked_of(made, 1))
+        refusal = wait_for(lambda: next((each for each in stage.coordinator.joins if not each.accepted), None))
+    assert refusal.reason.startswith("aggregators north and south state different sums of round 0")
+    events = [json.loads(line) for line in (stage.node / "state" / "trail.jsonl").read_text().splitlines()]
+    (found,) = [each["fields"] for each in events if each["event"] == "statement.refused"]
+    assert (found["round"], found["members"]) == (0, ["north", "south"])
+    assert 1 not in stage.a.payloads
+    stage.coordinator.joins.clear()
+    with Running(stage):
+        time.sleep(1.0)
+    assert 1 not in stage.a.payloads
+
+
+@pytest.mark.usefixtures("verified_in_process")
+def test_a_party_answers_nothing_until_both_servers_have_spoken(stage: Stage) -> None:
+    made = made_manifest()
+    stage.offer(made)
+    with Running(stage):
+        stage.coordinator.ask(asked_of(made, 0))
+        stage.opened(0)
+        asked = asked_of(made, 1)
+        stage.coordinator.say(State(state=State.STATE_ROUND, round=asked))
+        wait_for(lambda: len(stage.coordinator.requests) > 4)
+        assert 1 not in stage.a.payloads
+        wait_for(lambda: 0 in stage.a.uploads and 0 in stage.b.uploads)
+        stage.stated(1)  # the coordinator hands nothing still: the servers are asked
+        stage.opened(1)
