@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from parley.federation.manifest import PROTOCOL, Manifest, Operator, longest_answer
-from parley.federation.meaning import finite_precision
+from parley.federation.meaning import finite_precision, verify
 from parley.federation.mechanism import mechanism_table, party_tables
 
 from coordinator.algorithm import Plan
@@ -21,14 +21,16 @@ from deploy.run_file import build_algorithm, build_model, setting_of
 from deploy.simulation import mechanism_of
 from deploy.vocabulary import check_answers
 from mpc.errors import MpcError
+from mpc.parts import OWN, USUAL, NoiseParts
 from mpc.tables import FORMATS, Cover, Precision
 from party.contributor import Encoding
 from party.schema import Schema
 from privacy.accountants import Accountant, Reading, accountant
 from privacy.calibration import smallest_noise
-from privacy.claim import FinitePrecision, gaussian_reading
 from privacy.errors import ConditionsUnmet, InvalidParameter
 from privacy.event import Event
+from privacy.finite_precision import FinitePrecision, gaussian_reading
+from privacy.lying import NO_GUARANTEE
 from privacy.mechanism import Mechanism, Unit
 
 NUDGE = 1 + 2.5e-4
@@ -82,13 +84,18 @@ def draft(
     deadline_seconds: float = 60.0,
     cover: Cover = "strips",
     precision: Precision | None = None,
+    parts: NoiseParts = USUAL,
+    worst_epsilon: float | None = None,
 ) -> Manifest:
     """A complete manifest that claims exactly (ε, δ).
 
     `model` and `algorithm` are tables of a run file; `sizes` are each party's units of privacy, in order.
     Without `minimum_parties` every party must take part. Without `precision` it is the cheapest preset that carries the
-    claim.
+    claim. With `worst_epsilon` the servers' own parts are the smallest with which a server that lies costs no more,
+    whatever `parts` say of them.
     """
+    if worst_epsilon is not None:
+        return _smallest_own(locals(), parts, worst_epsilon)
     penalty = regulariser or Regulariser()
     counted = dict(sizes)
     built = build_model(dict(model), schema)
@@ -98,7 +105,7 @@ def draft(
     if not plan.private:
         raise DeployError(f"{algorithm['name']} is not private: choose an algorithm that is")
     unit = Unit(schema.unit)
-    samples = longest_answer(built.dimension) * plan.releases
+    samples = longest_answer(built.dimension) * plan.releases * parts.samples
     presets: tuple[Precision, ...] = (precision,) if precision else get_args(Precision)
     for index, preset in enumerate(presets):
         try:
@@ -110,7 +117,7 @@ def draft(
             raise
         chosen = preset
         break
-    bits = Encoding.of(mechanism, FORMATS[chosen].scale_bits, built.largest_limit).fraction_bits
+    bits = Encoding.of(mechanism, FORMATS[chosen].scale_bits, built.largest_limit, parts).fraction_bits
     return Manifest.from_json(
         {
             "protocol": PROTOCOL,
@@ -123,7 +130,13 @@ def draft(
             "privacy": {"epsilon": epsilon, "delta": delta, "accountant": accountant_name},
             "mechanism": mechanism_table(mechanism),
             "parties": party_tables(mechanism),
-            "noise": {"cover": cover, "precision": chosen, "fraction_bits": bits},
+            "noise": {
+                "cover": cover,
+                "precision": chosen,
+                "fraction_bits": bits,
+                "security": parts.security,
+                "own": parts.own,
+            },
             "rounds": {
                 "minimum_parties": len(counted) if minimum_parties is None else minimum_parties,
                 "deadline_seconds": deadline_seconds,
@@ -131,6 +144,22 @@ def draft(
             "aggregators": [{"name": each.name, "legal_entity": each.legal_entity} for each in aggregators],
             "coordinator": {"name": coordinator.name, "legal_entity": coordinator.legal_entity},
         }
+    )
+
+
+def _smallest_own(wanted: dict[str, Any], parts: NoiseParts, worst_epsilon: float) -> Manifest:
+    """`draft` with the least own noise that keeps to `worst_epsilon`; under `malicious` there is nothing to choose."""
+    choices = [NoiseParts("semi-honest", own) for own in OWN if own > 0] if parts.joint else [parts]
+    found: float | None = None
+    for each in choices:
+        made = draft(**{**wanted, "parts": each, "worst_epsilon": None})
+        found = verify(made).epsilon_if_a_server_lies
+        if found is not None and found <= worst_epsilon:
+            return made
+    reached = NO_GUARANTEE if found is None else f"epsilon {found:.4g}"
+    raise InvalidParameter(
+        f"worst_epsilon is {worst_epsilon:g} and the most own noise of the servers gives {reached}: raise it, lower "
+        'epsilon, sample more of the records in fewer rounds, or choose security = "malicious"'
     )
 
 

@@ -208,7 +208,8 @@ def take_part(node: PartyNode) -> None:
     identity = node.identity.load()
     manifest = AdmissionRecord(node.admissions).all()[0][0].manifest
     schema, model = model_of(manifest)
-    encoding = Encoding(manifest.mechanism, manifest.noise.fraction_bits, FORMATS[manifest.noise.precision].scale_bits)
+    noise = manifest.noise
+    encoding = Encoding(manifest.mechanism, noise.fraction_bits, FORMATS[noise.precision].scale_bits, noise.parts)
     contributor = Contributor(identity.name.name, load(node.data, schema), model, encoding, SystemRandomness())
     lead = NodeName(manifest.federation, Role.coordinator, manifest.coordinator.name)
     first = manifest.identities(Role.aggregator)[0]

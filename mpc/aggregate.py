@@ -6,6 +6,10 @@ share of the noise and stores the result as prepared. When both have said so, ea
 then hands it out. The same request again returns the stored bytes; another request for the same (run, round) is
 refused: noising a sum twice, or opening two sets of one round, would let an observer average or subtract.
 
+The noise is what the run's parts say (mpc/parts.py): shares of a joint sample out of the pool, this server's own
+samples, or both. Own ones are drawn in the opening that they are for and leave with the share that is stored: a sum
+that is noised anew gets new ones. Where nothing is joint no pool is asked and no noise session is needed.
+
 After a crash the two compare what they have kept:
 
     both prepared, or one committed and the other prepared    it is committed on both
@@ -27,10 +31,11 @@ from numpy.typing import NDArray
 
 from mpc import crash
 from mpc.channel import Channel
+from mpc.clear import OwnNoise
 from mpc.errors import FrameError, MpcError, PeerError
 from mpc.openings import Counts, Opened, OpeningStore, Phase, RefusedError, Stored
 from mpc.pool import NoisePool
-from mpc.randomness import SEED_BYTES, Csprng
+from mpc.randomness import SEED_BYTES, Csprng, random_bytes
 from mpc.request import Request
 from mpc.ring import expand
 from mpc.steps import Steps
@@ -127,6 +132,8 @@ class Aggregator:
         self._role, self._pool, self._store, self._timeout_seconds = role, pool, store, timeout_seconds
         self._guard = threading.Lock()
         self._busy: set[str] = set()
+        self.own = OwnNoise(pool.tables)
+        """This server's own samples."""
 
     def open(
         self,
@@ -173,21 +180,23 @@ class Aggregator:
         stored = self._store.get(request)
         shares = dict(contributions.shares)
         tags = {_tag(request, party, digest): party for party, (digest, _) in shares.items()}
-        place = self._place(stored)
+        joint = request.lattice.parts.joint
+        place = self._place(stored) if joint else (random_bytes(len(NO_EPOCH)), 0)
         settled, theirs = self._compare(
             channel, request.run, request.round, stored, request.digest(), place, len(tags), False
         )
         if settled is not None:
             contributions.erase()
             return settled
-        if place[0] == NO_EPOCH or theirs.epoch != place[0]:
+        if joint and (place[0] == NO_EPOCH or theirs.epoch != place[0]):
             raise PeerError("the two servers are not in the same noise session: try again")
+        epoch = place[0] if joint else _unlike(self._role, place[0], theirs.epoch)
         parties: tuple[str, ...] = channel.run(_common(tags, max(len(tags), theirs.count)))
         if len(parties) < request.minimum_parties:
             raise TooFewError(parties, request.minimum_parties)
         agreed()
         start = max(place[1], theirs.position)
-        opened = self._noised(request, parties, shares, place[0], start)
+        opened = self._noised(request, parties, shares, epoch, start)
         self._store.prepare(request, opened, theirs.mine)
         channel.run(_both_prepared(opened.opening))
         self._store.commit(request.run, request.round)
@@ -207,18 +216,33 @@ class Aggregator:
         self, request: Request, parties: tuple[str, ...], shares: Mapping[str, tuple[bytes, Words]], epoch: bytes,
         start: int,
     ) -> Opened:  # fmt: skip
-        reservation = self._pool.reserve(epoch, start, request.dimension)
+        pieces = self._noise(request, epoch, start)
         total = np.zeros(request.dimension, np.uint64)
         for party in parties:
             total += shares[party][1]
         position = 0
-        for noise in self._pool.collect(reservation, self._timeout_seconds):
+        for noise in pieces:
             part = slice(position, position + len(noise))
             total[part] = request.lattice.release_share(self._role, total[part], noise)
             noise[:] = 0
             position += len(noise)
         opening = hashlib.sha256(b"parley opening place v1" + epoch + repr((start, parties)).encode()).digest()[:16]
         return Opened(parties, total.astype("<u8").tobytes(), opening)
+
+    def _noise(self, request: Request, epoch: bytes, start: int) -> Iterator[Words]:
+        """This server's share of the noise, piece by piece; the joint part is reserved before this returns."""
+        parts = request.lattice.parts
+        if parts.joint:
+            reservation = self._pool.reserve(epoch, start, request.dimension)
+            pieces = self._pool.collect(reservation, self._timeout_seconds)
+        else:
+            pieces = iter((np.zeros(request.dimension, np.uint64),))
+        return pieces if parts.shift is None else self._with_own(pieces, parts.shift)
+
+    def _with_own(self, pieces: Iterator[Words], shift: int) -> Iterator[Words]:
+        for piece in pieces:
+            self.own.add(piece, shift)
+            yield piece
 
     def _compare(
         self, channel: Channel, run: str, round_index: int, stored: Stored | None, request_digest: bytes,
@@ -293,6 +317,12 @@ def _both_prepared(opening: bytes) -> Steps[None]:
     (answer,) = yield [np.frombuffer(opening, np.uint8)]
     if answer.tobytes() != opening:
         raise FrameError("the two servers prepared different openings: try again")
+
+
+def _unlike(role: int, mine: bytes, theirs: bytes) -> bytes:
+    """What stands for the noise's place where none is joint: of this conversation and no other."""
+    first, second = (mine, theirs) if role == 0 else (theirs, mine)
+    return hashlib.sha256(b"parley own noise v1" + first + second).digest()[:16]
 
 
 def _tag(request: Request, party: str, upload_digest: bytes) -> bytes:

@@ -1,6 +1,6 @@
 """What rounds cost, and what the books say: heavy reading, for a short-lived process of low priority.
 
-    echo '{"manifest": "parley manifest 1\\n{…}", "counts": [1, 10, 100]}' | python -m coordinator.dashboard.spending
+    echo '{"manifest": "parley manifest 2\\n{…}", "counts": [1, 10, 100]}' | python -m coordinator.dashboard.spending
     echo '{"ledger": "…/ledger.sqlite", "trail": "…/trail.jsonl"}'         | python -m coordinator.dashboard.spending
 
 ε after k rounds is read from the event of the first k releases (`Event.first`), at the δ that the finite sampler leaves
@@ -24,7 +24,6 @@ from parley.federation.manifest import Manifest
 
 from mpc.errors import MpcError
 from privacy.errors import PrivacyError
-from privacy.event import Event
 
 NICENESS = 10
 COPY_ATTEMPTS = 3
@@ -35,11 +34,12 @@ def spent(manifest: Manifest, counts: Sequence[int]) -> dict[str, Any]:
     from parley.federation.meaning import precision_of
 
     from privacy.accountants import accountant
-    from privacy.claim import gaussian_reading
+    from privacy.claim import least_protected
+    from privacy.finite_precision import gaussian_reading
 
     claimed, precision = manifest.guarantee, precision_of(manifest)
     events = manifest.mechanism.events()
-    least = _least_protected(events)
+    least = {party: event for event, party in least_protected(events).items()}
     answer: dict[str, Any] = {"party": next(iter(least)), "counts": list(counts)}
     for name in ("pld", "rdp"):
         chosen = accountant(name)
@@ -58,25 +58,6 @@ def spent(manifest: Manifest, counts: Sequence[int]) -> dict[str, Any]:
         except PrivacyError as error:
             answer[name], answer[f"{name}_refused"] = None, str(error)
     return answer
-
-
-def _least_protected(events: dict[str, Event]) -> dict[str, Event]:
-    """The party that samples at no lower rate than any other in every release; all distinct ones if none."""
-    distinct = {event: party for party, event in events.items()}
-    for event, party in distinct.items():
-        if all(_dominates(event, other) for other in distinct):
-            return {party: event}
-    return {party: event for event, party in distinct.items()}
-
-
-def _dominates(event: Event, other: Event) -> bool:
-    pairs = list(zip(event.releases, other.releases, strict=False))
-    return len(event.releases) == len(other.releases) and all(
-        mine.sampler.kind == its.sampler.kind == "wor"
-        and mine.count == its.count
-        and mine.sampler.rate >= its.sampler.rate
-        for mine, its in pairs
-    )
 
 
 def books(ledger: Path, trail: Path) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from coordinator.dashboard.server import Place
 from coordinator.dashboard.servers import Presence
 from coordinator.errors import CoordinatorError
 from coordinator.service.store import RoundRecord, RunStore, State
-from privacy.claim import EXACT
 from privacy.filters import Cap, Charge, Cost, Policy
+from privacy.finite_precision import EXACT
 from privacy.ledger import Ledger
 from privacy.mechanism import ROW
 from tests.federation.documents import manifest

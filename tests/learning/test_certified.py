@@ -6,7 +6,7 @@ from coordinator.algorithm import Setting, build
 from deploy.certified import calibrate_certified, cheapest
 from deploy.errors import RunFileError
 from deploy.simulation import calibrate
-from privacy.claim import EXACT
+from privacy.finite_precision import EXACT
 from privacy.mechanism import Unit
 
 SIZES = {"a": 600, "b": 400}

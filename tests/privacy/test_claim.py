@@ -5,11 +5,12 @@ import math
 import pytest
 
 from privacy.accountants import accountant
-from privacy.claim import EXACT, Claim, FinitePrecision
+from privacy.claim import Claim
 from privacy.clipping import MomentumClip
 from privacy.errors import InvalidParameter
 from privacy.event import NeighbouringRelation
 from privacy.filters import Policy, charge_of
+from privacy.finite_precision import EXACT, FinitePrecision
 from privacy.mechanism import Cohort, Mechanism, Unit
 from privacy.paper_accountant import PaperAccountant
 from privacy.sampling import FixedSize, Poisson

@@ -9,9 +9,9 @@ import pytest
 
 from deploy import privacy_audit as audit
 from privacy.accountants import accountant
-from privacy.claim import EXACT
 from privacy.event import Event, SampledGaussian
 from privacy.filters import Cap, Charge, Cost, Policy
+from privacy.finite_precision import EXACT
 from privacy.ledger import Ledger
 from privacy.mechanism import ROW
 from privacy.sampling import FixedSize
