@@ -29,7 +29,7 @@ from privacy.accountants import Accountant, Reading, accountant
 from privacy.calibration import smallest_noise
 from privacy.errors import ConditionsUnmet, InvalidParameter
 from privacy.event import Event
-from privacy.finite_precision import FinitePrecision, gaussian_reading
+from privacy.finite_precision import FinitePrecision, gaussian_reading, require_share
 from privacy.lying import NO_GUARANTEE
 from privacy.mechanism import Mechanism, Unit
 
@@ -40,7 +40,10 @@ MOST_NUDGES = 20
 
 @dataclass(frozen=True)
 class Claiming:
-    """An accountant whose readings are claims: the finite precision's share of ε and δ is in them."""
+    """An accountant whose readings are claims: the finite precision's share of ε and δ is in them.
+
+    How large a part of ε that is, is not asked here: of a small ε far from the target it may be most.
+    """
 
     chosen: Accountant
     precision: FinitePrecision
@@ -85,17 +88,13 @@ def draft(
     cover: Cover = "strips",
     precision: Precision | None = None,
     parts: NoiseParts = USUAL,
-    worst_epsilon: float | None = None,
 ) -> Manifest:
     """A complete manifest that claims exactly (ε, δ).
 
     `model` and `algorithm` are tables of a run file; `sizes` are each party's units of privacy, in order.
     Without `minimum_parties` every party must take part. Without `precision` it is the cheapest preset that carries the
-    claim. With `worst_epsilon` the servers' own parts are the smallest with which a server that lies costs no more,
-    whatever `parts` say of them.
+    claim.
     """
-    if worst_epsilon is not None:
-        return _smallest_own(locals(), parts, worst_epsilon)
     penalty = regulariser or Regulariser()
     counted = dict(sizes)
     built = build_model(dict(model), schema)
@@ -147,12 +146,16 @@ def draft(
     )
 
 
-def _smallest_own(wanted: dict[str, Any], parts: NoiseParts, worst_epsilon: float) -> Manifest:
-    """`draft` with the least own noise that keeps to `worst_epsilon`; under `malicious` there is nothing to choose."""
+def smallest_own(worst_epsilon: float, wanted: dict[str, Any]) -> Manifest:
+    """`draft` with the least own noise with which a server that lies costs at most `worst_epsilon`.
+
+    `wanted` is what `draft` takes; under `malicious` there is nothing to choose.
+    """
+    parts: NoiseParts = wanted.get("parts", USUAL)
     choices = [NoiseParts("semi-honest", own) for own in OWN if own > 0] if parts.joint else [parts]
     found: float | None = None
     for each in choices:
-        made = draft(**{**wanted, "parts": each, "worst_epsilon": None})
+        made = draft(**{**wanted, "parts": each})
         found = verify(made).epsilon_if_a_server_lies
         if found is not None and found <= worst_epsilon:
             return made
@@ -164,14 +167,18 @@ def _smallest_own(wanted: dict[str, Any], parts: NoiseParts, worst_epsilon: floa
 
 
 def quietest(
-    plan: Plan, sizes: dict[str, int], unit: Unit, epsilon: float, delta: float, claiming: Accountant
+    plan: Plan, sizes: dict[str, int], unit: Unit, epsilon: float, delta: float, claiming: Claiming
 ) -> Mechanism:
-    """The mechanism with the smallest noise at which every party's units have (ε, δ)."""
+    """The mechanism with the smallest noise at which every party's units have (ε, δ); refused if the sampler's finite
+    precision is more than its share of the claim there.
+    """
     mechanism = mechanism_of(plan, sizes, delta, 1.0, unit)
     events: set[Event] = set(mechanism.events().values())
     noise = max(smallest_noise(claiming, event, epsilon, delta)[0] for event in events)
     for _ in range(MOST_NUDGES):
-        if all(claiming.epsilon(event.with_noise(noise), delta).epsilon <= epsilon for event in events):
+        worst = max(claiming.epsilon(event.with_noise(noise), delta).epsilon for event in events)
+        if worst <= epsilon:
+            require_share(claiming.precision, worst)
             return replace(mechanism, noise_multiplier=noise)
         noise *= NUDGE
     raise InvalidParameter(

@@ -10,7 +10,7 @@ federation = "cardio"
                               lies may cost; then the smallest own noise that keeps to it is chosen
 [rounds]                      optional: minimum_parties (all), deadline_seconds (60)
 [noise]                       optional: cover ("strips"), precision (the cheapest that carries the claim), security
-                              ("semi-honest"), own (0.5: what each server adds by itself, over what they sample together)
+                              ("semi-honest"), own (0.5: what each server adds by itself, over what both sample)
 [[parties]]                   name, units: the public size of its data set
 [[aggregators]]               twice: name, legal_entity
 [coordinator]                 name, legal_entity
@@ -41,7 +41,7 @@ from privacy.sampling import LARGEST_POPULATION
 
 
 def read_study(path: Path) -> dict[str, Any]:
-    """What `manifests.draft` takes; anything unknown, missing or out of range is refused by name."""
+    """What `manifests.draft` takes, perhaps `worst_epsilon` too; what is unknown, missing or out of range is refused."""
     try:
         body = tomllib.loads(path.read_bytes().decode())
     except OSError as error:
@@ -90,9 +90,11 @@ def read_study(path: Path) -> dict[str, Any]:
 
 def draft_from(path: Path) -> Manifest:
     """The manifest of a study; seconds, and imports scipy."""
-    from deploy.manifests import draft
+    from deploy.manifests import draft, smallest_own
 
-    return draft(**read_study(path))
+    wanted = read_study(path)
+    worst_epsilon = wanted.pop("worst_epsilon", None)
+    return draft(**wanted) if worst_epsilon is None else smallest_own(worst_epsilon, wanted)
 
 
 def _rounds(study: Fields, parties: int, wanted: dict[str, Any]) -> None:

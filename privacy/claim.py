@@ -1,6 +1,7 @@
 """What a run may claim: (ε, δ) against servers that follow, (ε₂, δ) if one lies, and the sentence that states both.
 
-The accountant's figures, with what the finite sampler takes of them (`finite_precision`). Light: imports `privacy` only.
+The accountant's figures, with what the finite sampler takes of them (`finite_precision`). Light: imports `privacy`
+only.
 """
 
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from typing import Any
 
 from privacy.accountants import Accountant, Reading
 from privacy.event import Event
-from privacy.finite_precision import FinitePrecision, gaussian_reading, require_coverage
+from privacy.finite_precision import FinitePrecision, gaussian_reading, require_coverage, require_share
 from privacy.lying import FOLLOWING, NO_GUARANTEE, Servers
 from privacy.mechanism import Mechanism
 
@@ -44,6 +45,7 @@ class Claim:
         party, event = max(mechanism.events().items(), key=lambda item: readings[item[1]].epsilon)
         reading = readings[event]
         epsilon = reading.epsilon + precision.epsilon_added
+        require_share(precision, epsilon)
         lying = _if_one_lies(mechanism, dimension, delta, chosen, servers, epsilon)
         return cls(mechanism, party, reading, precision, epsilon, delta, servers, lying)
 

@@ -113,13 +113,21 @@ def gaussian_reading(
             f"the noise sampler takes {(delta - left) / delta:.2%} of delta {delta}, more than {share:.0%}: "
             "use a finer noise preset, fewer rounds or a larger delta"
         )
-    reading = chosen.epsilon(event, left)
-    if precision.epsilon_added > share * (reading.epsilon + precision.epsilon_added):
+    return chosen.epsilon(event, left)
+
+
+def require_share(precision: FinitePrecision, epsilon: float) -> None:
+    """Refuse a run's claim if the sampler takes more than its share of it.
+
+    Of the least protected party's ε, that is: a party that the same noise protects better has a smaller ε and the same
+    addition, and neither that nor a search for noise that passes a small ε is a reason to refuse.
+    """
+    if precision.epsilon_added > LARGEST_SHARE * epsilon:
         raise InvalidParameter(
-            f"the noise sampler adds {precision.epsilon_added:.3g} to epsilon {reading.epsilon:.3g}, more than "
-            f"{share:.0%}: use a finer noise preset or fewer rounds"
+            f"the noise sampler adds {precision.epsilon_added:.3g} to epsilon "
+            f"{epsilon - precision.epsilon_added:.3g}, more than {LARGEST_SHARE:.0%}: "
+            "use a finer noise preset or fewer rounds"
         )
-    return reading
 
 
 def require_coverage(precision: FinitePrecision, mechanism: Mechanism, dimension: int, per_coordinate: int = 1) -> None:

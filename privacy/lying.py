@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from privacy.accountants import Accountant
+from privacy.accountants import Accountant, accountant
 from privacy.errors import ConditionsUnmet, InvalidParameter
 from privacy.event import SMALLEST_NOISE, Event
 from privacy.finite_precision import FinitePrecision, gaussian_reading, generous_reading
@@ -49,7 +49,7 @@ class Servers:
             return epsilon
         if self.left == 0:
             return None
-        return _epsilon_of_the_own_part(event, dimension * event.count, delta, chosen, self.left, self.certify)
+        return _epsilon_of_the_own_part(event, dimension * event.count, delta, chosen.name, self.left, self.certify)
 
 
 FOLLOWING = Servers()
@@ -58,12 +58,12 @@ FOLLOWING = Servers()
 
 @lru_cache(maxsize=64)
 def _epsilon_of_the_own_part(
-    event: Event, samples: int, delta: float, chosen: Accountant, left: float, certify: Certify
+    event: Event, samples: int, delta: float, by: str, left: float, certify: Certify
 ) -> float | None:
     alone = [release.noise_multiplier * left for release in event.releases]
     if not alone or min(alone) < SMALLEST_NOISE:
         return None
-    exposed = event.with_noise(min(alone))
+    chosen, exposed = accountant(by), event.with_noise(min(alone))
     try:
         generous = generous_reading(chosen, exposed, delta, SHARE_IF_LYING)
         if not generous.epsilon <= LARGEST_GUARANTEE:

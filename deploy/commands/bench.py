@@ -26,6 +26,11 @@ class Precision(StrEnum):
     high = "high"
 
 
+class Security(StrEnum):
+    semi_honest = "semi-honest"
+    malicious = "malicious"
+
+
 class Wire(StrEnum):
     grpc = "grpc"
     socket = "socket"

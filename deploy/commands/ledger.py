@@ -17,6 +17,7 @@ from privacy.chain import Head
 from privacy.errors import LedgerCorrupt
 from privacy.filters import rdp_capacity, recounted
 from privacy.ledger import Ledger, Population
+from privacy.lying import in_words
 
 app = typer.Typer(help="Read and verify a privacy ledger.", no_args_is_help=True)
 
@@ -39,6 +40,8 @@ def show(path: LedgerPath, json: Json = False) -> None:
             "ended": run.ended,
             "epsilon": run.cost.epsilon,
             "delta": run.cost.delta,
+            "epsilon_if_a_server_lies": run.cost.epsilon_if_a_server_lies,
+            "delta_if_a_server_lies": run.cost.delta_if_a_server_lies,
             "rdp": run.cost.rdp,
         }
         for run in ledger.runs.values()
@@ -50,7 +53,9 @@ def show(path: LedgerPath, json: Json = False) -> None:
         print(f"{item['population']} (unit {item['unit']}): {item['summary']}")
     for entry in runs:
         state = "ended" if entry["ended"] else "open"
-        print(f"  run {entry['run']} on {entry['population']}: {entry['releases_charged']} releases, {state}")
+        cost = ledger.runs[str(entry["run"])].cost
+        lying = in_words(cost.epsilon_if_a_server_lies, cost.delta_if_a_server_lies)
+        print(f"  run {entry['run']} on {entry['population']}: {entry['releases_charged']} releases, {state}; {lying}")
     print(f"head {head}")
 
 
@@ -96,7 +101,10 @@ def _population(ledger: Ledger, item: Population) -> dict[str, Any]:
         "epsilon_cap": item.cap.epsilon,
         "delta_cap": item.cap.delta,
         "runs": sum(run.population == item.name for run in ledger.runs.values()),
+        "epsilon_if_a_server_lies": item.spent.epsilon_if_a_server_lies,
+        "delta_if_a_server_lies": item.spent.delta_if_a_server_lies,
     }
+    lying = in_words(item.spent.epsilon_if_a_server_lies, item.spent.delta_if_a_server_lies)
     if ledger.policy.rule == "basic":
         left = max(0.0, item.cap.epsilon - item.spent.epsilon)
         return body | {
@@ -104,7 +112,7 @@ def _population(ledger: Ledger, item: Population) -> dict[str, Any]:
             "delta_spent": item.spent.delta,
             "epsilon_left": left,
             "delta_left": max(0.0, item.cap.delta - item.spent.delta),
-            "summary": f"epsilon {item.spent.epsilon:.4g} of {item.cap.epsilon:g} spent, {left:.4g} left",
+            "summary": f"epsilon {item.spent.epsilon:.4g} of {item.cap.epsilon:g} spent, {left:.4g} left; {lying}",
         }
     capacity = max(0.0, rdp_capacity(ledger.policy, item.cap, item.spent))
     left = max(0.0, capacity - item.spent.rdp)
@@ -112,5 +120,5 @@ def _population(ledger: Ledger, item: Population) -> dict[str, Any]:
         "order": ledger.policy.order,
         "rdp_spent": item.spent.rdp,
         "rdp_left": left,
-        "summary": f"Renyi divergence {item.spent.rdp:.4g} of {capacity:.4g} spent, {left:.4g} left",
+        "summary": f"Renyi divergence {item.spent.rdp:.4g} of {capacity:.4g} spent, {left:.4g} left; {lying}",
     }

@@ -20,12 +20,13 @@ from parley.federation.trail import Trail
 from deploy.console import EXIT_BAD_NEWS, emit_json, progress
 from deploy.nodes_party import party_node, settings_of, vocabulary
 from deploy.nodes_party import run as serve
-from party.client.admission import epsilon_spent, open_ledger, policy_of
+from party.client.admission import epsilon_spent, open_ledger, policy_of, spent_if_a_server_lies
 from party.client.data import Shelf, understand
 from party.client.outbox import Outbox
 from party.client.settings import Settings
 from party.errors import PartyError
 from privacy.filters import rdp_capacity
+from privacy.lying import in_words
 
 app = typer.Typer(help="A party: its process, its approvals, its budget.", no_args_is_help=True)
 Node = Annotated[Path, typer.Argument(help="The node's folder.", metavar="NODE")]
@@ -66,7 +67,8 @@ def approve(
         progress(f"the policy is not understood, so nothing is admitted by it: {error}")
         policy = None
     spent = epsilon_spent(ledger, settings.population)
-    found = approve_by_hand(record, meaning, name, policy, spent, digest, by)
+    lying = spent_if_a_server_lies(ledger, settings.population)
+    found = approve_by_hand(record, meaning, name, policy, spent, digest, by, lying)
     admitted = not isinstance(found, Refusal)
     if admitted:
         with Trail.open(settings.trail, name) as trail:
@@ -211,13 +213,20 @@ def _budget(settings: Settings) -> dict[str, Any]:
         "delta_cap": cap.delta,
         "epsilon_spent": 0.0,
         "delta_spent": 0.0,
+        "epsilon_if_a_server_lies": 0.0,
+        "delta_if_a_server_lies": 0.0,
     }
     if settings.ledger.exists():
         ledger = open_ledger(settings)
         held = ledger.populations.get(settings.population)
         body["head"] = str(ledger.verify())
         if held is not None:
-            body |= {"epsilon_spent": epsilon_spent(ledger, held.name), "delta_spent": held.spent.delta}
+            body |= {
+                "epsilon_spent": epsilon_spent(ledger, held.name),
+                "delta_spent": held.spent.delta,
+                "epsilon_if_a_server_lies": held.spent.epsilon_if_a_server_lies,
+                "delta_if_a_server_lies": held.spent.delta_if_a_server_lies,
+            }
             if ledger.policy.rule == "rdp":
                 body |= {"rdp_spent": held.spent.rdp, "rdp_capacity": rdp_capacity(ledger.policy, held.cap, held.spent)}
         ledger.close()
@@ -225,6 +234,7 @@ def _budget(settings: Settings) -> dict[str, Any]:
     body["delta_left"] = max(0.0, cap.delta - body["delta_spent"])
     body["summary"] = (
         f"epsilon {body['epsilon_spent']:.4g} of {cap.epsilon:g} spent on {settings.population}, "
-        f"{body['epsilon_left']:.4g} left"
+        f"{body['epsilon_left']:.4g} left; "
+        + in_words(body["epsilon_if_a_server_lies"], body["delta_if_a_server_lies"])
     )
     return body

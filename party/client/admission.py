@@ -65,6 +65,13 @@ def epsilon_spent(ledger: Ledger, population: str) -> float:
     return held.spent.epsilon if ledger.policy.rule == "basic" else _converted(ledger.policy, held.cap, held.spent)
 
 
+def spent_if_a_server_lies(ledger: Ledger, population: str) -> float | None:
+    """The sum of ε₂ over these records' runs; None where one had no guarantee."""
+    if population not in ledger.populations:
+        return 0.0
+    return ledger.populations[population].spent.epsilon_if_a_server_lies
+
+
 def _converted(filters: Filter, cap: Cap, spent: Cost) -> float:
     if spent.rdp == 0 or filters.order is None:
         return 0.0
@@ -175,11 +182,12 @@ class Gate:
     def _against(self, meaning: Meaning) -> Waiting | None:
         self.ledger.verify()
         spent = epsilon_spent(self.ledger, self.settings.population)
+        lying = spent_if_a_server_lies(self.ledger, self.settings.population)
         try:
             policy = policy_of(self.settings)
         except PolicyError:
             policy = None  # half of one admits nothing either
-        reasons = reasons_against(meaning, self.node, policy, spent)
+        reasons = reasons_against(meaning, self.node, policy, spent, lying)
         text = "; ".join(str(reason) for reason in reasons)
         if any(reason.final for reason in reasons):
             raise refused("policy", text)
@@ -194,7 +202,8 @@ class Gate:
     def _put(self, meaning: Meaning) -> None:
         try:
             spent = epsilon_spent(self.ledger, self.settings.population)
-            found = admit(self.record, meaning, self.node, policy_of(self.settings), spent)
+            lying = spent_if_a_server_lies(self.ledger, self.settings.population)
+            found = admit(self.record, meaning, self.node, policy_of(self.settings), spent, lying)
         except FederationError as error:  # such as a second manifest under one run's name
             raise refused("contradiction", str(error)) from None
         if isinstance(found, NotAdmitted):

@@ -128,7 +128,7 @@ def test_a_small_model_has_noise_for_a_histogram_that_is_longer() -> None:
     """`norms` answers with 24 numbers, dp-agd's losses with up to 32: every round has noise for 64."""
     made = drafted(schema=schema(), sizes=SIZES, epsilon=2.0, algorithm={"name": "auto"})
     assert made.model.dimension < 24 <= made.longest_answer
-    assert made.samples == made.longest_answer * made.releases
+    assert made.samples == 2 * made.longest_answer * made.releases  # joint, and the other server's own
 
 
 @pytest.mark.parametrize(("points", "fits"), [(65, True), (66, False)])

@@ -7,7 +7,7 @@ from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning
 
 BODY: dict[str, Any] = {
-    "protocol": 1,
+    "protocol": 2,
     "run": "heart-1",
     "federation": "cardio",
     "model": {"kind": "logistic", "dimension": 3},
@@ -41,7 +41,7 @@ BODY: dict[str, Any] = {
         {"name": "hospital-b", "sampler": {"kind": "wor", "units": 200, "batch": 10}},
         {"name": "hospital-c", "sampler": {"kind": "wor", "units": 100, "batch": 5}},
     ],
-    "noise": {"cover": "strips", "precision": "standard", "fraction_bits": 16},
+    "noise": {"cover": "strips", "precision": "standard", "fraction_bits": 16, "security": "semi-honest", "own": 0.5},
     "rounds": {"minimum_parties": 2, "deadline_seconds": 30.0},
     "aggregators": [
         {"name": "north", "legal_entity": "North Trust"},
@@ -55,6 +55,8 @@ role = "party"
 epsilon_per_run = 2.0
 delta_per_run = 1e-5
 epsilon_total = 4.0
+epsilon_if_a_server_lies_per_run = 10.0
+epsilon_if_a_server_lies_total = "any"
 minimum_parties = 2
 unit_column = ""
 models = ["logistic"]
@@ -106,4 +108,4 @@ def manifest(**changes: Any) -> Manifest:
 
 def meaning(**changes: Any) -> Meaning:
     """As if verified: for policies, which do not care how the figures came about."""
-    return Meaning(manifest(**changes), 1.78, 1e-5, "hospital-a", 1e-4, 1e-8, 17.0, "a sentence")
+    return Meaning(manifest(**changes), 1.78, 1e-5, "hospital-a", 1e-4, 1e-8, 17.0, "a sentence", 4.2)

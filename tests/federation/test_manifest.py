@@ -14,7 +14,7 @@ from parley.federation.names import Role
 
 from tests.federation.documents import BODY, body, manifest
 
-PINNED = "db06e033ffb640da7433f8dfe11d3eed892ad3f04f30e3bbcf9637444e3337e5"
+PINNED = "c81c4c1dc61d3162cb57876545f32b4800ab1f530d15babd5a09110193ef6fb5"
 """Of the canonical form of BODY: what another release or platform has to reproduce."""
 FREE = ("model", "algorithm", "regulariser", "schema")
 
@@ -106,7 +106,7 @@ def test_any_single_field_changes_the_digest_or_is_refused(path: str) -> None:
         # Only what has one or few legal values may be refused here.
         assert path in {
             "protocol", "privacy.accountant", "mechanism.relation", "mechanism.clip.kind", "noise.cover",
-            "noise.precision", *(f"parties.{index}.sampler.kind" for index in range(3)),
+            "noise.precision", "noise.own", "noise.security", *(f"parties.{index}.sampler.kind" for index in range(3)),
         }, error  # fmt: skip
         assert error.field == field_of(path)
     else:
@@ -203,7 +203,11 @@ def test_a_value_of_another_type_or_out_of_range_is_named(path: str, wrong: Any)
         ({"parties.0.sampler": MANY, "noise.fraction_bits": 24}, "noise.fraction_bits", "fewer fraction bits"),
         ({"privacy.accountant": "lower"}, "privacy.accountant", "pld"),
         ({"model.dimension": 0}, "model.dimension", "from 1"),
-        ({"protocol": 2}, "protocol", "from 1 to 1"),
+        ({"protocol": 1}, "protocol", "from 2 to 2"),
+        ({"noise.own": 0.3}, "noise.own", "is 0.3: use 0, 0.25, 0.5 or 1"),
+        ({"noise.security": "malicious"}, "noise.own", "make own 1"),
+        ({"noise.security": "covert"}, "noise.security", "upgrade"),
+        ({"privacy.epsilon_if_a_server_lies": 0.0}, "privacy.epsilon_if_a_server_lies", "above 0"),
         ({"federation": "Cardio/x"}, "federation", "a-z"),
         ({"schema.when": float("nan")}, "schema.when", "finite"),
     ],
@@ -218,13 +222,14 @@ def test_what_does_not_fit_together_is_refused(changes: dict[str, Any], field: s
     "spoil",
     [
         lambda data: data.replace(b"2.0", b"2.00", 1),
-        lambda data: data.replace(b'"protocol":1', b'"protocol": 1', 1),
+        lambda data: data.replace(b'"protocol":2', b'"protocol": 2', 1),
         lambda data: data.replace(b'"run":"heart-1"', b'"run":"x","run":"heart-1"', 1),
         lambda data: data.replace(b'"heart-1"', b'"\\u0068eart-1"', 1),
         lambda data: data.replace(b"1e-05", b"0.00001", 1),
         lambda data: data + b"\n",
         lambda data: data[len(HEADER) :],
-        lambda data: data.replace(b"manifest 1", b"manifest 2", 1),
+        lambda data: data.replace(b"manifest 2", b"manifest 1", 1),
+        lambda data: data.replace(b'"own":0.5', b'"own":-0.0', 1),
         lambda data: HEADER + b"[" * 100_000,
         lambda data: HEADER + b"\xff",
         lambda data: HEADER + b"9" * 5000,

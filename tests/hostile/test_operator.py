@@ -56,7 +56,7 @@ def test_a_folder_that_others_may_enter_takes_no_socket(tmp_path: Path) -> None:
 BODY = documents.manifest().canonical
 MANIFESTS: dict[str, bytes] = {
     "nothing": b"",
-    "another protocol": BODY.replace(b"manifest 1", b"manifest 2", 1),
+    "another protocol": BODY.replace(b"manifest 2", b"manifest 1", 1),
     "not canonical": BODY + b" ",
     "a mebibyte and more": BODY + b" " * (1 << 20),
     "nested past any stack": HEADER + b"[" * 100_000,

@@ -62,7 +62,7 @@ class Meaning:
     @property
     def sentences(self) -> list[str]:
         """The run in plain words, for the person who has to approve it."""
-        manifest, mechanism = self.manifest, self.manifest.mechanism
+        manifest, mechanism, parts = self.manifest, self.manifest.mechanism, self.manifest.noise.parts
         units = [mechanism.sampler(party, 0).units for party in manifest.parties]
         first, second = manifest.aggregators
         neighbours = "one unit's data exchanged for any other (replace-one); how many there are is public"
@@ -79,11 +79,11 @@ class Meaning:
             f"Privacy: epsilon {self.epsilon:.4g} at delta {self.delta:.3g} for the least protected party "
             f"({self.worst_party}), by accountant {manifest.guarantee.accountant}; the manifest claims "
             f"{manifest.guarantee.epsilon:.4g}.",
-            f"Against whom: {against_whom(manifest.noise.parts, self.epsilon, self.epsilon_if_a_server_lies, self.delta)}",
+            f"Against whom: {against_whom(parts, self.epsilon, self.epsilon_if_a_server_lies, self.delta)}",
             f"Unit of privacy: {mechanism.unit.name}. Neighbours: {neighbours}.",
             f"Sampling: {_sampling(manifest)}.",
             f"Noise: deviation {counted} on the sum, {mechanism.noise_multiplier:.4g} times its sensitivity, "
-            f"whoever is present; {made_of(manifest.noise.parts)}, and {released} is released.",
+            f"whoever is present; {made_of(parts)}, and {released} is released.",
             f"Precision: {manifest.noise.precision} ({manifest.noise.cover}), {manifest.noise.fraction_bits} fraction "
             f"bits; it takes {self.epsilon_added:.2g} of epsilon and {self.delta_added:.2g} of delta.",
             f"Range: the largest possible sum could double {self.range_margin_bits:.1f} times before it left the ring.",
