@@ -41,7 +41,7 @@ from privacy.sampling import LARGEST_POPULATION
 
 
 def read_study(path: Path) -> dict[str, Any]:
-    """What `manifests.draft` takes, perhaps `worst_epsilon` too; what is unknown, missing or out of range is refused."""
+    """What `draft` takes, and perhaps `worst_epsilon`; anything unknown, missing or out of range is refused by name."""
     try:
         body = tomllib.loads(path.read_bytes().decode())
     except OSError as error:

@@ -1,7 +1,7 @@
 """The servers' own noise, in openings of the real aggregators: its law, and that nothing else has a part in it.
 
-False alarms: each of the five sets of samples fails one of the checks of `statistics` with probability below 1.1e-5, each
-correlation at 5.5 deviations with 4e-8.
+False alarms: each of the thirteen sets of samples fails one of the checks of `statistics` with probability below
+1.1e-5, each of the thirty correlations, at 5.5 deviations, with 4e-8.
 """
 
 import threading

@@ -38,7 +38,9 @@ class Line:
 
 
 @contextlib.contextmanager
-def pools(capacity: int = 4 * LANES, start: bool = True, lanes: int = LANES) -> Iterator[tuple[NoisePool, NoisePool, Line]]:
+def pools(
+    capacity: int = 4 * LANES, start: bool = True, lanes: int = LANES
+) -> Iterator[tuple[NoisePool, NoisePool, Line]]:
     line = Line()
     tables = load("strips", "standard")
     a = NoisePool(line.dial, 0, tables, capacity, lanes, deadline_seconds=5)
