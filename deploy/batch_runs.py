@@ -130,7 +130,10 @@ def _guarantee(prepared: Prepared) -> dict[str, Any]:
     if chosen is None:
         return {}
     found: dict[str, Any] = {"epsilon": chosen.epsilon, "delta": chosen.delta, "accountant": chosen.accountant}
+    parts = prepared.setup.parts
+    found |= {"security": parts.security, "own": parts.own}
     if chosen.claim:
+        found["epsilon_if_a_server_lies"] = chosen.claim.epsilon_if_a_server_lies
         found["gaussian_epsilon"] = chosen.claim.gaussian.epsilon
         found["gaussian_delta"] = chosen.claim.gaussian.delta
         found["noise_precision"] = chosen.precision
