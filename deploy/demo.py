@@ -29,6 +29,7 @@ from deploy.running import Coordinator, coordinator_node
 from mpc.parts import NoiseParts
 from party.records import load
 from privacy.ledger import Ledger
+from privacy.lying import guaranteed
 
 RUNS_AFFORDED = 2
 """The demonstration's hospitals allow so many runs like this one."""
@@ -145,7 +146,9 @@ class Demo:
             ledger = Ledger.open(node.folder / "state" / "ledger.sqlite")
             for population in ledger.populations.values():
                 spent = population.spent
-                found.append(Budget(node.name, spent.epsilon, population.cap.epsilon, spent.epsilon_if_a_server_lies))
+                found.append(
+                    Budget(node.name, spent.epsilon, population.cap.epsilon, guaranteed(spent.epsilon_if_a_server_lies))
+                )
             ledger.close()
         return tuple(found)
 

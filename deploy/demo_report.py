@@ -139,7 +139,7 @@ def sights(report: Report, cast: Cast) -> Table:
     table.add_row(
         "A and B, each",
         "one random-looking half per hospital and round; who took part",
-        "a record, a gradient, a sum, the noise",
+        "a record, a gradient, a sum, the noise" + (", but for its own part" if report.own else ""),
     )
     table.add_row("coordinator", f"{report.rounds} noised sums, nothing before the noise", "a number of one hospital")
     return table

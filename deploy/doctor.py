@@ -318,6 +318,7 @@ def _budget(node: PartyNode | CoordinatorNode) -> Finding:
         return Finding("budget", OK, f"nothing was spent; epsilon {node.epsilon:g} at delta {node.delta:g} in all")
     from party.client.admission import epsilon_spent
     from privacy.ledger import Ledger
+    from privacy.lying import in_words
 
     try:
         ledger = Ledger.open(node.ledger)
@@ -329,7 +330,9 @@ def _budget(node: PartyNode | CoordinatorNode) -> Finding:
                 text = f"the ledger's cap of {population.name} is {cap}, and node.toml's another; the ledger's counts"
                 return Finding("budget", WARNING, text, "write the ledger's into node.toml: caps are final")
             left = population.cap.epsilon - epsilon_spent(ledger, population.name)
-            text = f"epsilon {left:.4g} of {population.cap.epsilon:g} left for {population.name}"
+            spent = population.spent
+            lying = in_words(spent.epsilon_if_a_server_lies, spent.delta_if_a_server_lies)
+            text = f"epsilon {left:.4g} of {population.cap.epsilon:g} left for {population.name}; {lying}"
             if left <= 0:
                 return Finding("budget", FAILED, text, "no run on these records is possible any more")
             return Finding("budget", OK if left > population.cap.epsilon / 10 else WARNING, text)

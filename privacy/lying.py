@@ -81,8 +81,14 @@ def added(first: float | None, second: float | None) -> float | None:
     return None if first is None or second is None else first + second
 
 
+def guaranteed(epsilon: float | None) -> float | None:
+    """What may be shown of a sum over runs: one beyond `LARGEST_GUARANTEE` is no guarantee either."""
+    return epsilon if epsilon is not None and epsilon <= LARGEST_GUARANTEE else None
+
+
 def in_words(epsilon: float | None, delta: float) -> str:
     """As budgets, reports and approvals say it."""
+    epsilon = guaranteed(epsilon)
     if epsilon is None:
         return NO_GUARANTEE
     return f"epsilon {math.ceil(epsilon * 1e4) / 1e4:.5g} at delta {delta:.3g} if a server lies"

@@ -307,6 +307,8 @@ def _if_a_server_lies(row: RunRow, manifest: Manifest) -> str:
     """Beside ε, in words; nothing before it is known."""
     if _number(row.claim.get("epsilon")) is None:
         return ""
+    if not manifest.noise.parts.joint:
+        return "also if one server does anything whatever"
     return in_words(_number(row.claim.get("epsilon_if_a_server_lies")), manifest.guarantee.delta)
 
 

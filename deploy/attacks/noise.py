@@ -33,7 +33,7 @@ SEMI_HONEST, MALICIOUS = NoiseParts("semi-honest", TAU), NoiseParts("malicious",
 SCALE = FORMATS["standard"].scale_bits
 FALSE_ALARM = 5.0
 """Deviations of an estimated deviation by which it may miss the own part's: 3e-7."""
-SIZES = (3_000, 16_000)
+SIZES = (12_000, 16_000)
 """Coordinates: of an attack that only removes, and of one that learns how to read."""
 
 

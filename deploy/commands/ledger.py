@@ -17,7 +17,7 @@ from privacy.chain import Head
 from privacy.errors import LedgerCorrupt
 from privacy.filters import rdp_capacity, recounted
 from privacy.ledger import Ledger, Population
-from privacy.lying import in_words
+from privacy.lying import guaranteed, in_words
 
 app = typer.Typer(help="Read and verify a privacy ledger.", no_args_is_help=True)
 
@@ -40,7 +40,7 @@ def show(path: LedgerPath, json: Json = False) -> None:
             "ended": run.ended,
             "epsilon": run.cost.epsilon,
             "delta": run.cost.delta,
-            "epsilon_if_a_server_lies": run.cost.epsilon_if_a_server_lies,
+            "epsilon_if_a_server_lies": guaranteed(run.cost.epsilon_if_a_server_lies),
             "delta_if_a_server_lies": run.cost.delta_if_a_server_lies,
             "rdp": run.cost.rdp,
         }
@@ -101,7 +101,7 @@ def _population(ledger: Ledger, item: Population) -> dict[str, Any]:
         "epsilon_cap": item.cap.epsilon,
         "delta_cap": item.cap.delta,
         "runs": sum(run.population == item.name for run in ledger.runs.values()),
-        "epsilon_if_a_server_lies": item.spent.epsilon_if_a_server_lies,
+        "epsilon_if_a_server_lies": guaranteed(item.spent.epsilon_if_a_server_lies),
         "delta_if_a_server_lies": item.spent.delta_if_a_server_lies,
     }
     lying = in_words(item.spent.epsilon_if_a_server_lies, item.spent.delta_if_a_server_lies)

@@ -26,7 +26,7 @@ from party.client.outbox import Outbox
 from party.client.settings import Settings
 from party.errors import PartyError
 from privacy.filters import rdp_capacity
-from privacy.lying import in_words
+from privacy.lying import guaranteed, in_words
 
 app = typer.Typer(help="A party: its process, its approvals, its budget.", no_args_is_help=True)
 Node = Annotated[Path, typer.Argument(help="The node's folder.", metavar="NODE")]
@@ -224,7 +224,7 @@ def _budget(settings: Settings) -> dict[str, Any]:
             body |= {
                 "epsilon_spent": epsilon_spent(ledger, held.name),
                 "delta_spent": held.spent.delta,
-                "epsilon_if_a_server_lies": held.spent.epsilon_if_a_server_lies,
+                "epsilon_if_a_server_lies": guaranteed(held.spent.epsilon_if_a_server_lies),
                 "delta_if_a_server_lies": held.spent.delta_if_a_server_lies,
             }
             if ledger.policy.rule == "rdp":

@@ -126,7 +126,8 @@ def test_over_runs_it_adds_up_and_one_without_a_guarantee_leaves_none() -> None:
     assert known.plus(without).epsilon_if_a_server_lies is None
     assert without.plus(known).plus(known).epsilon_if_a_server_lies is None
     assert added(None, 1.0) is None
-    assert in_words(None, 1e-5) == NO_GUARANTEE
+    assert in_words(None, 1e-5) == in_words(10.001, 1e-5) == NO_GUARANTEE
+    assert in_words(10.0, 1e-5) == "epsilon 10 at delta 1e-05 if a server lies"
 
 
 def test_a_charge_of_an_older_ledger_promised_nothing(mechanism: Mechanism) -> None:
