@@ -332,7 +332,9 @@ def _budget(node: PartyNode | CoordinatorNode) -> Finding:
             left = population.cap.epsilon - epsilon_spent(ledger, population.name)
             spent = population.spent
             lying = in_words(spent.epsilon_if_a_server_lies, spent.delta_if_a_server_lies)
-            text = f"epsilon {left:.4g} of {population.cap.epsilon:g} left for {population.name}; {lying}"
+            text = f"epsilon {left:.4g} of {population.cap.epsilon:g} left for {population.name}"
+            if spent.epsilon_if_a_server_lies != 0:
+                text += f"; {lying}"
             if left <= 0:
                 return Finding("budget", FAILED, text, "no run on these records is possible any more")
             return Finding("budget", OK if left > population.cap.epsilon / 10 else WARNING, text)

@@ -81,7 +81,7 @@ class Claim:
             return f"{collude}, or one of them not to follow the protocol: {NO_GUARANTEE}"
         return (
             f"if that aggregator does anything whatever, they are ({self.epsilon_if_a_server_lies:.4g}, "
-            f"{self.delta:.3g})-differentially private by the other one's own noise alone; {collude}"
+            f"{self.delta:.3g})-differentially private by the noise that the other one adds of its own; {collude}"
         )
 
     def as_json(self) -> dict[str, Any]:

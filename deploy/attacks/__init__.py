@@ -1,4 +1,4 @@
-"""Attacks on the claim, each tried with its guard in place and, to show that it is a real one, without: `parley audit attacks`.
+"""Attacks on the claim, each tried with its guard and, to show that it is real, without: `parley audit attacks`.
 
 kinds       what an attack is, what a guard is, how one is taken away
 registry    all of them

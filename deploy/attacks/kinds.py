@@ -20,8 +20,8 @@ class Finding:
     """How one attempt went."""
 
     outcome: Outcome
-    """`refused`: nothing was learned or changed. `bounded`: it went through and gained no more than `bound`. `named`: it
-    cannot be stopped, and whoever has to know is told by whom. `succeeds`: the claim is broken.
+    """`refused`: nothing was learned or changed. `bounded`: it went through and gained no more than `bound`. `named`:
+    it cannot be stopped, and whoever has to know is told by whom. `succeeds`: the claim is broken.
     """
     bound: float | str
     """What the claim allows, in the unit of `measured`."""

@@ -36,7 +36,7 @@ CLAIM = {
     "hospital-a, the least protected of 3) under replace-one, by batches of fixed size drawn without replacement (rate "
     "0.05) and noise of 1.2 times the sensitivity, accountant pld; the finite noise sampler takes 0.00012 of epsilon "
     "and 3.1e-08 of delta; if that aggregator does anything whatever, they are (8.4, 1e-05)-differentially private by "
-    "the other one's own noise alone; to break it, both aggregators would have to collude.",
+    "the noise that the other one adds of its own; to break it, both aggregators would have to collude.",
     "epsilon_if_a_server_lies": 8.4,
 }
 
