@@ -144,7 +144,7 @@ def test_the_least_own_noise_is_chosen_that_keeps_to_what_a_lying_server_may_cos
     assert costs[1.0] is not None
     assert smallest_own(costs[0.5], study).noise.parts.own == 0.5
     assert smallest_own(costs[0.5] * 0.999, study).noise.parts.own == 1.0
-    with pytest.raises(InvalidParameter, match="worst_epsilon is .* and the most own noise"):
+    with pytest.raises(InvalidParameter, match=r"worst_epsilon is .* and the most own noise"):
         smallest_own(costs[1.0] * 0.99, study)
     whole = smallest_own(0.5, {**study, "parts": NoiseParts("malicious", 1.0)})
     assert whole.noise.parts.security == "malicious"
