@@ -17,6 +17,7 @@ import typer
 
 from deploy.commands.bench import Security
 from deploy.console import EXIT_BAD_NEWS, emit_json, fail, progress
+from mpc.errors import ConfigurationError
 from mpc.parts import OWN, NoiseParts, parts_of, usual_own
 from privacy.accountants import Accountant, accountant, require_delta, trajectory
 from privacy.calibration import largest_count, smallest_noise
@@ -170,7 +171,10 @@ def rounds(
 
 
 def _parts(security: str, own: float | None) -> NoiseParts:
-    return parts_of(security, usual_own(security) if own is None else own)
+    try:
+        return parts_of(security, usual_own(security) if own is None else own)
+    except ConfigurationError as error:
+        raise InvalidParameter(str(error)) from None
 
 
 def _exact(samples: int, epsilon: float, delta: float) -> FinitePrecision:
