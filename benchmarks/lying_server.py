@@ -1,6 +1,6 @@
 """What a server that lies could cost, by how much of its own each server adds: the table of docs/privacy.md.
 
-    python benchmarks/own_noise.py
+    python benchmarks/lying_server.py
 
 Per run: the deviation of what is released, over that of a run without own noise at the same (ε, δ); and ε₂, with the
 finite sampler's certificate of the own part. The demo's is its manifest's, the others are fixed batches without
