@@ -32,6 +32,7 @@ from deploy.run_file import RunFile
 from deploy.running import Coordinator
 from deploy.simulation import SeededRandomness, permutation
 from deploy.train_bench import admit_beforehand
+from mpc.parts import USUAL
 from party.holding import Layout
 from party.records import load
 from party.schema import Schema, schema_from_json
@@ -118,7 +119,7 @@ def main() -> None:
             print(json.dumps(runs[-1]), file=sys.stderr, flush=True)
     setup = RunFile(
         [[train]], [test], schema(), {"kind": "logistic"}, dict(ALGORITHM), EPSILON, DELTA, "pld", PARTIES, True,
-        REGULARISER,
+        REGULARISER, USUAL,
     )  # fmt: skip
     simulated = [run["test_objective"] for run in simulate_seeds(setup, 2 * chosen.seeds, 1)]
     real = [run["test_objective"] for run in runs]

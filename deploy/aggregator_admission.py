@@ -26,6 +26,7 @@ from parley.federation.statements import mode_of
 from parley.v1 import common_pb2
 
 from deploy import pinning
+from deploy.node_file import NoiseSettings
 from mpc import crash
 from mpc.request import Request
 from mpc.service.terms import CallRefusedError, CallWaitsError, Proposal, RunTerms
@@ -57,7 +58,7 @@ def fair_key(caller: str) -> str:
 
 
 def reasons_against_server(
-    manifest: Manifest, node: NodeName, peer: NodeName, role: int, preset: tuple[str, str]
+    manifest: Manifest, node: NodeName, peer: NodeName, role: int, offered: NoiseSettings
 ) -> list[str]:
     """What no policy and no person can mend: this server is not the one that the manifest means."""
     order = manifest.identities(Role.aggregator)
@@ -69,10 +70,15 @@ def reasons_against_server(
             f"aggregators: {order[0].name} comes first and so dials, but {node.name} is configured as server "
             f"{'AB'[role]}: exchange the two in the manifest"
         )
-    if (manifest.noise.cover, manifest.noise.precision) != preset:
+    if (manifest.noise.cover, manifest.noise.precision) != (offered.cover, offered.precision):
         reasons.append(
             f"noise: is {manifest.noise.cover}/{manifest.noise.precision} and this server offers "
-            f"{'/'.join(preset)}: use that in the manifest"
+            f"{offered.cover}/{offered.precision}: use that in the manifest"
+        )
+    if manifest.noise.parts.joint and not offered.capacity:
+        reasons.append(
+            "noise.security: is semi-honest, which takes noise that both servers sample together, and this server "
+            "samples none (its noise.capacity is 0): use malicious in the manifest"
         )
     return reasons
 
@@ -120,9 +126,9 @@ class Admissions:
 
     def __init__(
         self, record: AdmissionRecord, identity: Callable[[], Identity], peer: NodeName, role: int,
-        preset: tuple[str, str], policy_path: Path, verified: Path, note: Callable[..., str],
+        offered: NoiseSettings, policy_path: Path, verified: Path, note: Callable[..., str],
     ) -> None:  # fmt: skip
-        self._record, self._role, self._preset, self._policy_path = record, role, preset, policy_path
+        self._record, self._role, self._offered, self._policy_path = record, role, offered, policy_path
         self._node, self._peer, self._note, self._kept = identity().name, peer, note, verified
         self._identity = identity
         self._verified: dict[bytes, Meaning | ManifestError] = {}
@@ -245,7 +251,7 @@ class Admissions:
         return [terms for terms in tuple(self._terms.values()) if caller in terms.parties]
 
     def _unfit(self, manifest: Manifest) -> list[str]:
-        return reasons_against_server(manifest, self._node, self._peer, self._role, self._preset)
+        return reasons_against_server(manifest, self._node, self._peer, self._role, self._offered)
 
     def _require_name(self, manifest: Manifest) -> None:
         self._follow()

@@ -78,7 +78,9 @@ def prepare_with(setup: RunFile, pooled: list[Records], test: Records | None, ce
     if certified and accountant(setup.accountant).certifies:
         from deploy.certified import calibrate_certified
 
-        chosen = calibrate_certified(plan, sizes, model.dimension, setup.epsilon, setup.delta, setup.accountant, unit)
+        chosen = calibrate_certified(
+            plan, sizes, model.dimension, setup.epsilon, setup.delta, setup.accountant, unit, setup.parts
+        )
     else:
         chosen = calibrate(plan, sizes, setup.epsilon, setup.delta, setup.accountant, unit)
     return Prepared(setup, pooled, test, chosen)
@@ -121,7 +123,7 @@ def federation_of(prepared: Prepared, seed: int) -> Federation:
         setting_of(sum(sizes.values()), model, setup.epsilon, setup.delta, setup.schema, setup.model["kind"])
     )
     precision = prepared.calibrated.precision if prepared.calibrated else "standard"
-    return Federation(algorithm, plan, model, parties, prepared.mechanism, seed, setup.noise, precision)
+    return Federation(algorithm, plan, model, parties, prepared.mechanism, seed, setup.noise, precision, setup.parts)
 
 
 def _guarantee(prepared: Prepared) -> dict[str, Any]:
@@ -130,7 +132,10 @@ def _guarantee(prepared: Prepared) -> dict[str, Any]:
     if chosen is None:
         return {}
     found: dict[str, Any] = {"epsilon": chosen.epsilon, "delta": chosen.delta, "accountant": chosen.accountant}
+    parts = prepared.setup.parts
+    found |= {"security": parts.security, "own": parts.own}
     if chosen.claim:
+        found["epsilon_if_a_server_lies"] = chosen.claim.epsilon_if_a_server_lies
         found["gaussian_epsilon"] = chosen.claim.gaussian.epsilon
         found["gaussian_delta"] = chosen.claim.gaussian.delta
         found["noise_precision"] = chosen.precision

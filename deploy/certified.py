@@ -6,32 +6,43 @@ it makes.
 """
 
 from parley.federation.manifest import longest_answer
-from parley.federation.meaning import finite_precision
+from parley.federation.meaning import finite_precision, servers_for
 
 from coordinator.algorithm import Plan
 from deploy.errors import RunFileError
 from deploy.manifests import Claiming, quietest
 from deploy.simulation import Calibrated, calibrate, mechanism_of
 from mpc.errors import MpcError
+from mpc.parts import JOINT, NoiseParts
 from mpc.tables import Precision
 from privacy.accountants import accountant
-from privacy.claim import Claim, FinitePrecision
+from privacy.claim import Claim
 from privacy.errors import InvalidParameter
+from privacy.finite_precision import FinitePrecision
 from privacy.mechanism import Unit
 
 PRESETS: tuple[Precision, ...] = ("standard", "high")
 
 
 def calibrate_certified(
-    plan: Plan, sizes: dict[str, int], dimension: int, epsilon: float, delta: float, name: str, unit: Unit
+    plan: Plan,
+    sizes: dict[str, int],
+    dimension: int,
+    epsilon: float,
+    delta: float,
+    name: str,
+    unit: Unit,
+    parts: NoiseParts = JOINT,
 ) -> Calibrated:
     """As `calibrate`, for (ε, δ) with the sampler's terms inside; a run that is not private has no claim."""
     if not plan.private:
         return calibrate(plan, sizes, epsilon, delta, name, unit)
-    samples = longest_answer(dimension) * mechanism_of(plan, sizes, delta, 1.0, unit).releases
+    answer = longest_answer(dimension)
+    samples = answer * mechanism_of(plan, sizes, delta, 1.0, unit).releases * parts.samples
     preset, terms = cheapest(samples, epsilon, delta)
     mechanism = quietest(plan, sizes, unit, epsilon, delta, Claiming(accountant(name), terms))
-    claim = Claim.of(mechanism, dimension, delta, accountant(name), terms)
+    servers = servers_for(parts, "strips", preset)
+    claim = Claim.of(mechanism, answer, delta, accountant(name), terms, servers)
     return Calibrated(mechanism, claim.epsilon, delta, name, preset, claim)
 
 

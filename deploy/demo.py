@@ -26,8 +26,10 @@ from deploy.heart_data import hold_out_file
 from deploy.local import LocalFederation, terminated_like_interrupted
 from deploy.model_file import copy_model, read_model
 from deploy.running import Coordinator, coordinator_node
+from mpc.parts import NoiseParts
 from party.records import load
 from privacy.ledger import Ledger
+from privacy.lying import guaranteed
 
 RUNS_AFFORDED = 2
 """The demonstration's hospitals allow so many runs like this one."""
@@ -44,8 +46,8 @@ def cast(hold_out: int) -> Cast:
 class Demo:
     """One demonstration. Use as a context: no process is left, and no file but the output's unless it is kept."""
 
-    def __init__(self, console: Console, output: Path, keep: bool, epsilon: float) -> None:
-        self._console, self._output, self._keep, self._epsilon = console, output, keep, epsilon
+    def __init__(self, console: Console, output: Path, keep: bool, epsilon: float, parts: NoiseParts) -> None:
+        self._console, self._output, self._keep, self._epsilon, self._parts = console, output, keep, epsilon, parts
         self.folder = Path(tempfile.mkdtemp(prefix="parley-demo-"))
         self.federation: LocalFederation | None = None
 
@@ -66,7 +68,7 @@ class Demo:
         company = cast(len(hold_out.rows))
         with DemoScreen(self._console, company) as screen:
             screen.phase("manifest")
-            manifest = demo_recipe.manifest(epsilon=self._epsilon)
+            manifest = demo_recipe.manifest(epsilon=self._epsilon, parts=self._parts)
             screen.phase("certificates")
             self.federation = LocalFederation(
                 self.folder,
@@ -93,6 +95,9 @@ class Demo:
             run=manifest.run,
             epsilon=row.claim["epsilon"],
             delta=row.claim["delta"],
+            security=manifest.noise.parts.security,
+            own=manifest.noise.parts.own,
+            epsilon_if_a_server_lies=row.claim["epsilon_if_a_server_lies"],
             statement=row.claim["statement"],
             rounds=len(history),
             comparison=compare(theta, records, hold_out),
@@ -141,7 +146,8 @@ class Demo:
             ledger = Ledger.open(node.folder / "state" / "ledger.sqlite")
             for population in ledger.populations.values():
                 spent, cap = population.spent, population.cap
-                found.append(Budget(node.name, spent.epsilon, cap.epsilon, spent.delta, cap.delta))
+                lying = guaranteed(spent.epsilon_if_a_server_lies)
+                found.append(Budget(node.name, spent.epsilon, cap.epsilon, spent.delta, cap.delta, lying))
             ledger.close()
         return tuple(found)
 
@@ -167,9 +173,11 @@ def _traffic(phase: str, history: list[RoundRecord]) -> int | None:
     return sum(each.bytes_up + each.bytes_down for each in history) if phase == "rounds" else None
 
 
-def demo(console: Console, output: Path, keep: bool, epsilon: float) -> Iterator[tuple[Report, Cast]]:
+def demo(
+    console: Console, output: Path, keep: bool, epsilon: float, parts: NoiseParts
+) -> Iterator[tuple[Report, Cast]]:
     """The report once it is there; the federation lives until the generator is closed."""
-    with terminated_like_interrupted(), Demo(console, output, keep, epsilon) as running:
+    with terminated_like_interrupted(), Demo(console, output, keep, epsilon, parts) as running:
         report, company = running.run()
         text = output / "report.txt"
         yield replace(report, report=text), company

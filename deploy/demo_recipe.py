@@ -13,6 +13,7 @@ from parley.federation.manifest import Manifest, Operator
 
 from deploy.heart_data import hospital_file
 from deploy.manifests import draft
+from mpc.parts import USUAL, NoiseParts
 from party.schema import Schema, schema_from_json
 
 EPSILON = 1.5
@@ -110,6 +111,7 @@ def manifest(
     delta: float = DELTA,
     minimum_parties: int = len(HOSPITALS),
     deadline_seconds: float = DEADLINE_SECONDS,
+    parts: NoiseParts = USUAL,
 ) -> Manifest:
     """The demonstration's manifest, its noise calibrated: seconds, and imports scipy."""
     return draft(
@@ -125,6 +127,7 @@ def manifest(
         coordinator=COORDINATOR,
         minimum_parties=minimum_parties,
         deadline_seconds=deadline_seconds,
+        parts=parts,
     )
 
 

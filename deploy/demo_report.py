@@ -28,6 +28,8 @@ class Budget:
     """ε that the hospital allows"""
     delta_spent: float
     delta_total: float
+    spent_if_a_server_lies: float | None
+    """ε₂ so far; None: no guarantee then"""
 
     @property
     def left(self) -> float:
@@ -55,6 +57,10 @@ class Report:
     run: str
     epsilon: float
     delta: float
+    security: str
+    own: float
+    epsilon_if_a_server_lies: float | None
+    """ε₂ at the same δ; None: no guarantee if a server lies"""
     statement: str
     """The guarantee in one sentence (`parley.federation.meaning.Meaning.statement`)."""
     rounds: int
@@ -85,6 +91,9 @@ class Report:
             "report": str(self.report) if self.report else None,
             "epsilon": self.epsilon,
             "delta": self.delta,
+            "security": self.security,
+            "own": self.own,
+            "epsilon_if_a_server_lies": self.epsilon_if_a_server_lies,
             **self.comparison.as_json(),
             "rounds": self.rounds,
             "seconds": self.seconds,
@@ -101,6 +110,7 @@ class Report:
                     "delta_spent": each.delta_spent,
                     "delta_total": each.delta_total,
                     "delta_left": each.delta_left,
+                    "spent_if_a_server_lies": each.spent_if_a_server_lies,
                 }
                 for each in self.budgets
             ],
@@ -138,7 +148,7 @@ def sights(report: Report, cast: Cast) -> Table:
     table.add_row(
         "A and B, each",
         "one random-looking half per hospital and round; who took part",
-        "a record, a gradient, a sum, the noise",
+        "a record, a gradient, a sum, the noise" + (", but for its own part" if report.own else ""),
     )
     table.add_row("coordinator", f"{report.rounds} noised sums, nothing before the noise", "a number of one hospital")
     return table
@@ -157,10 +167,11 @@ def costs(report: Report, cast: Cast) -> Table:
     titles = {hospital.name: hospital.title for hospital in cast.hospitals}
     budgets = _table()
     budgets.add_column("budget")
-    budgets.add_column("epsilon, delta spent", justify="right")
+    budgets.add_column("epsilon / if a\nserver lies, delta", justify="right")
     budgets.add_column("left", justify="right")
     for budget in report.budgets:
-        spent = f"{budget.spent:.2f}, {budget.delta_spent:.0e}"
+        lying = budget.spent_if_a_server_lies
+        spent = f"{budget.spent:.2f} / {'none' if lying is None else f'{lying:.2f}'}, {budget.delta_spent:.0e}"
         budgets.add_row(titles.get(budget.party, budget.party), spent, f"{budget.left:.2f}, {budget.delta_left:.0e}")
     both.add_row(phases, budgets)
     return both
@@ -187,14 +198,28 @@ def results(report: Report, cast: Cast) -> Table:
 
 def guarantee(report: Report, cast: Cast) -> Text:
     """In words, then the sentence for the data-protection officer."""
-    factor = math.exp(report.epsilon)
     often = f" (but for a chance of {report.delta:.0e})".replace("e-0", "e-")
-    shown = f"{factor:.3g}" if factor < 1e4 else f"{factor:.1e}"
+    how = "" if report.security == "malicious" else " that follows the protocol"
     text = Text(
-        "Whatever the coordinator, one aggregator and all other hospitals see together, had any one patient's record "
-        f"been another they would have seen it with a probability at most {shown} times higher or lower{often}.\n"
+        f"Whatever the coordinator, one aggregator{how} and all other hospitals see together, had any one patient's "
+        f"record been another they would have seen it with a probability at most {_times(report.epsilon)} times higher "
+        f"or lower{often}. "
     )
+    if report.security == "malicious":
+        text.append("That holds whatever the aggregator does; the model is not protected against it.\n")
+    elif report.epsilon_if_a_server_lies is None:
+        text.append("If the aggregator does not follow the protocol, there is no such guarantee.\n")
+    else:
+        text.append(
+            f"If the aggregator does anything whatever, {_times(report.epsilon_if_a_server_lies)} times "
+            f"(epsilon {report.epsilon_if_a_server_lies:.3g}).\n"
+        )
     return text.append(report.statement, "dim")
+
+
+def _times(epsilon: float) -> str:
+    factor = math.exp(epsilon)
+    return f"{factor:.3g}" if factor < 1e4 else f"{factor:.1e}"
 
 
 def places(report: Report) -> Table:

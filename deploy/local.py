@@ -162,6 +162,7 @@ class LocalFederation:
         self.nodes: dict[str, NodeProcess] = {}
         first, second = names
         noise = manifest.noise
+        held = capacity if noise.parts.joint else 0  # no pool where there is nothing to put into it
         for place, name in enumerate(names):
             peer = (
                 f'[peer]\nname = "{second}"\naddress = "{self.ports["peer"]}"\n' if place == 0
@@ -174,7 +175,7 @@ class LocalFederation:
                 f'role = "aggregator"\n[listen]\nshare = "{self.ports[f"share {name}"]}"\n'
                 f'control = "{self.ports[f"control {name}"]}"\n{listener}{peer}'
                 f'[noise]\ncover = "{noise.cover}"\nprecision = "{noise.precision}"\n'
-                + (f"capacity = {capacity}\n" if capacity else ""),
+                + (f"capacity = {held}\n" if held is not None else ""),
             )
         files = ", ".join(json.dumps(str(path.absolute())) for path in evaluation)
         self._write(
@@ -266,7 +267,9 @@ def policy_text(role: Role, manifest: Manifest, epsilon_total: float) -> str:
     if role is Role.party:
         most = f"largest_parties = {len(manifest.parties)}\nlargest_manifest_bytes = {2 * len(manifest.canonical)}\n"
         return (
-            f"{head}{limits}epsilon_total = {epsilon_total}\n{least}{most}{sizes}unit_column = {json.dumps(unit)}\n"
+            f"{head}{limits}epsilon_total = {epsilon_total}\n"
+            'epsilon_if_a_server_lies_per_run = "any"\nepsilon_if_a_server_lies_total = "any"\n'
+            f"{least}{most}{sizes}unit_column = {json.dumps(unit)}\n"
             f'models = ["{manifest.model.kind}"]\nalgorithms = ["{manifest.algorithm.name}"]\n{leader}'
             f"[aggregators]\n{entities}"
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from parley.federation.manifest import PROTOCOL, Manifest, Operator, longest_answer
-from parley.federation.meaning import finite_precision
+from parley.federation.meaning import finite_precision, verify
 from parley.federation.mechanism import mechanism_table, party_tables
 
 from coordinator.algorithm import Plan
@@ -21,14 +21,16 @@ from deploy.run_file import build_algorithm, build_model, setting_of
 from deploy.simulation import mechanism_of
 from deploy.vocabulary import check_answers
 from mpc.errors import MpcError
+from mpc.parts import OWN, USUAL, NoiseParts
 from mpc.tables import FORMATS, Cover, Precision
 from party.contributor import Encoding
 from party.schema import Schema
 from privacy.accountants import Accountant, Reading, accountant
 from privacy.calibration import smallest_noise
-from privacy.claim import FinitePrecision, gaussian_reading, require_share
 from privacy.errors import ConditionsUnmet, InvalidParameter
 from privacy.event import Event
+from privacy.finite_precision import FinitePrecision, gaussian_reading, require_share
+from privacy.lying import NO_GUARANTEE
 from privacy.mechanism import Mechanism, Unit
 
 NUDGE = 1 + 2.5e-4
@@ -85,6 +87,7 @@ def draft(
     deadline_seconds: float = 60.0,
     cover: Cover = "strips",
     precision: Precision | None = None,
+    parts: NoiseParts = USUAL,
 ) -> Manifest:
     """A complete manifest that claims exactly (ε, δ).
 
@@ -101,7 +104,7 @@ def draft(
     if not plan.private:
         raise DeployError(f"{algorithm['name']} is not private: choose an algorithm that is")
     unit = Unit(schema.unit)
-    samples = longest_answer(built.dimension) * plan.releases
+    samples = longest_answer(built.dimension) * plan.releases * parts.samples
     presets: tuple[Precision, ...] = (precision,) if precision else get_args(Precision)
     for index, preset in enumerate(presets):
         try:
@@ -113,7 +116,7 @@ def draft(
             raise
         chosen = preset
         break
-    bits = Encoding.of(mechanism, FORMATS[chosen].scale_bits, built.largest_limit).fraction_bits
+    bits = Encoding.of(mechanism, FORMATS[chosen].scale_bits, built.largest_limit, parts).fraction_bits
     return Manifest.from_json(
         {
             "protocol": PROTOCOL,
@@ -126,7 +129,13 @@ def draft(
             "privacy": {"epsilon": epsilon, "delta": delta, "accountant": accountant_name},
             "mechanism": mechanism_table(mechanism),
             "parties": party_tables(mechanism),
-            "noise": {"cover": cover, "precision": chosen, "fraction_bits": bits},
+            "noise": {
+                "cover": cover,
+                "precision": chosen,
+                "fraction_bits": bits,
+                "security": parts.security,
+                "own": parts.own,
+            },
             "rounds": {
                 "minimum_parties": len(counted) if minimum_parties is None else minimum_parties,
                 "deadline_seconds": deadline_seconds,
@@ -134,6 +143,26 @@ def draft(
             "aggregators": [{"name": each.name, "legal_entity": each.legal_entity} for each in aggregators],
             "coordinator": {"name": coordinator.name, "legal_entity": coordinator.legal_entity},
         }
+    )
+
+
+def smallest_own(worst_epsilon: float, wanted: dict[str, Any]) -> Manifest:
+    """`draft` with the least own noise with which a server that lies costs at most `worst_epsilon`.
+
+    `wanted` is what `draft` takes; under `malicious` there is nothing to choose.
+    """
+    parts: NoiseParts = wanted.get("parts", USUAL)
+    choices = [NoiseParts("semi-honest", own) for own in OWN if own > 0] if parts.joint else [parts]
+    found: float | None = None
+    for each in choices:
+        made = draft(**{**wanted, "parts": each})
+        found = verify(made).epsilon_if_a_server_lies
+        if found is not None and found <= worst_epsilon:
+            return made
+    reached = NO_GUARANTEE if found is None else f"epsilon {found:.4g}"
+    raise InvalidParameter(
+        f"worst_epsilon is {worst_epsilon:g} and the most own noise of the servers gives {reached}: raise it, lower "
+        'epsilon, sample more of the records in fewer rounds, or choose security = "malicious"'
     )
 
 

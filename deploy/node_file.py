@@ -172,7 +172,9 @@ class NoiseSettings:
     cover: Cover = "strips"
     precision: Precision = "standard"
     capacity: int = 1 << 20
-    """Samples held in memory, 8 bytes each."""
+    """Joint samples held in memory, 8 bytes each; with 0 this server samples none with the other one, and takes part in
+    no run that needs them.
+    """
 
 
 @dataclass(frozen=True)
@@ -366,7 +368,7 @@ def _noise(fields: Fields) -> NoiseSettings:
     settings = NoiseSettings(
         fields.choice("cover", covers) if fields.has("cover") else default.cover,
         fields.choice("precision", precisions) if fields.has("precision") else default.precision,
-        fields.whole("capacity", 1, LARGEST_CAPACITY) if fields.has("capacity") else default.capacity,
+        fields.whole("capacity", 0, LARGEST_CAPACITY) if fields.has("capacity") else default.capacity,
     )
     fields.finish()
     return settings

@@ -103,9 +103,8 @@ class AggregatorProcess:
         openings.touch(mode=0o600)
         self._store = OpeningStore(openings)
         noise, role = self.node.noise, self.node.index
-        preset = (noise.cover, noise.precision)
         self.admissions = Admissions(
-            self._record, self._in_use, self.peer, role, preset, self.node.policy, self.node.verified, self.note
+            self._record, self._in_use, self.peer, role, noise, self.node.policy, self.node.verified, self.note
         )
         self._accepted: queue.SimpleQueue[GrpcLink | None] = queue.SimpleQueue()
         dialled = self.node.peer_address
@@ -117,12 +116,15 @@ class AggregatorProcess:
             (lambda: {self.peer: str(dialled)}) if dialled else dict,
             dict if dialled else (lambda: {self.peer: 0.0}),
         )
-        self.pool = NoisePool(self._link, role, load(*preset), noise.capacity, cheated=self._cheated)
+        self.pool = NoisePool(
+            self._link, role, load(noise.cover, noise.precision), noise.capacity, cheated=self._cheated
+        )
         self._life = random_bytes(LIFE_BYTES)
         executor = futures.ThreadPoolExecutor(32, "opening")
+        self.aggregator = Aggregator(role, self.pool, self._store, 10.0)
         tools = Tools(
             self._store,
-            Aggregator(role, self.pool, self._store, 10.0),
+            self.aggregator,
             Memory(MOST_UPLOAD_BYTES),
             executor,
             Dialler(self._dialled) if self._dialled else None,
@@ -226,7 +228,9 @@ class AggregatorProcess:
             options=listening(MOST_PEER_CONNECTIONS),
             maximum_concurrent_rpcs=MOST_PEER_CALLS,
         )
-        noise_pb2_grpc.add_NoiseServiceServicer_to_server(NoiseServicer(self._accepted.put, {self.peer.uri}), server)
+        if self.node.noise.capacity:
+            sessions = NoiseServicer(self._accepted.put, {self.peer.uri})
+            noise_pb2_grpc.add_NoiseServiceServicer_to_server(sessions, server)
         opening = OpeningServicer(asyncio.get_running_loop(), self.service.serve_peer)
         aggregator_pb2_grpc.add_OpeningServiceServicer_to_server(opening, server)
         health_pb2_grpc.add_HealthServicer_to_server(Health(self.vigil), server)
@@ -259,7 +263,9 @@ class AggregatorProcess:
             }
         )
         doorkeeper.start()
-        self.pool.start()
+        await asyncio.to_thread(self.aggregator.own.prepare)
+        if self.node.noise.capacity:
+            self.pool.start()
         self.vigil.start()
         self.service.start([terms.digest for terms in self.admissions.admitted])
         settle()

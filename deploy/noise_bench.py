@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from deploy.certificates import ThrowAwayAuthority
 from deploy.noise_server import NAMES, Settings, settings_line
 from mpc.errors import PeerError
+from mpc.parts import JOINT, NoiseParts
 from mpc.randomness import Csprng
 from mpc.ring import Lattice, share
 from mpc.tables import check_precision, load
@@ -25,7 +26,7 @@ from mpc.tables import check_precision, load
 class TwoServers:
     """Server 0 and server 1, each a fresh process; ended when the `with` block is left, however it is left."""
 
-    def __init__(self, cover: str, precision: str, channel: str, k: int = 4) -> None:
+    def __init__(self, cover: str, precision: str, channel: str, k: int = 4, parts: NoiseParts = JOINT) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="parley-bench-")
         self.folder = Path(self._folder.name)
         authority = ThrowAwayAuthority()
@@ -34,7 +35,8 @@ class TwoServers:
         self.started = time.monotonic()
         self._processes = [self._start() for _ in NAMES]
         for role, process in enumerate(self._processes):
-            self._tell(process, settings_line(Settings(role, cover, precision, channel, k, str(self.folder))))
+            settings = Settings(role, cover, precision, channel, k, str(self.folder), parts.security, parts.own)
+            self._tell(process, settings_line(settings))
         port = self._answer(self._processes[1])
         self._tell(self._processes[0], json.dumps(port))
 
@@ -89,12 +91,12 @@ def aes_gb_s(seconds: float = 0.3) -> float:
 
 def noise(
     dimension: int, cover: str, precision: str, channel: str, seconds: float = 0.0, dump: Path | None = None,
-    baseline: bool = True,
+    baseline: bool = True, parts: NoiseParts = JOINT,
 ) -> dict[str, Any]:  # fmt: skip
     """The fields of `parley bench noise`; the baseline is the textbook's rectangle over IKNP transfers, in the same
     run.
     """
-    with TwoServers(cover, precision, channel) as servers:
+    with TwoServers(cover, precision, channel, parts=parts) as servers:
         cold = servers.run(task="measure", dimension=dimension, seconds=0, repeat=1, dump=False)
         cold_seconds = max(answer["finished"] for answer in cold) - servers.started
         aes = aes_gb_s()
@@ -111,11 +113,13 @@ def noise(
         "precision": precision,
         "cover": cover,
         "channel": channel,
+        "security": parts.security,
+        "own": parts.own,
         "seconds": statistics.median(a["durations"]),
         "gaussians_per_second": a["made"] / a["elapsed"],
         "bytes_per_gaussian_per_server": a["sent"] / a["made"],
         "exchanges": round(a["exchanges"], 1),
-        "acceptance": a["made"] / a["lanes"],
+        "acceptance": a["made"] / a["lanes"] if a["lanes"] else None,  # nothing was sampled together
         "base_ot_seconds": a["base_ot_seconds"],
         "cold_seconds": cold_seconds,
         "aes_gb_s": aes,

@@ -25,7 +25,9 @@ from parley.federation.credentials import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_
 from deploy.certificates import identity_uri
 from mpc.aggregate import Aggregator, Contributions
 from mpc.channel import Channel, Link
+from mpc.clear import OwnNoise
 from mpc.openings import OpeningStore
+from mpc.parts import parts_of
 from mpc.pool import NoisePool
 from mpc.request import Request
 from mpc.ring import Lattice
@@ -50,6 +52,9 @@ class Settings:
     """Of the OT extension: 4, or 1 for the baseline."""
     folder: str
     """Holds the certificates; results are dumped there."""
+    security: str = "semi-honest"
+    own: float = 0.0
+    """What a server adds of its own; mpc/parts.py."""
 
 
 class Connections:
@@ -138,18 +143,31 @@ class Server:
         self.settings = settings
         self.tables = load(*check_precision(settings.cover, settings.precision))
         self.connections = connections
-        self.session = Session(Channel(connections.link()), settings.role, self.tables, k=settings.k)
+        self.parts = parts_of(settings.security, settings.own)
+        self.channel = Channel(connections.link())
+        self.session = Session(self.channel, settings.role, self.tables, k=settings.k) if self.parts.joint else None
+        """None where nothing is sampled together."""
+        self.own = OwnNoise(self.tables)
+        if self.parts.shift is not None:
+            self.own.prepare()
         self._acceptance = {"strips": 0.9947, "rectangle": 0.7305}[settings.cover]
 
     def produce(self, dimension: int) -> tuple[np.ndarray[Any, np.dtype[np.uint64]], int]:
-        """Shares of `dimension` samples, batch by batch, and the number of lanes they took."""
+        """Shares of `dimension` coordinates' noise, batch by batch, and the number of lanes that joint samples took."""
+        if self.session is None:
+            whole = np.zeros(dimension, np.uint64)
+            self.own.add(whole, self.parts.shift or 0)
+            return whole, 0
         pieces, have, lanes = [], 0, 0
         while have < dimension:
             batch = -(-lanes_for(dimension - have, self._acceptance) // 16) * 16
             pieces.append(self.session.samples(batch))
             have += len(pieces[-1])
             lanes += batch
-        return np.concatenate(pieces), lanes
+        whole = np.concatenate(pieces)
+        if self.parts.shift is not None:
+            self.own.add(whole, self.parts.shift)
+        return whole, lanes
 
     def task(self, order: dict[str, Any]) -> dict[str, Any]:
         if order["task"] == "measure":
@@ -158,7 +176,7 @@ class Server:
 
     def measure(self, dimension: int, seconds: float, repeat: int, dump: bool) -> dict[str, Any]:
         """Repeat for `seconds` (at least `repeat` times); every repetition makes `dimension` samples from nothing."""
-        channel = self.session.channel
+        channel = self.channel
         durations, made, lanes, kept = [], 0, 0, []
         channel.run(start_together())
         sent, exchanges, cpu = channel.traffic.bytes_sent, channel.traffic.exchanges, time.process_time()
@@ -186,7 +204,7 @@ class Server:
             "exchanges": (channel.traffic.exchanges - exchanges) / len(durations) - 1,
             "cpu_seconds": time.process_time() - cpu,
             "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-            "base_ot_seconds": self.session.base_ot_seconds,
+            "base_ot_seconds": self.session.base_ot_seconds if self.session else 0.0,
             "finished": time.monotonic(),
         }
 
@@ -195,7 +213,7 @@ class Server:
             (theirs,) = yield [np.array([mine], np.uint8)]
             return mine and bool(theirs[0])
 
-        return self.session.channel.run(steps())
+        return self.channel.run(steps())
 
     def aggregate(self, dimension: int, parties: int) -> dict[str, Any]:
         """One secure aggregation: shares in, noise, release share out."""

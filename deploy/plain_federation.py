@@ -210,8 +210,8 @@ def take_part(node: PartyNode) -> None:
     identity = node.identity.load()
     manifest = AdmissionRecord(node.admissions).all()[0][0].manifest
     schema, model = model_of(manifest)
-    holding = read_holding(node.schema)
-    encoding = Encoding(manifest.mechanism, manifest.noise.fraction_bits, FORMATS[manifest.noise.precision].scale_bits)
+    holding, noise = read_holding(node.schema), manifest.noise
+    encoding = Encoding(manifest.mechanism, noise.fraction_bits, FORMATS[noise.precision].scale_bits, noise.parts)
     contributor = Contributor(
         identity.name.name, load(node.data, schema, holding.layout), model, encoding, SystemRandomness()
     )

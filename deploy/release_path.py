@@ -6,7 +6,7 @@ integers come from `party`, the steps from `coordinator`, the noise has the law 
 nothing that is released (tests/learning/test_federation.py). A deliberate fault replaces one of the parts.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -43,7 +43,9 @@ class NoiseSource(Protocol):
 
 
 def servers_noise() -> ClearSampler:
-    """The law of the two servers, from the operating system's entropy."""
+    """The law of what the two servers sample together, from the operating system's entropy: all that a claim counts
+    where neither adds any of its own, so the noise that is easiest to see through.
+    """
     return ClearSampler(TABLES, Csprng.from_system())
 
 
@@ -51,10 +53,11 @@ def servers_noise() -> ClearSampler:
 class PartyEncoding(Encoding):
     """Lattices of the accounted mechanism, under a party that does what `mechanism` says: a fault where they differ."""
 
-    accounted: Mechanism
+    accounted: Mechanism = field(kw_only=True)
 
     def lattice(self, round_index: int) -> Lattice:
-        return Lattice(self.accounted.noise_deviation(round_index), self.fraction_bits, self.scale_bits)
+        deviation = self.accounted.noise_deviation(round_index)
+        return Lattice(deviation, self.fraction_bits, self.scale_bits, self.parts)
 
 
 class LogisticTraining:
@@ -83,7 +86,7 @@ class LogisticTraining:
         self._encoding = (
             Encoding(mechanism, FRACTION_BITS, bits)
             if actual is None
-            else PartyEncoding(actual, FRACTION_BITS, bits, mechanism)
+            else PartyEncoding(actual, FRACTION_BITS, bits, accounted=mechanism)
         )
         self._parameters = {
             "gradient_norm": clip.gradient_norm,

@@ -14,6 +14,9 @@ delta = 1e-5
 accountant = "pld"
 [federation]
 parties = 10                       # a pooled file is split over so many
+[noise]                            # optional; what each server adds of its own, mpc/parts.py
+security = "semi-honest"
+own = 0.5
 """
 
 import tomllib
@@ -26,6 +29,8 @@ from coordinator.regularisers import Regulariser
 from coordinator.schedules import Output
 from deploy.central.method import CentralMethod, build_central
 from deploy.errors import RunFileError
+from mpc.errors import MpcError
+from mpc.parts import JOINT, NoiseParts, parts_of, usual_own
 from party.holding import CSV, Layout, described
 from party.models import Huber, Linear, Logistic, Model, Residual, Softmax, Squared
 from party.perceptron import Perceptron
@@ -54,6 +59,9 @@ class RunFile:
     regulariser: Regulariser = field(default_factory=Regulariser)
     layout: Layout = CSV
     """Of all files."""
+    parts: NoiseParts = JOINT
+    """Of the servers' noise: without own parts where a program says nothing, with the usual ones where a file does not.
+    """
 
     def new_model(self) -> Model:
         return build_model(self.model, self.schema)
@@ -76,7 +84,9 @@ def read_run_file(path: Path) -> RunFile:
         raise RunFileError(f"{path.name}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RunFileError(f"{path.name} is not TOML: {error}") from None
-    _only(body, "the run file", {"data", "schema", "model", "algorithm", "privacy", "federation", "regulariser"})
+    _only(
+        body, "the run file", {"data", "schema", "model", "algorithm", "privacy", "federation", "regulariser", "noise"}
+    )
     data = _table(body, "data", {"train", "test", "parties"})
     privacy = _table(body, "privacy", {"epsilon", "delta", "accountant"})
     federation = _table(body, "federation", {"parties", "noise"}, optional=True)
@@ -103,6 +113,7 @@ def read_run_file(path: Path) -> RunFile:
         federation.get("noise", True),
         _regulariser(_table(body, "regulariser", {"kind", "weight"}, optional=True)),
         layout,
+        _parts(_table(body, "noise", {"security", "own"}, optional=True)),
     )
     run.new_model()
     if run.central_method() is None:
@@ -195,3 +206,14 @@ def _paths(folder: Path, names: Any) -> list[Path]:
 
 def _regulariser(body: dict[str, Any]) -> Regulariser:
     return Regulariser(body.get("kind", "none"), body.get("weight", 0.0))
+
+
+def _parts(body: dict[str, Any]) -> NoiseParts:
+    security = body.get("security", "semi-honest")
+    own = body.get("own", usual_own(security))
+    if isinstance(own, bool) or not isinstance(own, int | float):
+        raise RunFileError(f"[noise] own is {own!r}: give a number")
+    try:
+        return parts_of(security, float(own))
+    except MpcError as error:
+        raise RunFileError(f"[noise] {error}") from None

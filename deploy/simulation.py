@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from coordinator.algorithm import Algorithm, Ask, Plan
 from mpc.clear import ClearSampler
+from mpc.parts import JOINT, NoiseParts
 from mpc.randomness import Csprng
 from mpc.tables import Precision, load
 from party.contributor import Contributor, Encoding, Query
@@ -135,11 +136,12 @@ class Federation:
         seed: int,
         noise: bool = True,
         precision: Precision = "standard",
+        parts: NoiseParts = JOINT,
     ) -> None:
         self.algorithm, self.plan, self.model, self.mechanism = algorithm, plan, model, mechanism
         self.noise = noise and plan.private
         tables = load("strips", precision)
-        self.encoding = Encoding.of(mechanism, tables.format.scale_bits, model.largest_limit)
+        self.encoding = Encoding.of(mechanism, tables.format.scale_bits, model.largest_limit, parts)
         self.sampler = ClearSampler(tables, seeded_stream("noise", seed))
         self.public = SeededRandomness("public", seed)
         self.parties = [
@@ -153,9 +155,10 @@ class Federation:
         return self.model.initial(words)
 
     def noise_level(self) -> float:
-        """Per coordinate of the estimates that follow the first; 0 where there is no noise."""
+        """Per coordinate of the estimates that follow the first, own parts included; 0 where there is no noise."""
         last = self.mechanism.releases - 1
-        return self.mechanism.noise_deviation(last) / self.mechanism.expected_batch(last) if self.noise else 0.0
+        deviation = self.mechanism.noise_deviation(last) * self.encoding.parts.excess
+        return deviation / self.mechanism.expected_batch(last) if self.noise else 0.0
 
     def run(self, watch: Callable[[int, Floats], None] | None = None) -> Outcome:
         """`watch` is shown the number of releases made and the iterate, for figures."""

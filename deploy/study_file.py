@@ -6,9 +6,11 @@ federation = "cardio"
 [algorithm]                   name = "ddp-srm", and its parameters
 [regulariser]                 optional: kind, weight
 [schema]                      party/schema.py
-[privacy]                     epsilon, delta, and optionally accountant ("pld")
+[privacy]                     epsilon, delta, and optionally accountant ("pld") and worst_epsilon: what one server that
+                              lies may cost; then the smallest own noise that keeps to it is chosen
 [rounds]                      optional: minimum_parties (all), deadline_seconds (60)
-[noise]                       optional: cover ("strips"), precision (the cheapest that carries the claim)
+[noise]                       optional: cover ("strips"), precision (the cheapest that carries the claim), security
+                              ("semi-honest"), own (0.5: what each server adds by itself, over what both sample)
 [[parties]]                   name, units: the public size of its data set
 [[aggregators]]               twice: name, legal_entity
 [coordinator]                 name, legal_entity
@@ -20,17 +22,26 @@ from typing import Any, get_args
 
 from parley.federation.errors import ManifestError
 from parley.federation.fields import Fields
-from parley.federation.manifest import ACCOUNTANTS, LARGEST_EPSILON, LONGEST_DEADLINE_SECONDS, Manifest, Operator
+from parley.federation.manifest import (
+    ACCOUNTANTS,
+    LARGEST_EPSILON,
+    LONGEST_DEADLINE_SECONDS,
+    Manifest,
+    Operator,
+    noise_parts,
+)
 
 from coordinator.regularisers import Regulariser
 from deploy.errors import RunFileError
+from mpc.parts import USUAL, usual_own
 from mpc.tables import Cover, Precision
 from party.schema import schema_from_json
+from privacy.lying import LARGEST_GUARANTEE
 from privacy.sampling import LARGEST_POPULATION
 
 
 def read_study(path: Path) -> dict[str, Any]:
-    """What `manifests.draft` takes; anything unknown, missing or out of range is refused by name."""
+    """What `draft` takes, and perhaps `worst_epsilon`; anything unknown, missing or out of range is refused by name."""
     try:
         body = tomllib.loads(path.read_bytes().decode())
     except OSError as error:
@@ -64,6 +75,8 @@ def read_study(path: Path) -> dict[str, Any]:
     }
     if privacy.has("accountant"):
         wanted["accountant_name"] = privacy.choice("accountant", ACCOUNTANTS)
+    if privacy.has("worst_epsilon"):
+        wanted["worst_epsilon"] = privacy.number("worst_epsilon", 0, LARGEST_GUARANTEE)
     privacy.finish()
     if study.has("regulariser"):
         table = study.table("regulariser")
@@ -77,9 +90,11 @@ def read_study(path: Path) -> dict[str, Any]:
 
 def draft_from(path: Path) -> Manifest:
     """The manifest of a study; seconds, and imports scipy."""
-    from deploy.manifests import draft
+    from deploy.manifests import draft, smallest_own
 
-    return draft(**read_study(path))
+    wanted = read_study(path)
+    worst_epsilon = wanted.pop("worst_epsilon", None)
+    return draft(**wanted) if worst_epsilon is None else smallest_own(worst_epsilon, wanted)
 
 
 def _rounds(study: Fields, parties: int, wanted: dict[str, Any]) -> None:
@@ -103,6 +118,12 @@ def _noise(study: Fields, wanted: dict[str, Any]) -> None:
         wanted["cover"] = noise.choice("cover", covers)
     if noise.has("precision"):
         wanted["precision"] = noise.choice("precision", precisions)
+    if noise.has("own") and "worst_epsilon" in wanted:
+        raise noise.refuse("own", "and privacy.worst_epsilon are both there: one of them chooses, leave the other out")
+    if noise.has("own") or noise.has("security"):
+        security = noise.text("security") if noise.has("security") else USUAL.security
+        own = noise.number("own", -1, 1) + 0.0 if noise.has("own") else usual_own(security)
+        wanted["parts"] = noise_parts(noise, security, own)
     noise.finish()
 
 

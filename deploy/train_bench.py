@@ -78,7 +78,7 @@ def bench_train(parties: int, dimension: int, rounds: int, plain: bool) -> dict[
             "batch": manifest.mechanism.expected_batch(rounds - 1),
         }
         progress("secure, noise ready beforehand")
-        body["secure"] = measure(home / "filled", manifest, data, capacity=2 * manifest.samples + (1 << 18))
+        body["secure"] = measure(home / "filled", manifest, data, capacity=2 * manifest.joint_samples + (1 << 18))
         progress("secure, from an empty pool")
         sustained = measure(home / "empty", manifest, data, capacity=1, fill=False)
         body["secure"]["sustained_seconds"] = sustained["mean_seconds"]
@@ -106,7 +106,7 @@ def measure(
         with started(federation, secure):
             ready = time.monotonic()
             if secure and fill:
-                wait_filled(federation, manifest.samples)
+                wait_filled(federation, manifest.joint_samples)
             coordinator = Coordinator(federation.coordinator.folder)
             submitted = time.monotonic()
             digest = coordinator.submit(manifest)

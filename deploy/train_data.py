@@ -5,6 +5,7 @@ from pathlib import Path
 from parley.federation.manifest import Manifest, Operator
 
 from deploy.manifests import draft
+from mpc.parts import USUAL, NoiseParts
 from mpc.randomness import Csprng
 from party.holding import Layout
 from party.schema import Schema, Target, Uniform
@@ -39,7 +40,7 @@ def schema(dimension: int) -> Schema:
     return Schema(Uniform(dimension, 0.0, 1.0), target, nonzeros=NONZEROS)
 
 
-def study(run: str, parties: int, dimension: int, rounds: int) -> Manifest:
+def study(run: str, parties: int, dimension: int, rounds: int, parts: NoiseParts = USUAL) -> Manifest:
     """A DDP-SRM run of so many rounds; the noise is calibrated, so this takes seconds and imports scipy."""
     records = parties * RECORDS
     batch = parties * BATCH
@@ -64,4 +65,5 @@ def study(run: str, parties: int, dimension: int, rounds: int) -> Manifest:
         coordinator=Operator("lead", "Lead Institute"),
         minimum_parties=parties,
         deadline_seconds=30.0,
+        parts=parts,
     )

@@ -8,6 +8,10 @@ so, each marks its own as committed, and only then hands it out. The same reques
 another request for the same (run, round) is refused: noising a sum twice, or opening two sets of one round, would let
 an observer average or subtract.
 
+The noise is what the run's parts say (mpc/parts.py): shares of a joint sample out of the pool, this server's own
+samples, or both. Own ones are drawn in the opening that they are for and leave with the share that is stored: a sum
+that is noised anew gets new ones. Where nothing is joint no pool is asked and no noise session is needed.
+
 After a crash the two compare what they have kept:
 
     both prepared, or one committed and the other prepared    it is committed on both
@@ -34,11 +38,12 @@ from numpy.typing import NDArray
 
 from mpc import crash
 from mpc.channel import Channel
+from mpc.clear import OwnNoise
 from mpc.errors import FrameError, MpcError, PeerError
 from mpc.history import Draft, Sign, opening_id, unsigned
 from mpc.openings import Counts, Opened, OpeningStore, Phase, RefusedError, Stored
 from mpc.pool import NoisePool, Reservation
-from mpc.randomness import SEED_BYTES, Csprng
+from mpc.randomness import SEED_BYTES, Csprng, random_bytes
 from mpc.request import Request
 from mpc.ring import expand
 from mpc.steps import Steps
@@ -142,6 +147,8 @@ class Aggregator:
         self._guard = threading.Lock()
         self._busy: set[str] = set()
         self._placing = threading.Lock()
+        self.own = OwnNoise(pool.tables)
+        """This server's own samples."""
 
     def open(
         self,
@@ -190,25 +197,29 @@ class Aggregator:
         stored = self._store.get(request)
         shares = dict(contributions.shares)
         tags = {_tag(request, party, digest): party for party, (digest, _) in shares.items()}
-        epoch = self._epoch(stored)
+        joint = request.lattice.parts.joint
+        epoch = self._epoch(stored) if joint else random_bytes(len(NO_EPOCH))
         settled, theirs = self._compare(
             channel, request.run, request.round, stored, request.digest(), epoch, len(tags), False
         )
         if settled is not None:
             contributions.erase()
             return settled
-        with self._placing if self._role == 0 else contextlib.nullcontext():
-            current, position = (NO_EPOCH, 0) if epoch == NO_EPOCH else self._pool.position(0)
-            if current == NO_EPOCH or {epoch, theirs.epoch} != {current}:
+        with self._placing if joint and self._role == 0 else contextlib.nullcontext():
+            current, position = (NO_EPOCH, 0) if not joint or epoch == NO_EPOCH else self._pool.position(0)
+            if joint and (current == NO_EPOCH or {epoch, theirs.epoch} != {current}):
                 raise PeerError("the two servers are not in the same noise session: try again")
             common = _common(tags, max(len(tags), theirs.count), position)
             parties, start = channel.run(common)
             if len(parties) < request.minimum_parties:
                 raise TooFewError(parties, request.minimum_parties)
             agreed(self._wasted(request))
-            reservation = self._pool.reserve(epoch, start, request.dimension)
+            if joint:
+                place = self._pool.reserve(epoch, start, request.dimension)
+            else:
+                place = Reservation(_unlike(self._role, epoch, theirs.epoch), 0, request.dimension)
         try:
-            opened = self._noised(request, parties, shares, reservation, sign)
+            opened = self._noised(request, parties, shares, place, sign)
             self._store.prepare(request, opened, theirs.mine)
         except Exception:
             self._store.waste(request.run, request.round)
@@ -245,7 +256,7 @@ class Aggregator:
         for party in parties:
             total += shares[party][1]
         position = 0
-        for noise in self._pool.collect(place, self._timeout_seconds):
+        for noise in self._noise(request, place):
             part = slice(position, position + len(noise))
             total[part] = request.lattice.release_share(self._role, total[part], noise)
             noise[:] = 0
@@ -259,6 +270,20 @@ class Aggregator:
             hashlib.sha256(share).digest(), before[0] if before else None,
         )  # fmt: skip
         return Opened(parties, share, opening, sign(draft))
+
+    def _noise(self, request: Request, place: Reservation) -> Iterator[Words]:
+        """This server's share of the noise, piece by piece."""
+        parts = request.lattice.parts
+        if parts.joint:
+            pieces = self._pool.collect(place, self._timeout_seconds)
+        else:
+            pieces = iter((np.zeros(request.dimension, np.uint64),))
+        return pieces if parts.shift is None else self._with_own(pieces, parts.shift)
+
+    def _with_own(self, pieces: Iterator[Words], shift: int) -> Iterator[Words]:
+        for piece in pieces:
+            self.own.add(piece, shift)
+            yield piece
 
     def _compare(
         self, channel: Channel, run: str, round_index: int, stored: Stored | None, request_digest: bytes,
@@ -333,6 +358,12 @@ def _both_prepared(opening: bytes) -> Steps[None]:
     (answer,) = yield [np.frombuffer(opening, np.uint8)]
     if answer.tobytes() != opening:
         raise FrameError("the two servers prepared different openings: try again")
+
+
+def _unlike(role: int, mine: bytes, theirs: bytes) -> bytes:
+    """What stands for the noise's place where none is joint: of this conversation and no other."""
+    first, second = (mine, theirs) if role == 0 else (theirs, mine)
+    return hashlib.sha256(b"parley own noise v1" + first + second).digest()[:16]
 
 
 def _tag(request: Request, party: str, upload_digest: bytes) -> bytes:

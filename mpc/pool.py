@@ -72,7 +72,7 @@ class NoisePool:
         self._produced = self._next = 0
         self._filling = True
         """Until it is full; then again once half is used."""
-        self._level = Level(0, self._capacity, 0, 0, 0, 0, None)
+        self._level = Level(0, self._capacity if capacity else 0, 0, 0, 0, 0, None)
         self._channel: Channel | None = None
         self._stopping = False
         self._thread = threading.Thread(target=self._fill, daemon=True, name="noise-pool")

@@ -1,8 +1,9 @@
 """Vectors over Z_2^64: encoding in noise units, sharing, and the release of a noised sum.
 
-One lattice for data and noise: with sigma the noise's standard deviation, everything is counted in steps of
-sigma / 2^fraction_bits. A release is then G + X rounded on the data's own lattice, which is a post-processing of the
-Gaussian mechanism; noise on a coarser lattice than the data's would publish the remainder (noise-protocol.md).
+One lattice for data and noise: everything is counted in steps of unit / 2^fraction_bits, the unit being the standard
+deviation of one sample of the law, of which the noise has one or more (mpc/parts.py). A release is then G + X rounded
+on the data's own lattice, which is a post-processing of the Gaussian mechanism; noise on a coarser lattice than the
+data's would publish the remainder (noise-protocol.md).
 
 A sample of the pool is an integer of scale 2^scale_bits, finer by k = scale_bits - fraction_bits bits. Each server
 drops the k low bits of its share, server 0 rounding down and server 1 up: the sum is ceil((X - r) / 2^k), r = server
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpc.errors import ConfigurationError, RangeError
+from mpc.parts import JOINT, NoiseParts
 from mpc.randomness import Csprng
 
 Words = NDArray[np.uint64]
@@ -28,7 +30,7 @@ Floats = NDArray[np.float64]
 LARGEST_LIMIT = 1 << 26
 """Lattice steps of one record's term, so that their square is exact in float64."""
 LARGEST_NOISE = 16
-"""Standard deviations: W < 16 in both presets, so no sample can be larger."""
+"""Units: W < 16 in both presets, so no sample can be larger."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +38,12 @@ class Lattice:
     """The common lattice of a round's data and noise."""
 
     sigma: float
-    """Standard deviation of the noise on the sum, in the data's unit."""
+    """Standard deviation of the noise on the sum that a claim may count, in the data's unit."""
     fraction_bits: int = 16
-    """The lattice's step is sigma / 2^fraction_bits."""
+    """The lattice's step is unit / 2^fraction_bits."""
     scale_bits: int = 41
     """Of the sampler's preset (mpc.tables.Format.scale_bits)."""
+    parts: NoiseParts = JOINT
 
     def __post_init__(self) -> None:
         if not (self.sigma > 0 and math.isfinite(self.sigma)):
@@ -49,8 +52,22 @@ class Lattice:
             raise ConfigurationError(f"fraction_bits is {self.fraction_bits}: use 1 to {min(24, self.scale_bits - 1)}")
 
     @property
+    def unit(self) -> float:
+        """Deviation of one sample, such that all that is counted is at least sigma: rounded up, for a claim is about
+        the real quotient.
+        """
+        if self.parts.counted == 1:
+            return self.sigma
+        return math.nextafter(math.nextafter(self.sigma / math.sqrt(self.parts.counted), math.inf), math.inf)
+
+    @property
     def step(self) -> float:
-        return math.ldexp(self.sigma, -self.fraction_bits)
+        return math.ldexp(self.unit, -self.fraction_bits)
+
+    @property
+    def largest_noise(self) -> int:
+        """In lattice steps, all parts of it."""
+        return self.parts.largest(LARGEST_NOISE << self.fraction_bits)
 
     @property
     def dropped_bits(self) -> int:
@@ -65,7 +82,7 @@ class Lattice:
         """In lattice steps, noise included: what at most `contributions` records of norm `clip` can add up to."""
         if contributions < 1 or not (clip >= 0 and math.isfinite(clip)):
             raise ConfigurationError("a range check needs at least one contribution and a finite clip norm")
-        return contributions * math.ceil(clip / self.step) + (LARGEST_NOISE << self.fraction_bits)
+        return contributions * math.ceil(clip / self.step) + self.largest_noise
 
     def check_range(self, contributions: int, clip: float) -> None:
         """Refuse at start-up what could ever leave the range."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpc.errors import MpcError
+from mpc.parts import JOINT, NoiseParts
 from mpc.ring import Lattice
 from party.encoding import Scale, Terms, fraction_bits
 from party.errors import QueryError
@@ -85,9 +86,10 @@ class Encoding:
     mechanism: Mechanism
     fraction_bits: int
     scale_bits: int
+    parts: NoiseParts = JOINT
 
     @classmethod
-    def of(cls, mechanism: Mechanism, scale_bits: int, largest_limit: int) -> "Encoding":
+    def of(cls, mechanism: Mechanism, scale_bits: int, largest_limit: int, parts: NoiseParts = JOINT) -> "Encoding":
         """The finest lattice on which every release of the run fits, from public numbers only."""
         rounds = {0, mechanism.releases - 1}
         bits = 24
@@ -95,12 +97,12 @@ class Encoding:
             drawn = sum(mechanism.sampler(cohort.party, index).length for cohort in mechanism.cohorts)
             bound = mechanism.sensitivity(index) / 2
             sigma = mechanism.noise_deviation(index)
-            bits = min(bits, fraction_bits(drawn, bound, sigma, scale_bits, largest_limit))
-        return cls(mechanism, bits, scale_bits)
+            bits = min(bits, fraction_bits(drawn, bound, sigma, scale_bits, largest_limit, parts))
+        return cls(mechanism, bits, scale_bits, parts)
 
     def lattice(self, round_index: int) -> Lattice:
         """Refuses a round whose sum could leave the ring, or whose step is none to count with."""
-        lattice = Lattice(self.mechanism.noise_deviation(round_index), self.fraction_bits, self.scale_bits)
+        lattice = Lattice(self.mechanism.noise_deviation(round_index), self.fraction_bits, self.scale_bits, self.parts)
         samplers = [self.mechanism.sampler(cohort.party, round_index) for cohort in self.mechanism.cohorts]
         lattice.check_range(sum(each.length for each in samplers), self.mechanism.sensitivity(round_index) / 2)
         require_in_range("the lattice's step", lattice.step)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mpc.parts import JOINT, NoiseParts
 from mpc.ring import LARGEST_LIMIT, Lattice
 from party.errors import QueryError
 from party.rows import Norms
@@ -78,13 +79,15 @@ class Scale:
         return cls(lattice.step, limit)
 
 
-def fraction_bits(contributions: int, bound: float, sigma: float, scale_bits: int, largest_limit: int) -> int:
+def fraction_bits(
+    contributions: int, bound: float, sigma: float, scale_bits: int, largest_limit: int, parts: NoiseParts = JOINT
+) -> int:
     """The finest lattice on which `contributions` records of norm `bound` fit with room to spare, by public numbers."""
     for bits in range(min(24, scale_bits - 1), 0, -1):
-        lattice = Lattice(sigma, bits, scale_bits)
+        lattice = Lattice(sigma, bits, scale_bits, parts)
         steps = bound / lattice.step
         # As Lattice.check_range counts, with a factor of two to spare, and the limits above.
-        largest = contributions * (steps + 1) + (16 << bits)
+        largest = contributions * (steps + 1) + lattice.largest_noise
         if (
             steps < min(largest_limit, LARGEST_LIMIT / 8)
             and largest * 4 < 2.0**lattice.opening_bits

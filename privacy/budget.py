@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from privacy.filters import Cap, Cost, Policy, epsilon_of, rdp_capacity
+from privacy.lying import guaranteed, in_words
 
 NEARLY = 0.1
 """Share of either that is left when it is time to say so."""
@@ -22,6 +23,9 @@ class Budget:
     rule: str = "basic"
     rdp_spent: float = 0.0
     rdp_capacity: float = 0.0
+    epsilon_if_a_server_lies: float | None = 0.0
+    """ε₂ over all runs; none where one of them had no guarantee."""
+    delta_if_a_server_lies: float = 0.0
 
     @property
     def epsilon_left(self) -> float:
@@ -50,6 +54,12 @@ class Budget:
         return tuple(what for what, share in self.shares_left.items() if share <= 1e-9)
 
     def __str__(self) -> str:
+        if self.epsilon_if_a_server_lies == 0:
+            return self._spent
+        return f"{self._spent}; {in_words(self.epsilon_if_a_server_lies, self.delta_if_a_server_lies)}"
+
+    @property
+    def _spent(self) -> str:
         delta = f"delta {self.delta_spent:.3g} of {self.cap.delta:g}"
         if self.rule == "rdp":
             left = max(0.0, self.rdp_capacity - self.rdp_spent)
@@ -71,6 +81,8 @@ class Budget:
             "delta_spent": self.delta_spent,
             "epsilon_left": self.epsilon_left,
             "delta_left": self.delta_left,
+            "epsilon_if_a_server_lies": guaranteed(self.epsilon_if_a_server_lies),
+            "delta_if_a_server_lies": self.delta_if_a_server_lies,
             "nearly_used_up": list(self.nearly_used_up),
             "summary": str(self),
         }
@@ -81,7 +93,9 @@ class Budget:
 
 def budget_of(policy: Policy, cap: Cap, spent: Cost) -> Budget:
     """As the ledger's filter counts it."""
+    lying = (spent.epsilon_if_a_server_lies, spent.delta_if_a_server_lies)
     if policy.rule == "basic":
-        return Budget(cap, spent.epsilon, spent.delta)
+        return Budget(cap, spent.epsilon, spent.delta, "basic", 0.0, 0.0, *lying)
     taken = spent.hop_delta + spent.tail_delta + spent.overflow
-    return Budget(cap, epsilon_of(policy, cap, spent), taken, "rdp", spent.rdp, rdp_capacity(policy, cap, spent))
+    capacity = rdp_capacity(policy, cap, spent)
+    return Budget(cap, epsilon_of(policy, cap, spent), taken, "rdp", spent.rdp, capacity, *lying)

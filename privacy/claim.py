@@ -1,131 +1,17 @@
-"""What a run may claim: the accountant's (ε, δ), the finite sampler's price, and the sentence that states both.
+"""What a run may claim: (ε, δ) against servers that follow, (ε₂, δ) if one lies, and the sentence that states both.
 
-The noise is not a Gaussian but a finite law close to one, drawn by two servers. Hopping from one law to the other under
-each data set costs ξ and δ′ twice, and the samples where the laws differ much cost δ″: with (ε, δ) for the Gaussian
-mechanism the real one has ε + 2ξ and e^ξ·δ + δ′ + e^(ε+ξ)·δ″, under adaptivity and any sampling. Light: imports
-`privacy` only.
+The accountant's figures, with what the finite sampler takes of them (`finite_precision`). Light: imports `privacy`
+only.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
-from privacy.accountants import Accountant, Reading, require_delta
-from privacy.errors import InvalidParameter
-from privacy.event import Event, NeighbouringRelation
+from privacy.accountants import Accountant, Reading
+from privacy.finite_precision import FinitePrecision, gaussian_reading, require_coverage, require_share
+from privacy.lying import FOLLOWING, NO_GUARANTEE, Servers
 from privacy.mechanism import Mechanism
-from privacy.sampling import require_whole
 from privacy.worst import worst
-
-LARGEST_SHARE = 0.01
-"""Of ε and of δ that the sampler may take; beyond it the run is refused, and a finer sampler is what is needed."""
-
-
-LARGEST_DIMENSION = 1 << 40
-
-
-@dataclass(frozen=True)
-class FinitePrecision:
-    """The terms of a noise certificate, for all samples of one run."""
-
-    samples: int
-    """Dimension times releases, d·(T + 1)."""
-    xi: float
-    """ξ: by how much one hop between the laws moves log-probabilities, outside of an event of probability δ′"""
-    hop_delta: float
-    """δ′"""
-    tail_delta: float
-    """δ″: mass of the missing tail and of the cells that are far off, over all samples"""
-
-    def __post_init__(self) -> None:
-        if isinstance(self.samples, bool) or not isinstance(self.samples, int) or self.samples < 0:
-            raise InvalidParameter(f"the noise certificate covers {self.samples!r} samples: give a whole number")
-        for name, value in (("xi", self.xi), ("hop delta", self.hop_delta), ("tail delta", self.tail_delta)):
-            if not (math.isfinite(value) and value >= 0):
-                raise InvalidParameter(f"the noise certificate has {name} {value}: give a finite number of at least 0")
-
-    @classmethod
-    def from_certificate(
-        cls, samples: int, epsilon: float, delta: float, epsilon_added: float, delta_added: float
-    ) -> "FinitePrecision":
-        """From what a noise certificate states at one (ε, δ): 2ξ, and all that is added to δ there.
-
-        How the latter splits into δ′ and e^(ε+ξ)·δ″ is not stated, so each is taken to be all of it: sound at every ε.
-        """
-        xi = epsilon_added / 2
-        rest = max(0.0, delta_added - math.expm1(min(700.0, xi)) * delta)
-        return cls(samples, xi, rest, rest * math.exp(-epsilon - xi))
-
-    @property
-    def epsilon_added(self) -> float:
-        """2ξ"""
-        return 2 * self.xi
-
-    def delta_total(self, epsilon: float, delta: float) -> float:
-        """e^ξ·δ + δ′ + e^(ε+ξ)·δ″ for the Gaussian mechanism's (ε, δ)."""
-        widened = math.exp(min(700.0, epsilon + self.xi))
-        return math.exp(min(700.0, self.xi)) * delta + self.hop_delta + widened * self.tail_delta
-
-    def as_json(self) -> dict[str, Any]:
-        """The canonical form that ledgers keep."""
-        return {
-            "samples": self.samples,
-            "xi": self.xi,
-            "hop_delta": self.hop_delta,
-            "tail_delta": self.tail_delta,
-        }
-
-
-EXACT = FinitePrecision(0, 0.0, 0.0, 0.0)
-"""A sampler without error: for calculations before a certificate exists, never for a run with servers."""
-
-
-def gaussian_reading(precision: FinitePrecision, chosen: Accountant, event: Event, delta: float) -> Reading:
-    """ε of the Gaussian mechanism at the δ that the sampler's terms leave of a total of `delta`.
-
-    δ″ is weighed by e^ε, which depends on the δ that is left: start from ε at 99 % of the total, which is not below
-    the final one as long as the certificate keeps to its share, and refuse where it does not. More noise never makes
-    a refusal nor a larger ε, so that a search for noise may go by both.
-    """
-    require_delta(delta)
-    if not chosen.certifies:
-        raise InvalidParameter(f"accountant {chosen.name} states no guarantee as it is set: claim with pld or rdp")
-    if event.relation is not NeighbouringRelation.REPLACE_ONE:
-        raise InvalidParameter("party sizes are public, so claims are under replace-one: add-or-remove only compares")
-    generous = chosen.epsilon(event, (1 - LARGEST_SHARE) * delta)
-    if not math.isfinite(generous.epsilon):
-        raise InvalidParameter(f"no finite epsilon exists at delta {delta}: raise delta, or give poisson a larger cap")
-    added = precision.delta_total(generous.epsilon, 0.0)
-    left = (delta - added) / math.exp(min(700.0, precision.xi))
-    if left < (1 - LARGEST_SHARE) * delta:
-        raise InvalidParameter(
-            f"the noise sampler takes {(delta - left) / delta:.2%} of delta {delta}, more than {LARGEST_SHARE:.0%}: "
-            "use a finer noise preset, fewer rounds or a larger delta"
-        )
-    return chosen.epsilon(event, left)
-
-
-def require_share(precision: FinitePrecision, epsilon: float) -> None:
-    """Refuse a run's claim if the sampler takes more than its share of it.
-
-    Of the least protected party's ε, that is: a party that the same noise protects better has a smaller ε and the same
-    addition, and neither that nor a search for noise that passes a small ε is a reason to refuse.
-    """
-    if precision.epsilon_added > LARGEST_SHARE * epsilon:
-        raise InvalidParameter(
-            f"the noise sampler adds {precision.epsilon_added:.3g} to epsilon "
-            f"{epsilon - precision.epsilon_added:.3g}, more than {LARGEST_SHARE:.0%}: "
-            "use a finer noise preset or fewer rounds"
-        )
-
-
-def require_coverage(precision: FinitePrecision, mechanism: Mechanism, dimension: int) -> None:
-    """Refuse a certificate that counts fewer samples than the run draws; `EXACT` counts none and claims none."""
-    needed = require_whole("dimension", dimension, 1, LARGEST_DIMENSION) * mechanism.releases
-    if precision != EXACT and precision.samples < needed:
-        raise InvalidParameter(
-            f"the noise certificate covers {precision.samples} samples and the run draws {needed}: certify the run's"
-        )
 
 
 @dataclass(frozen=True)
@@ -137,7 +23,11 @@ class Claim:
     gaussian: Reading
     precision: FinitePrecision
     epsilon: float
+    """Against any coalition with one server that follows the protocol; with one that lies, where `servers` say so."""
     delta: float
+    servers: Servers = FOLLOWING
+    epsilon_if_a_server_lies: float | None = None
+    """ε₂, at the same δ; None for no guarantee."""
 
     @classmethod
     def of(
@@ -147,15 +37,18 @@ class Claim:
         delta: float,
         chosen: Accountant,
         precision: FinitePrecision,
+        servers: Servers = FOLLOWING,
     ) -> "Claim":
         """The claim at a total `delta`; refused where the sampler's certificate covers less or takes too much."""
-        require_coverage(precision, mechanism, dimension)
+        require_coverage(precision, mechanism, dimension, servers.samples)
         events = worst(mechanism.events(), chosen)
         readings = {event: gaussian_reading(precision, chosen, event, delta) for event in events.values()}
         party, event = max(events.items(), key=lambda item: readings[item[1]].epsilon)
         reading = readings[event]
-        require_share(precision, reading.epsilon + precision.epsilon_added)
-        return cls(mechanism, party, reading, precision, reading.epsilon + precision.epsilon_added, delta)
+        epsilon = reading.epsilon + precision.epsilon_added
+        require_share(precision, epsilon)
+        lying = _if_one_lies(mechanism, dimension, delta, chosen, servers, epsilon)
+        return cls(mechanism, party, reading, precision, epsilon, delta, servers, lying)
 
     @property
     def sentence(self) -> str:
@@ -168,13 +61,28 @@ class Claim:
         others = "" if len(run.cohorts) == 1 else f" (that of {self.party}, the least protected of {len(run.cohorts)})"
         added_delta = self.delta - self.gaussian.delta
         return (
-            f"Computational, against semi-honest aggregators: the {run.releases} released estimators are "
+            f"Computational, {self._against}: the {run.releases} released estimators are "
             f"({self.epsilon:.4g}, {self.delta:.3g})-differentially private for each {run.unit.name}{others} under "
             f"{run.relation.value}, by {sampling} and noise of {run.noise_multiplier:.4g} times the sensitivity, "
             f"accountant {self.gaussian.accountant}; the finite noise sampler takes {self.precision.epsilon_added:.2g} "
-            f"of epsilon and {added_delta:.2g} of delta; "
-            "to break it, both aggregators would have to collude, for any coalition of the coordinator, one aggregator "
-            "and all other parties is covered."
+            f"of epsilon and {added_delta:.2g} of delta; {self._otherwise}."
+        )
+
+    @property
+    def _against(self) -> str:
+        how = "may do anything whatever" if self.servers.left == 1 else "follows the protocol"
+        return f"against any coalition of the coordinator, all other parties and one aggregator that {how}"
+
+    @property
+    def _otherwise(self) -> str:
+        collude = "to break it, both aggregators would have to collude"
+        if self.servers.left == 1:
+            return f"{collude}; covered is the privacy of every record, not the correctness of the result"
+        if self.epsilon_if_a_server_lies is None:
+            return f"{collude}, or one of them not to follow the protocol: {NO_GUARANTEE}"
+        return (
+            f"if that aggregator does anything whatever, they are ({self.epsilon_if_a_server_lies:.4g}, "
+            f"{self.delta:.3g})-differentially private by the noise that the other one adds of its own; {collude}"
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -182,6 +90,7 @@ class Claim:
         return {
             "epsilon": self.epsilon,
             "delta": self.delta,
+            "epsilon_if_a_server_lies": self.epsilon_if_a_server_lies,
             "accountant": self.gaussian.accountant,
             "gaussian_epsilon": self.gaussian.epsilon,
             "gaussian_delta": self.gaussian.delta,
@@ -192,3 +101,16 @@ class Claim:
             "relation": self.mechanism.relation.value,
             "statement": self.sentence,
         }
+
+
+def _if_one_lies(
+    mechanism: Mechanism, dimension: int, delta: float, chosen: Accountant, servers: Servers, epsilon: float
+) -> float | None:
+    """Of the least protected party: what any has no guarantee of, the run has none of."""
+    largest = 0.0
+    for event in worst(mechanism.events(), chosen).values():
+        found = servers.epsilon_if_one_lies(event, dimension, delta, chosen, epsilon)
+        if found is None:
+            return None
+        largest = max(largest, found)
+    return largest

@@ -7,16 +7,18 @@ noise samplers' terms add up separately, as the hops between the two laws do (se
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from privacy.accountants import Accountant, accountant, conversion, require_delta
-from privacy.claim import FinitePrecision, gaussian_reading, require_coverage
 from privacy.errors import InvalidParameter
 from privacy.event import Event
+from privacy.finite_precision import FinitePrecision, gaussian_reading, require_coverage
+from privacy.lying import FOLLOWING, NO_GUARANTEE, Servers, added
 from privacy.mechanism import Mechanism, Unit
 from privacy.sampling import require_positive
 
+LYING = "epsilon_if_a_server_lies"
 ROUNDING = 1e-12
 """Relative slack of a comparison, so that ten tenths fit one."""
 
@@ -73,15 +75,23 @@ class Cost:
     tail_delta: float = 0.0
     overflow: float = 0.0
     """Sum of the runs' probabilities of dropping a draw (rdp filter)."""
+    epsilon_if_a_server_lies: float | None = 0.0
+    """Sum of the runs' ε₂ (under either filter); None where one of them has no guarantee if a server lies."""
+    delta_if_a_server_lies: float = 0.0
+    """Sum of the δ at which they are stated."""
 
     def __post_init__(self) -> None:
-        for value in vars(self).values():
+        for name, value in vars(self).items():
+            if value is None and name == LYING:
+                continue
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
                 raise InvalidParameter(f"a cost of {value!r} cannot be charged: costs are finite and at least 0")
 
     def plus(self, other: "Cost") -> "Cost":
         """Both."""
-        return Cost(*(mine + its for mine, its in zip(vars(self).values(), vars(other).values(), strict=True)))
+        lying = added(self.epsilon_if_a_server_lies, other.epsilon_if_a_server_lies)
+        sums = {name: value + getattr(other, name) for name, value in vars(self).items() if name != LYING}
+        return Cost(**sums, epsilon_if_a_server_lies=lying)
 
 
 @dataclass(frozen=True)
@@ -152,7 +162,7 @@ class Charge:
                 Unit(body["unit"]),
                 FinitePrecision(**body["precision"]),
                 body["accountant"],
-                Cost(**body["cost"]),
+                Cost(**({LYING: None} | body["cost"])),  # an older ledger's runs promised nothing if a server lies
                 tuple((count, one) for count, one in body["rdp_per_release"]),
             )
         except (KeyError, TypeError, ValueError) as error:
@@ -167,18 +177,23 @@ def charge_of(
     chosen: Accountant,
     precision: FinitePrecision,
     policy: Policy,
+    servers: Servers = FOLLOWING,
 ) -> Charge:
     """What the whole run costs the units of `party`. Needs the `accounting` extra: run it in a short-lived process.
 
     `delta` is the run's total; the rdp filter does not charge it, but the sampler is held to its share of it.
     """
     event = mechanism.event(party)
-    require_coverage(precision, mechanism, dimension)
+    require_coverage(precision, mechanism, dimension, servers.samples)
     reading = gaussian_reading(precision, chosen, event, delta)
+    epsilon = reading.epsilon + precision.epsilon_added
+    lying = servers.epsilon_if_one_lies(event, dimension, delta, chosen, epsilon)
+    if_one_lies: dict[str, Any] = {LYING: lying, "delta_if_a_server_lies": delta if lying is not None else 0.0}
     if policy.rule == "basic":
-        cost = Cost(epsilon=reading.epsilon + precision.epsilon_added, delta=delta)
+        cost = Cost(epsilon=epsilon, delta=delta, **if_one_lies)
         return Charge(mechanism.digest, event, mechanism.unit, precision, chosen.name, cost)
     cost, parts = _renyi_cost(event, precision, policy)
+    cost = replace(cost, **if_one_lies)
     return Charge(mechanism.digest, event, mechanism.unit, precision, policy.accountant, cost, parts)
 
 
@@ -228,6 +243,8 @@ class Limit:
     epsilon: float
     claimed: float = 0.0
     """The ε that the run claims, which counts where it is more than what the run is charged."""
+    epsilon_if_a_server_lies: float | None = None
+    """ε₂ over all runs; none for any, and for runs without a guarantee."""
 
 
 def epsilon_of(policy: Policy, cap: Cap, spent: Cost) -> float:
@@ -244,11 +261,15 @@ def room_within(policy: Policy, cap: Cap, spent: Cost, wanted: Cost, limit: Limi
     """Whether `wanted` fits beside `spent` within the owner's limit."""
     before, after = epsilon_of(policy, cap, spent), epsilon_of(policy, cap, spent.plus(wanted))
     needed = max(after, before + limit.claimed)
-    return Room(
-        needed <= limit.epsilon * (1 + ROUNDING),
-        f"epsilon {before:.4g} of {limit.epsilon:g} is spent, and the run would make it {needed:.4g}",
-        ("epsilon",),
-    )
+    if not needed <= limit.epsilon * (1 + ROUNDING):
+        text = f"epsilon {before:.4g} of {limit.epsilon:g} is spent, and the run would make it {needed:.4g}"
+        return Room(False, text, ("epsilon",))
+    most = limit.epsilon_if_a_server_lies
+    total = added(spent.epsilon_if_a_server_lies, wanted.epsilon_if_a_server_lies)
+    if most is not None and not (total is not None and total <= most * (1 + ROUNDING)):
+        reached = NO_GUARANTEE if total is None else f"epsilon {total:.4g} if a server lies"
+        return Room(False, f"{reached}, and the limit is {most:g}", ("epsilon_if_a_server_lies",))
+    return Room(True, "")
 
 
 def room_for(policy: Policy, cap: Cap, spent: Cost, wanted: Cost) -> Room:

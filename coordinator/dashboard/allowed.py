@@ -53,7 +53,7 @@ ALLOWED: dict[str, dict[str, Why]] = {
     | _fields(OPERATOR, "state exact"),
     "LogLine": _fields(LOG, "time level event fields"),
     "LogView": _fields(LOG, "lines") | _fields(OPERATOR, "source seen"),
-    "RunHead": _fields(CONFIGURATION, "name digest rounds epsilon delta claimed model algorithm parties")
+    "RunHead": _fields(CONFIGURATION, "name digest rounds epsilon delta lying claimed model algorithm parties")
     | _fields(OPERATOR, "state tone outcome can_stop can_resume")
     | _fields(TIME, "round submitted started ended seconds_left")
     | _fields(PRESENCE, "present"),
@@ -65,8 +65,8 @@ ALLOWED: dict[str, dict[str, Why]] = {
     | _fields(TIME, "phases timeline")
     | _fields(PRESENCE, "parties waiting troubles")
     | _fields(SIZE, "pools"),
-    "BudgetRun": _fields(LEDGER, "run epsilon delta charged recorded ended"),
-    "Budget": _fields(LEDGER, "population unit epsilon delta epsilon_cap delta_cap runs"),
+    "BudgetRun": _fields(LEDGER, "run epsilon delta lying charged recorded ended"),
+    "Budget": _fields(LEDGER, "population unit epsilon delta lying epsilon_cap delta_cap runs"),
     "Books": _fields(LEDGER, "state rule ledger_head budgets")
     | _fields(LOG, "trail_state trail_head")
     | _fields(OPERATOR, "fresh"),
@@ -75,7 +75,7 @@ ALLOWED: dict[str, dict[str, Why]] = {
     "Ending": _fields(PRESENCE, "aggregator openings"),
     "PrivacyView": _fields(
         CONFIGURATION,
-        "statement epsilon delta epsilon_added delta_added worst_party accountant unit relation sampling noise "
+        "statement epsilon delta lying epsilon_added delta_added worst_party accountant unit relation sampling noise "
         "precision spent coalition members manifest_digest mechanism_digest",
     )
     | _fields(OPERATOR, "head printed")

@@ -7,6 +7,7 @@ import time
 from statistics import median
 
 from parley.federation.manifest import Manifest
+from parley.federation.meaning import against_whom, made_of
 from parley.federation.names import NodeName, Role
 from parley.federation.vigil import DISK_FULL, RESTARTED, SILENT, UNREACHABLE
 from parley.v1 import common_pb2
@@ -32,6 +33,7 @@ from coordinator.dashboard.views import (
     TroubleView,
 )
 from coordinator.service.store import RunRow, RunStore, State
+from privacy.lying import in_words
 
 STRIP = 48
 """Cells of a party's presence."""
@@ -58,10 +60,7 @@ TROUBLES = {
     DISK_FULL: "has no space on its disk",
     RESTARTED: "was restarted",
 }
-COALITION = (
-    "Both aggregators would have to collude. Any coalition of the coordinator, one aggregator and all other parties "
-    "learns no more than the guarantee allows."
-)
+COLLUDE = "Both aggregators would have to collude."
 
 
 def head(row: RunRow, manifest: Manifest, history: History) -> RunHead:
@@ -83,6 +82,7 @@ def head(row: RunRow, manifest: Manifest, history: History) -> RunHead:
         seconds_left=pace * left if active and pace is not None else None,
         epsilon=_number(row.claim.get("epsilon")),
         delta=manifest.guarantee.delta,
+        lying=_if_a_server_lies(row, manifest),
         claimed=manifest.guarantee.epsilon,
         model=f"{manifest.model.kind}, {manifest.model.dimension:,} parameter{'s' * (manifest.model.dimension != 1)}",
         algorithm=manifest.algorithm.name,
@@ -278,6 +278,7 @@ def privacy_view(
         statement=str(claim.get("statement", "")),
         epsilon=_number(claim.get("epsilon")),
         delta=manifest.guarantee.delta,
+        lying=_if_a_server_lies(row, manifest),
         epsilon_added=_number(claim.get("epsilon_added")),
         delta_added=_number(claim.get("delta_added")),
         worst_party=str(claim.get("worst_party", "")),
@@ -285,11 +286,12 @@ def privacy_view(
         unit=mechanism.unit.name,
         relation=f"{mechanism.relation.value}: one unit's data exchanged for any other; how many there are is public",
         sampling=_sampling(manifest),
-        noise=f"{mechanism.noise_multiplier:.4g} times the sensitivity of the sum, whoever is present",
+        noise=f"{mechanism.noise_multiplier:.4g} times the sensitivity of the sum, whoever is present; "
+        f"{made_of(noise.parts)}",
         precision=f"{noise.precision} ({noise.cover}), {noise.fraction_bits} fraction bits",
         spent=spent,
-        coalition=f"{COALITION} The aggregators are {first.name} of {first.legal_entity} and {second.name} of "
-        f"{second.legal_entity}.",
+        coalition=f"{COLLUDE} {_against(row, manifest)} The aggregators are {first.name} of {first.legal_entity} and "
+        f"{second.name} of {second.legal_entity}.",
         books=books,
         members=_members(manifest, answers),
         endings=tuple(_ending(word) for word in ends.values()),
@@ -299,6 +301,24 @@ def privacy_view(
         bytes_down=history.bytes_down,
         printed=time.time(),
     )
+
+
+def _if_a_server_lies(row: RunRow, manifest: Manifest) -> str:
+    """Beside ε, in words; nothing before it is known."""
+    if _number(row.claim.get("epsilon")) is None:
+        return ""
+    if not manifest.noise.parts.joint:
+        return "also if one server does anything whatever"
+    return in_words(_number(row.claim.get("epsilon_if_a_server_lies")), manifest.guarantee.delta)
+
+
+def _against(row: RunRow, manifest: Manifest) -> str:
+    """Whatever the coalition is, one server of it follows or does not."""
+    epsilon, lying = (_number(row.claim.get(name)) for name in ("epsilon", "epsilon_if_a_server_lies"))
+    if epsilon is None:
+        return ""
+    words = against_whom(manifest.noise.parts, epsilon, lying, manifest.guarantee.delta)
+    return f"Against any coalition of the coordinator, one aggregator and all other parties, {words}"
 
 
 def _members(manifest: Manifest, answers: dict[str, tuple[str, str]]) -> tuple[Member, ...]:

@@ -1,6 +1,6 @@
 """What rounds cost, and what the books say: heavy reading, for a short-lived process of low priority.
 
-    echo '{"manifest": "parley manifest 1\\n{…}", "counts": [1, 10, 100]}' | python -m coordinator.dashboard.spending
+    echo '{"manifest": "parley manifest 2\\n{…}", "counts": [1, 10, 100]}' | python -m coordinator.dashboard.spending
     echo '{"ledger": "…/ledger.sqlite", "trail": "…/trail.jsonl"}'         | python -m coordinator.dashboard.spending
 
 ε after k rounds is read from the event of the first k releases (`Event.first`), at the δ that the finite sampler leaves
@@ -25,7 +25,6 @@ from parley.federation.manifest import Manifest
 
 from mpc.errors import MpcError
 from privacy.errors import PrivacyError
-from privacy.event import Event
 
 NICENESS = 10
 COPY_ATTEMPTS = 3
@@ -36,11 +35,12 @@ def spent(manifest: Manifest, counts: Sequence[int]) -> dict[str, Any]:
     from parley.federation.meaning import precision_of
 
     from privacy.accountants import accountant
-    from privacy.claim import gaussian_reading
+    from privacy.finite_precision import gaussian_reading
+    from privacy.worst import worst
 
     claimed, precision = manifest.guarantee, precision_of(manifest)
     events = manifest.mechanism.events()
-    least = _least_protected(events)
+    least = worst(events, accountant(claimed.accountant))
     answer: dict[str, Any] = {"party": next(iter(least)), "counts": list(counts)}
     for name in ("pld", "rdp"):
         chosen = accountant(name)
@@ -61,25 +61,6 @@ def spent(manifest: Manifest, counts: Sequence[int]) -> dict[str, Any]:
     return answer
 
 
-def _least_protected(events: dict[str, Event]) -> dict[str, Event]:
-    """The party that samples at no lower rate than any other in every release; all distinct ones if none."""
-    distinct = {event: party for party, event in events.items()}
-    for event, party in distinct.items():
-        if all(_dominates(event, other) for other in distinct):
-            return {party: event}
-    return {party: event for event, party in distinct.items()}
-
-
-def _dominates(event: Event, other: Event) -> bool:
-    pairs = list(zip(event.releases, other.releases, strict=False))
-    return len(event.releases) == len(other.releases) and all(
-        mine.sampler.kind == its.sampler.kind == "wor"
-        and mine.count == its.count
-        and mine.sampler.rate >= its.sampler.rate
-        for mine, its in pairs
-    )
-
-
 def books(ledger: Path, trail: Path) -> dict[str, Any]:
     """Both books, verified on copies, so that the coordinator never waits for a reader's lock."""
     return {"ledger": _ledger(ledger), "trail": _trail(trail)}
@@ -87,6 +68,7 @@ def books(ledger: Path, trail: Path) -> dict[str, Any]:
 
 def _ledger(path: Path) -> dict[str, Any]:
     from privacy.ledger import Ledger
+    from privacy.lying import in_words
 
     if not path.exists():
         return {"refused": "Nothing was charged yet."}
@@ -107,6 +89,7 @@ def _ledger(path: Path) -> dict[str, Any]:
                 "unit": each.unit.name,
                 "epsilon": each.spent.epsilon,
                 "delta": each.spent.delta,
+                "lying": in_words(each.spent.epsilon_if_a_server_lies, each.spent.delta_if_a_server_lies),
                 "epsilon_cap": each.cap.epsilon,
                 "delta_cap": each.cap.delta,
                 "runs": [
@@ -114,6 +97,7 @@ def _ledger(path: Path) -> dict[str, Any]:
                         "run": run.name,
                         "epsilon": run.cost.epsilon,
                         "delta": run.cost.delta,
+                        "lying": in_words(run.cost.epsilon_if_a_server_lies, run.cost.delta_if_a_server_lies),
                         "charged": run.charge.event.count,
                         "recorded": len(run.recorded),
                         "ended": run.ended,

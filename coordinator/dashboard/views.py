@@ -147,6 +147,8 @@ class RunHead:
     seconds_left: float | None
     epsilon: float | None
     delta: float
+    lying: str
+    """What holds if a server lies, in words; empty before it is known."""
     claimed: float
     model: str
     algorithm: str
@@ -203,6 +205,7 @@ class BudgetRun:
     run: str
     epsilon: float
     delta: float
+    lying: str
     charged: int
     recorded: int
     ended: bool
@@ -216,6 +219,7 @@ class Budget:
     unit: str
     epsilon: float
     delta: float
+    lying: str
     epsilon_cap: float
     delta_cap: float
     runs: tuple[BudgetRun, ...]
@@ -272,6 +276,8 @@ class PrivacyView:
     statement: str
     epsilon: float | None
     delta: float
+    lying: str
+    """What holds if a server lies, in words."""
     epsilon_added: float | None
     delta_added: float | None
     worst_party: str

@@ -265,7 +265,7 @@ class Driver:
             return Question(coordinator_pb2.Round.FromString(question), points, signed_words(statements))
         mechanism = self.manifest.mechanism
         last = mechanism.releases - 1
-        noise = mechanism.noise_deviation(last) / mechanism.expected_batch(last)
+        noise = self.manifest.released_deviation(last) / mechanism.expected_batch(last)
         from privacy.randomness import SystemRandomness
 
         prepared.algorithm.begin(prepared.plan, prepared.theta, noise, SystemRandomness())
@@ -357,7 +357,7 @@ class Driver:
             contributors=list(opening.contributors),
             missing=sorted(self.run.joined - present),
             estimator_norm=float(np.linalg.norm(estimate)),
-            noise_norm=float(np.sqrt(len(estimate)) * mechanism.noise_deviation(index) / batch),
+            noise_norm=float(np.sqrt(len(estimate)) * self.manifest.released_deviation(index) / batch),
             bytes_down=self.run.bytes_down,
             bytes_up=len(present) * (8 * question.round.length + 96),
             evaluation=evaluation,

@@ -38,7 +38,7 @@ from deploy.attacks import staging
 from deploy.attacks.kinds import Attack, Finding, Guard
 from deploy.dashboard import place_of
 from deploy.local import LocalFederation, NodeProcess, ReservedPort
-from deploy.node_file import PARTIES_CONNECTIONS
+from deploy.node_file import PARTIES_CONNECTIONS, NoiseSettings
 from deploy.nodes_aggregator import MOST_CONTROL_CONNECTIONS, MOST_PEER_CONNECTIONS
 from deploy.preparation import prepare
 from deploy.running import coordinator_node
@@ -310,10 +310,10 @@ class _Server:
         policy.write_text(policy.read_text().replace(f'["{leader}"]', str(list(coordinators)).replace("'", '"')))
         first, second = self.manifest.identities(Role.aggregator)
         identity = self.federated.authority.issue_as(first)
-        preset = (self.manifest.noise.cover, self.manifest.noise.precision)
+        offered = NoiseSettings(self.manifest.noise.cover, self.manifest.noise.precision)
         self.record = AdmissionRecord(home / "admissions.sqlite")
         self.admissions = Admissions(
-            self.record, lambda: identity, second, 0, preset, policy, folder / "verified", lambda *_, **__: ""
+            self.record, lambda: identity, second, 0, offered, policy, folder / "verified", lambda *_, **__: ""
         )
 
     def run_of(self, coordinator: str, run: str) -> Manifest:

@@ -27,8 +27,8 @@ from party.readers import Data, read
 from party.records import Records, encode
 from party.rows import DenseRows, Norms
 from party.schema import Schema
-from privacy.claim import gaussian_reading
 from privacy.errors import PrivacyError
+from privacy.finite_precision import gaussian_reading
 from privacy.worst import MOST_READINGS
 
 

@@ -16,9 +16,7 @@ from pathlib import Path
 from deploy.attacks.kinds import Attack, Finding, Guard, removed
 from deploy.errors import DeployError
 
-SURFACES: tuple[str, ...] = (
-    "floods",
-)  # fmt: skip
+SURFACES: tuple[str, ...] = ("records", "contribution", "spending", "keys", "servers", "noise", "floods")
 
 
 @dataclass(frozen=True)

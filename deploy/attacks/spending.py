@@ -25,10 +25,10 @@ from party.client.data import understand
 from party.client.errors import OutboxError, RefusedRunError
 from party.client.outbox import JOINED, LEFT, Answer, Outbox
 from party.client.seal import Sealed
-from privacy.claim import EXACT
 from privacy.errors import BudgetExceeded, PrivacyError
 from privacy.event import Event, SampledGaussian
 from privacy.filters import Cap, Charge, Cost, Limit, Policy, Room
+from privacy.finite_precision import EXACT
 from privacy.ledger import Ledger
 from privacy.mechanism import ROW
 from privacy.population import Identity

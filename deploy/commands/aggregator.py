@@ -49,8 +49,7 @@ def approve(
     name = file.identity.load().name
     read = read_manifest(manifest)
     peer = replace(name, name=file.peer_name)
-    preset = (file.noise.cover, file.noise.precision)
-    against = reasons_against_server(read, name, peer, file.index, preset)
+    against = reasons_against_server(read, name, peer, file.index, file.noise)
     overridden: list[str] = []
     if not against:
         progress("verifying what the manifest claims")

@@ -26,6 +26,11 @@ class Precision(StrEnum):
     high = "high"
 
 
+class Security(StrEnum):
+    semi_honest = "semi-honest"
+    malicious = "malicious"
+
+
 class Wire(StrEnum):
     grpc = "grpc"
     socket = "socket"
@@ -48,18 +53,26 @@ def noise(
     seconds: Annotated[float, typer.Option(min=0, help="Repeat for this long and report the sustained rate.")] = 0.0,
     dump: Annotated[Path | None, typer.Option(help="Write BOTH servers' shares to FILE.npz: tests only.")] = None,
     baseline: Annotated[bool, typer.Option(help="Measure the baseline too.")] = True,
+    security: Annotated[Security, typer.Option(help="malicious: nothing joint, own samples only.")] = (
+        Security.semi_honest
+    ),
+    own: Annotated[
+        float | None, typer.Option(help="Of each server's own; 0.5 if it is not given, 0 where shares are dumped.")
+    ] = None,
     json_output: JsonFlag = False,
 ) -> None:  # fmt: skip
-    """Joint Gaussian noise by two processes on loopback, from empty pool to shares.
+    """Gaussian noise by two processes on loopback, joint and each server's own, from empty pool to shares.
 
     Example: parley bench noise --dimension 62000 --seconds 60 --json
     """
     from deploy import noise_bench
+    from mpc.parts import parts_of, usual_own
 
+    parts = parts_of(security, own if own is not None else 0.0 if dump else usual_own(security))
     if dump is not None and not dump.parent.is_dir():
         fail(f"--dump: folder {dump.parent} does not exist")
     progress(f"two servers, {channel}, TLS, {cover}, {precision}: {dimension:,} Gaussians at a time")
-    result = noise_bench.noise(dimension, cover, precision, channel, seconds, dump, baseline)
+    result = noise_bench.noise(dimension, cover, precision, channel, seconds, dump, baseline, parts)
     if json_output:
         emit_json(result)
         return
@@ -70,7 +83,8 @@ def noise(
         "sustained": f"{result['gaussians_per_second']:,.0f} Gaussians/s over {result['elapsed_seconds']:.1f} s",
         "sent by each server": f"{result['bytes_per_gaussian_per_server']:,.0f} bytes per Gaussian",
         "exchanges per repetition": f"{result['exchanges']:g}",
-        "acceptance": f"{result['acceptance']:.4f}",
+        "acceptance": "nothing joint" if result["acceptance"] is None else f"{result['acceptance']:.4f}",
+        "each server's own": f"{result['own']:g} ({result['security']})",
         "base transfers": f"{result['base_ot_seconds'] * 1e3:,.0f} ms, once per session",
         "from two fresh processes": f"{result['cold_seconds']:.2f} s",
         "CPU per Gaussian and server": f"{result['cpu_us_per_gaussian_per_server']:.1f} µs",

@@ -14,12 +14,19 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from deploy.commands.bench import Security
 from deploy.console import emit_json
 
 
 def demo(
     output: Annotated[Path, typer.Option(help="Where the model and the report go.")] = Path("parley-demo"),
     epsilon: Annotated[float, typer.Option(min=0.1, max=10.0, help="What the run may cost each patient.")] = 1.5,
+    security: Annotated[
+        Security, typer.Option(help="malicious: no joint noise, a whole sample of each server's own.")
+    ] = Security.semi_honest,
+    own: Annotated[
+        float | None, typer.Option(help="What each server adds of its own: 0, 0.25, 0.5 or 1 times the joint noise.")
+    ] = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the nodes' folders, and their processes until Ctrl-C.")
     ] = False,
@@ -32,9 +39,12 @@ def demo(
     """
     from deploy.demo import demo as demonstrate
     from deploy.demo_report import show_report
+    from mpc.parts import parts_of, usual_own
+
+    parts = parts_of(security, usual_own(security) if own is None else own)
 
     console = Console(stderr=True)
-    with contextlib.closing(demonstrate(console, output, keep, epsilon)) as running:  # type: ignore[type-var]
+    with contextlib.closing(demonstrate(console, output, keep, epsilon, parts)) as running:  # type: ignore[type-var]
         report, company = next(running)
         plain = Console(file=io.StringIO(), width=100)
         show_report(plain, report, company)

@@ -18,6 +18,7 @@ from privacy.chain import Head
 from privacy.errors import LedgerCorrupt
 from privacy.filters import recounted
 from privacy.ledger import Ledger, Population
+from privacy.lying import guaranteed, in_words
 
 app = typer.Typer(help="Read and verify a privacy ledger.", no_args_is_help=True)
 
@@ -40,6 +41,8 @@ def show(path: LedgerPath, json: Json = False) -> None:
             "ended": run.ended,
             "epsilon": run.cost.epsilon,
             "delta": run.cost.delta,
+            "epsilon_if_a_server_lies": guaranteed(run.cost.epsilon_if_a_server_lies),
+            "delta_if_a_server_lies": run.cost.delta_if_a_server_lies,
             "rdp": run.cost.rdp,
         }
         for run in ledger.runs.values()
@@ -55,7 +58,9 @@ def show(path: LedgerPath, json: Json = False) -> None:
         cost = f"epsilon {entry['epsilon']:.4g} and delta {entry['delta']:.3g}"
         if ledger.policy.rule == "rdp":
             cost = f"Renyi divergence {entry['rdp']:.4g}"
-        print(f"  run {entry['run']} on {entry['population']}: {made}, {state}, {cost} charged")
+        held = ledger.runs[str(entry["run"])].cost
+        cost += f" charged; {in_words(held.epsilon_if_a_server_lies, held.delta_if_a_server_lies)}"
+        print(f"  run {entry['run']} on {entry['population']}: {made}, {state}, {cost}")
     print(f"head {head}")
 
 

@@ -78,6 +78,8 @@ def check(file: File, json_output: Json = False) -> None:
                 "relation": manifest.mechanism.relation.value,
                 "noise_multiplier": manifest.mechanism.noise_multiplier,
                 "precision": manifest.noise.precision,
+                "security": manifest.noise.parts.security,
+                "own": manifest.noise.parts.own,
                 **meaning.as_json(),
                 "sentences": meaning.sentences,
             }

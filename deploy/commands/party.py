@@ -23,7 +23,7 @@ from parley.federation.trail import Trail
 from deploy.console import EXIT_BAD_NEWS, emit_json, progress
 from deploy.nodes_party import party_node, settings_of, vocabulary
 from deploy.nodes_party import run as serve
-from party.client.admission import epsilon_spent, open_ledger, policy_of
+from party.client.admission import epsilon_spent, open_ledger, policy_of, spent_if_a_server_lies
 from party.client.data import require_equal, understand
 from party.client.outbox import Outbox
 from party.client.settings import Settings
@@ -72,7 +72,8 @@ def approve(
         progress(f"the policy is not understood, so nothing is admitted by it: {error}")
         policy = None
     spent = epsilon_spent(ledger, settings.population)
-    found = approve_by_hand(record, meaning, name, policy, spent, digest, by)
+    lying = spent_if_a_server_lies(ledger, settings.population)
+    found = approve_by_hand(record, meaning, name, policy, spent, digest, by, lying)
     admitted = not isinstance(found, Refusal)
     if admitted:
         with Trail.open(settings.trail, name) as trail:

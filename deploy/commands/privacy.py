@@ -2,6 +2,7 @@
 
     parley privacy epsilon --records 32561 --batch 100 --rounds 651 --noise-multiplier 1.69 --delta 1e-5 --json
     parley privacy calibrate --records 32561 --batch 100 --rounds 651 --epsilon 0.2 --delta 1e-5 --json
+    parley privacy calibrate --records 32561 --batch 100 --rounds 651 --epsilon 0.2 --delta 1e-5 --worst-epsilon 1
     parley privacy rounds --records 32561 --batch 100 --noise-multiplier 1.69 --epsilon 0.2 --delta 1e-5 --json
 
 The noise multiplier is σ over the replace-one sensitivity of the released sum; rounds are releases, of which DDP-SRM
@@ -14,11 +15,16 @@ from typing import Annotated, Any
 
 import typer
 
+from deploy.commands.bench import Security
 from deploy.console import EXIT_BAD_NEWS, emit_json, fail, progress
+from mpc.errors import ConfigurationError
+from mpc.parts import OWN, NoiseParts, parts_of, usual_own
 from privacy.accountants import Accountant, accountant, require_delta, trajectory
 from privacy.calibration import largest_count, smallest_noise
 from privacy.errors import InvalidParameter
 from privacy.event import Event, NeighbouringRelation, SampledGaussian
+from privacy.finite_precision import EXACT, FinitePrecision
+from privacy.lying import NO_GUARANTEE, Servers
 from privacy.paper_accountant import PaperAccountant
 from privacy.sampling import FixedSize, Poisson, Sampler, require_whole
 
@@ -34,6 +40,10 @@ SamplingName = Annotated[str, typer.Option("--sampling", help="wor (fixed size, 
 Cap = Annotated[int | None, typer.Option(help="Public batch length under poisson; by default the least that is safe.")]
 AccountantName = Annotated[str, typer.Option("--accountant", help="pld, rdp, paper or lower.")]
 Relation = Annotated[str, typer.Option(help="replace-one, or add-or-remove for comparisons.")]
+Own = Annotated[
+    float | None, typer.Option(help="What each server adds of its own, over what they sample together: 0 to 1.")
+]
+SecurityName = Annotated[Security, typer.Option("--security", help="malicious: every server adds a whole sample.")]
 Json = Annotated[bool, typer.Option("--json", help="End with one line of JSON.")]
 
 
@@ -49,9 +59,15 @@ def epsilon(
     relation: Relation = "replace-one",
     cap: Cap = None,
     every: Annotated[int, typer.Option(help="Also report epsilon and the RDP curve after every so many rounds.")] = 0,
+    own: Own = None,
+    security: SecurityName = Security.semi_honest,
     json: Json = False,
 ) -> None:
-    """The epsilon of a run at a delta."""
+    """The epsilon of a run at a delta, and what one server that does not follow the protocol could cost.
+
+    The noise multiplier is of all noise that a claim counts: what the servers sample together and one server's own.
+    """
+    parts = _parts(security, own)
     chosen = _chosen(accountant_name)
     event = _event(records, batch, rounds, noise_multiplier, delta, sampling, relation, cap)
     started = time.perf_counter()
@@ -60,6 +76,7 @@ def epsilon(
         "epsilon": _finite(reading.epsilon, delta),
         "noise_multiplier": noise_multiplier,
         "rounds": rounds,
+        **_if_a_server_lies(chosen, event, delta, parts, reading.epsilon),
         "seconds": time.perf_counter() - started,
     }
     if reading.rdp_order is not None:
@@ -71,6 +88,7 @@ def epsilon(
         emit_json(result)
     else:
         print(f"epsilon {reading.epsilon:.5g} at delta {delta:g} ({accountant_name}, {sampling}, {relation})")
+        print(_said(result))
     _stop_where_unmet(unmet)
 
 
@@ -85,9 +103,17 @@ def calibrate(
     accountant_name: AccountantName = "pld",
     relation: Relation = "replace-one",
     cap: Cap = None,
+    own: Own = None,
+    security: SecurityName = Security.semi_honest,
+    worst_epsilon: Annotated[
+        float | None, typer.Option(help="What a server that lies may cost: the least own noise that keeps to it.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """The smallest noise that keeps a run within an epsilon at a delta."""
+    if own is not None and worst_epsilon is not None:
+        raise InvalidParameter("--own and --worst-epsilon are both given: one of them chooses, leave the other out")
+    parts = _parts(security, own)
     chosen = _chosen(accountant_name)
     event = _event(records, batch, rounds, 1.0, delta, sampling, relation, cap, epsilon)
     started = time.perf_counter()
@@ -96,6 +122,7 @@ def calibrate(
         "noise_multiplier": noise,
         "epsilon": reading.epsilon,
         "rounds": rounds,
+        **_least_own(chosen, event.with_noise(noise), delta, parts, reading.epsilon, worst_epsilon),
         "seconds": time.perf_counter() - started,
     }
     unmet = _unmet(chosen, event.with_noise(noise), delta, result)
@@ -105,6 +132,7 @@ def calibrate(
         print(
             f"noise multiplier {noise:.5g} gives epsilon {reading.epsilon:.5g} at delta {delta:g} ({accountant_name})"
         )
+        print(_said(result))
     _stop_where_unmet(unmet)
 
 
@@ -137,6 +165,51 @@ def rounds(
         emit_json(result)
     else:
         print(f"{count} rounds give epsilon {reading.epsilon:.5g} at delta {delta:g} ({accountant_name})")
+
+
+def _parts(security: str, own: float | None) -> NoiseParts:
+    try:
+        return parts_of(security, usual_own(security) if own is None else own)
+    except ConfigurationError as error:
+        raise InvalidParameter(str(error)) from None
+
+
+def _exact(samples: int, epsilon: float, delta: float) -> FinitePrecision:
+    """Without a dimension there is nothing to certify: the figures of this command are of exact Gaussian noise."""
+    return EXACT
+
+
+def _if_a_server_lies(
+    chosen: Accountant, event: Event, delta: float, parts: NoiseParts, epsilon: float
+) -> dict[str, Any]:
+    servers = Servers(parts.samples, parts.left_by_a_liar, _exact)
+    known = event.relation is NeighbouringRelation.REPLACE_ONE and chosen.certifies
+    lying = servers.epsilon_if_one_lies(event, 1, delta, chosen, epsilon) if known else None
+    return {"security": parts.security, "own": parts.own, "epsilon_if_a_server_lies": lying}
+
+
+def _least_own(
+    chosen: Accountant, event: Event, delta: float, parts: NoiseParts, epsilon: float, worst_epsilon: float | None
+) -> dict[str, Any]:
+    """With a `worst_epsilon` the least own noise that keeps to it; the noise that the claim counts stays the same."""
+    if worst_epsilon is None:
+        return _if_a_server_lies(chosen, event, delta, parts, epsilon)
+    choices = [NoiseParts("semi-honest", own) for own in OWN if own > 0] if parts.joint else [parts]
+    found = [_if_a_server_lies(chosen, event, delta, each, epsilon) for each in choices]
+    for each in found:
+        lying = each["epsilon_if_a_server_lies"]
+        if lying is not None and lying <= worst_epsilon:
+            return each
+    raise InvalidParameter(
+        f"worst_epsilon is {worst_epsilon:g}; the most own noise gives {_said(found[-1])}: raise it, lower epsilon, or "
+        "choose --security malicious"
+    )
+
+
+def _said(result: dict[str, Any]) -> str:
+    lying = result["epsilon_if_a_server_lies"]
+    how = f"{result['security']}, own {result['own']:g}"
+    return f"{NO_GUARANTEE} ({how})" if lying is None else f"epsilon {lying:.5g} if a server lies ({how})"
 
 
 def _chosen(name: str) -> Accountant:

@@ -1,4 +1,4 @@
-"""`parley reproduce`: the papers' experiments, regenerated beside the papers' figures."""
+"""`parley reproduce`: the papers' experiments, regenerated beside the papers' figures. The servers add no own noise."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -118,7 +118,7 @@ def _show(name: str, rows: list[dict[str, Any]], json_output: bool) -> None:
     if json_output:
         emit_json({"experiment": name, "rows": rows})
         return
-    table = Table(title=f"{name}: test loss beside the paper's")
+    table = Table(title=f"{name}: test loss beside the paper's; own noise of the servers 0, as in the paper")
     columns = [
         "method",
         "epsilon",

@@ -2,7 +2,8 @@
 
 λ = 0.001, δ = 1e-5, ε ∈ {0.2, 0.5}; DDP-SRM with m = 10. Hyper-parameters of the tuned rows were chosen on the training
 objective with other seeds; that tuning looked at the training data and is not charged, as in the paper. `auto` looks at
-public facts only and has nothing to charge. `paper` rows use the parameters that the paper states.
+public facts only and has nothing to charge. `paper` rows use the parameters that the paper states. The noise is the
+papers', too: the servers add none of their own (`own` is 0).
 """
 
 from dataclasses import dataclass, field, replace
@@ -180,6 +181,7 @@ def _row(setup: RunFile, row: Row, seeds: int) -> dict[str, Any]:
         "cpu_seconds": mean["cpu_seconds"],
         "rounds": runs[0]["rounds"],
         "noise_multiplier": runs[0]["noise_multiplier"],
+        "own": setup.parts.own,
         "noise_by_accountant": noises,
         "test_loss_by_accountant": losses_by_accountant(prepared, noises, seeds, mean["test_objective"]),
         "seeds": seeds,

@@ -83,6 +83,13 @@ def epsilon_spent(ledger: Ledger, population: str) -> float:
     return epsilon_of(ledger.policy, held.cap, held.spent)
 
 
+def spent_if_a_server_lies(ledger: Ledger, population: str) -> float | None:
+    """The sum of ε₂ over these records' runs; None where one had no guarantee."""
+    if population not in ledger.populations:
+        return 0.0
+    return ledger.populations[population].spent.epsilon_if_a_server_lies
+
+
 def policy_of(settings: Settings) -> Policy | None:
     """Read at every manifest; none where there is no file, an error where it is not understood."""
     return read_policy(settings.policy) if settings.policy.exists() else None
@@ -260,7 +267,8 @@ class Gate:
     def _against(self, meaning: Meaning) -> Waiting | None:
         self.ledger.verify()
         spent = epsilon_spent(self.ledger, self.settings.population)
-        return self._sorted(reasons_against(meaning, self.node, self._policy(), spent))
+        lying = spent_if_a_server_lies(self.ledger, self.settings.population)
+        return self._sorted(reasons_against(meaning, self.node, self._policy(), spent, lying))
 
     def _policy(self) -> Policy | None:
         try:
@@ -281,12 +289,15 @@ class Gate:
             policy = policy_of(self.settings)
         except PolicyError:
             raise AskAgainError("policy.toml is not understood: mend it, nothing is charged before") from None
-        return Limit(policy.epsilon_total, manifest.guarantee.epsilon) if isinstance(policy, PartyPolicy) else None
+        if not isinstance(policy, PartyPolicy):
+            return None
+        return Limit(policy.epsilon_total, manifest.guarantee.epsilon, policy.epsilon_if_a_server_lies_total)
 
     def _put(self, meaning: Meaning) -> None:
         try:
             spent = epsilon_spent(self.ledger, self.settings.population)
-            found = admit(self.record, meaning, self.node, policy_of(self.settings), spent)
+            lying = spent_if_a_server_lies(self.ledger, self.settings.population)
+            found = admit(self.record, meaning, self.node, policy_of(self.settings), spent, lying)
         except FederationError as error:  # such as a second manifest under one run's name
             raise refused("contradiction", str(error)) from None
         if isinstance(found, NotAdmitted):

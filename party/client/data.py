@@ -55,14 +55,15 @@ def understand(manifest: Manifest, vocabulary: Vocabulary) -> Understood:
         )
     scale_bits = FORMATS[manifest.noise.precision].scale_bits
     try:
-        most = Encoding.of(manifest.mechanism, scale_bits, model.largest_limit).fraction_bits
+        most = Encoding.of(manifest.mechanism, scale_bits, model.largest_limit, manifest.noise.parts).fraction_bits
     except (QueryError, MpcError, PrivacyError) as error:
         raise ManifestError("noise.fraction_bits", str(error)) from None
     if manifest.noise.fraction_bits > most:
         raise ManifestError(
             "noise.fraction_bits", f"is {manifest.noise.fraction_bits} and this run has room for {most}: lower it"
         )
-    return Understood(schema, model, Encoding(manifest.mechanism, manifest.noise.fraction_bits, scale_bits))
+    noise = manifest.noise
+    return Understood(schema, model, Encoding(manifest.mechanism, noise.fraction_bits, scale_bits, noise.parts))
 
 
 class Shelf:

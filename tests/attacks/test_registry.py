@@ -32,7 +32,8 @@ NEW = {"one-address", "turns", "parsing"}
 NAMED_ONLY = {"M1"}
 """What cannot be stopped."""
 NO_SURFACES = {
-    "__init__", "house", "institution", "kinds", "lying_server", "registry", "staging", "surroundings", "unguarded", "words",
+    "__init__", "house", "institution", "kinds", "lying_server", "registry", "staging", "surroundings",
+    "unguarded", "words",
 }  # fmt: skip
 
 

@@ -18,8 +18,8 @@ from coordinator.dashboard.server import Place
 from coordinator.dashboard.servers import Presence
 from coordinator.errors import CoordinatorError
 from coordinator.service.store import RoundRecord, RunStore, State
-from privacy.claim import EXACT
 from privacy.filters import Cap, Charge, Cost, Policy
+from privacy.finite_precision import EXACT
 from privacy.ledger import Ledger
 from privacy.mechanism import ROW
 from tests.federation.documents import manifest
@@ -31,11 +31,13 @@ CLAIM = {
     "epsilon_added": 1.2e-4,
     "delta_added": 3.1e-8,
     "range_margin_bits": 17.0,
-    "statement": "Computational, against semi-honest aggregators: the 40 released estimators are (1.78, 1e-05)-"
-    "differentially private for each row (that of hospital-a, the least protected of 3) under replace-one, by batches "
-    "of fixed size drawn without replacement (rate 0.05) and noise of 1.2 times the sensitivity, accountant pld; the "
-    "finite noise sampler takes 0.00012 of epsilon and 3.1e-08 of delta; to break it, both aggregators would have to "
-    "collude, for any coalition of the coordinator, one aggregator and all other parties is covered.",
+    "statement": "Computational, against any coalition of the coordinator, all other parties and one aggregator that "
+    "follows the protocol: the 40 released estimators are (1.78, 1e-05)-differentially private for each row (that of "
+    "hospital-a, the least protected of 3) under replace-one, by batches of fixed size drawn without replacement (rate "
+    "0.05) and noise of 1.2 times the sensitivity, accountant pld; the finite noise sampler takes 0.00012 of epsilon "
+    "and 3.1e-08 of delta; if that aggregator does anything whatever, they are (8.4, 1e-05)-differentially private by "
+    "the noise that the other one adds of its own; to break it, both aggregators would have to collude.",
+    "epsilon_if_a_server_lies": 8.4,
 }
 
 

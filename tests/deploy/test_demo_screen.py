@@ -58,10 +58,13 @@ def report() -> Report:
         run="heart-disease",
         epsilon=1.0,
         delta=1e-5,
+        security="semi-honest",
+        own=0.5,
+        epsilon_if_a_server_lies=2.4,
         statement="The sentence for the data-protection officer.",
         rounds=20,
         comparison=comparison,
-        budgets=tuple(Budget(each.name, 1.0, 4.0, 1e-5, 4e-5) for each in CAST.hospitals),
+        budgets=tuple(Budget(each.name, 1.0, 4.0, 1e-5, 4e-5, 2.4) for each in CAST.hospitals),
         phases=(PhaseCost("certificates", 0.5), PhaseCost("rounds", 4.0, 1_234_567)),
         bytes_up_per_party=54_321,
         model=Path("model.npz"),
@@ -166,7 +169,7 @@ def test_the_report_tells_a_newcomer_everything_within_the_width(width: int) -> 
         "at most 2.72 times higher or lower",
         "chance of 1e-5",
         "The sentence for the data-protection officer.",
-        "1.00, 1e-05 3.00, 3e-05",
+        "1.00 / 2.40, 1e-05 3.00, 3e-05",
         "1,234,567",
         "54,321 bytes",
         "model.npz",
@@ -181,7 +184,7 @@ def test_the_json_line_has_the_promised_fields() -> None:
     for name in ("run", "model", "report", "epsilon", "delta", "accuracy", "auc", "pooled_auc", "rounds"):
         assert body[name] is not None, name
     assert (body["seconds"], body["bytes"]) == (4.5, 1_234_567)
-    budget = {"party": "cleveland", "spent": 1.0, "total": 4.0, "left": 3.0}
+    budget = {"party": "cleveland", "spent": 1.0, "total": 4.0, "left": 3.0, "spent_if_a_server_lies": 2.4}
     assert body["budgets"][0].items() >= {**budget, "delta_spent": 1e-5, "delta_total": 4e-5}.items()
 
 

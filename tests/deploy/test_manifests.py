@@ -12,10 +12,11 @@ from coordinator.algorithm import build
 from coordinator.regularisers import Regulariser
 from deploy.demo_recipe import AGGREGATORS, ALGORITHM, COORDINATOR, DELTA, EPSILON, MODEL, SIZES, manifest_body, schema
 from deploy.errors import DeployError
-from deploy.manifests import draft
+from deploy.manifests import draft, smallest_own
 from deploy.run_file import build_model
 from deploy.vocabulary import check_answers, check_vocabulary
 from mpc.errors import MpcError
+from mpc.parts import NoiseParts
 from mpc.tables import FORMATS
 from party.contributor import Encoding
 from party.schema import Schema, schema_from_json
@@ -117,6 +118,36 @@ def test_precision_is_raised_where_the_cheap_preset_would_cost_too_much() -> Non
         drafted(schema=wide, algorithm={"name": "dp-gd", "steps_taken": 40}, epsilon=0.2, precision="standard")
 
 
+def test_the_noise_is_the_same_with_own_parts_and_the_lattice_finer_by_them() -> None:
+    """σ′ counts joint and own parts together, so only the certificate's second sample moves it, by its terms."""
+    made = {own: drafted(parts=NoiseParts("semi-honest", own)) for own in (0.0, 0.5, 1.0)}
+    made[2.0] = drafted(parts=NoiseParts("malicious", 1.0))
+    for each in made.values():
+        assert accepted(each) <= 1
+        assert each.mechanism.noise_multiplier == pytest.approx(made[0.0].mechanism.noise_multiplier, rel=0.01)
+    units = {own: each.lattice(1).unit / each.mechanism.noise_deviation(1) for own, each in made.items()}
+    assert units == pytest.approx({0.0: 1.0, 0.5: 1.25**-0.5, 1.0: 2**-0.5, 2.0: 1.0})
+    released = {own: each.released_deviation(1) / each.lattice(1).unit for own, each in made.items()}
+    assert released == pytest.approx({0.0: 1.0, 0.5: 1.5**0.5, 1.0: 3**0.5, 2.0: 2**0.5})
+
+
+def test_the_least_own_noise_is_chosen_that_keeps_to_what_a_lying_server_may_cost() -> None:
+    study: dict[str, Any] = {
+        "run": "a-run", "federation": "banks", "model": MODEL, "algorithm": {**SRM, "batch": 2000}, "schema": A9A,
+        "sizes": TEN, "epsilon": 0.5, "delta": 1e-5, "aggregators": AGGREGATORS, "coordinator": COORDINATOR,
+    }  # fmt: skip
+    known = {own: verify(draft(**study, parts=NoiseParts("semi-honest", own))) for own in (0.25, 0.5, 1.0)}
+    costs = {own: found.epsilon_if_a_server_lies for own, found in known.items()}
+    assert costs[0.5] is not None
+    assert costs[1.0] is not None
+    assert smallest_own(costs[0.5], study).noise.parts.own == 0.5
+    assert smallest_own(costs[0.5] * 0.999, study).noise.parts.own == 1.0
+    with pytest.raises(InvalidParameter, match=r"worst_epsilon is .* and the most own noise"):
+        smallest_own(costs[1.0] * 0.99, study)
+    whole = smallest_own(0.5, {**study, "parts": NoiseParts("malicious", 1.0)})
+    assert whole.noise.parts.security == "malicious"
+
+
 def test_what_is_not_private_is_refused() -> None:
     with pytest.raises(DeployError, match="not private"):
         drafted(algorithm={"name": "storm"})
@@ -126,7 +157,7 @@ def test_a_small_model_has_noise_for_a_histogram_that_is_longer() -> None:
     """`norms` answers with 24 numbers, dp-agd's losses with up to 32: every round has noise for 64."""
     made = drafted(schema=schema(), sizes=SIZES, epsilon=2.0, algorithm={"name": "auto"})
     assert made.model.dimension < 24 <= made.longest_answer
-    assert made.samples == made.longest_answer * made.releases
+    assert made.samples == 2 * made.longest_answer * made.releases  # joint, and the other server's own
 
 
 @pytest.mark.parametrize(("points", "fits"), [(65, True), (66, False)])

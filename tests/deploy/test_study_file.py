@@ -54,6 +54,7 @@ def test_the_template_becomes_the_templates_manifest_but_for_the_rounded_noise(t
     assert noise < written["mechanism"].pop("noise_multiplier") < noise * 1.01
     drafted.pop("schema"), written.pop("schema")  # the draft spells its defaults out
     assert drafted == written
+    assert drafted["noise"]["own"] == 0.5
     again = parley("manifest", "draft", str(tmp_path / "project/study.toml"), "-o", str(out))
     assert (again.returncode, "is not overwritten" in again.stderr) == (2, True)
 
@@ -88,3 +89,41 @@ def test_a_study_that_is_no_toml_or_not_there_is_refused(tmp_path: Path) -> None
     (tmp_path / "study.toml").write_text("run = ")
     with pytest.raises(RunFileError, match="is not TOML"):
         read_study(tmp_path / "study.toml")
+
+
+@pytest.mark.parametrize(
+    ("line", "own", "says"),
+    [
+        ("[noise]\nown = 1", 1.0, ""),
+        ('[noise]\nsecurity = "malicious"', 1.0, ""),
+        ('[noise]\nsecurity = "malicious"\nown = 0.5', None, "make own 1"),
+        ('[noise]\nsecurity = "covert"', None, "upgrade"),
+        ("[noise]\nown = 0.4", None, "0.25"),
+        ("[noise]", None, ""),
+    ],
+)
+def test_a_study_says_who_adds_which_noise(tmp_path: Path, line: str, own: float | None, says: str) -> None:
+    write_project(tmp_path / "project")
+    study = tmp_path / "project/study.toml"
+    head, _, rest = study.read_text().partition("[noise]")
+    study.write_text(head + line + "\n\n[rounds]" + rest.partition("[rounds]")[2])
+    if says:
+        with pytest.raises(FieldError, match=says):
+            read_study(study)
+    elif own is None:
+        assert "parts" not in read_study(study)
+    else:
+        assert read_study(study)["parts"].own == own
+
+
+def test_own_noise_and_the_cost_that_would_choose_it_contradict_each_other(tmp_path: Path) -> None:
+    write_project(tmp_path / "project")
+    study = tmp_path / "project/study.toml"
+    text = study.read_text().replace("# worst_epsilon", "worst_epsilon")
+    study.write_text(text)
+    with pytest.raises(FieldError, match="one of them chooses"):
+        read_study(study)
+    study.write_text(text.replace("own = 0.5", "# own"))
+    assert read_study(study)["worst_epsilon"] == 4.0
+    made = draft_from(study)
+    assert made.noise.parts.own == 0.5  # 0.25 would not do

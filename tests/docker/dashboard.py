@@ -22,8 +22,8 @@ from coordinator.service.store import RunStore, State
 from deploy import demo_recipe
 from deploy.manifests import draft
 from deploy.toml_text import toml_text
-from privacy.claim import EXACT
 from privacy.filters import Charge, Cost
+from privacy.finite_precision import EXACT
 from privacy.ledger import Ledger
 from privacy.mechanism import ROW
 from tests.dashboard.folders import write_run

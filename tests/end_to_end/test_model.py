@@ -37,7 +37,8 @@ from tests.end_to_end.virtual import NODE, Died, World
 from tests.federation import documents
 
 ROUNDS = 8
-MANIFEST = documents.manifest(**{"run": "model", "mechanism.steps": ROUNDS - 1, "rounds.deadline_seconds": 30.0})
+SILENT = {"run": "model", "mechanism.steps": ROUNDS - 1, "noise.own": 0.0}  # what the servers sample is zeros
+MANIFEST = documents.manifest(**SILENT, **{"rounds.deadline_seconds": 30.0})
 RARE = ("discarded", "ended")
 LABELS = {
     **{name: [f"aggregator.{each}" for each in (*ROUND_LABELS[Role.aggregator], *RARE)] for name in "AB"},
@@ -365,7 +366,7 @@ def test_an_error_that_nobody_foresaw_stalls_a_run_which_can_be_resumed() -> Non
 class LongDeadline(WholeSystem):
     """A round may wait longer than one server is patient with the other."""
 
-    manifest = documents.manifest(**{"run": "model", "mechanism.steps": ROUNDS - 1, "rounds.deadline_seconds": 60.0})
+    manifest = documents.manifest(**SILENT, **{"rounds.deadline_seconds": 60.0})
 
 
 @pytest.mark.parametrize("restarted", ["A", "B"])

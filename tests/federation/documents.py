@@ -40,7 +40,7 @@ BODY: dict[str, Any] = {
         {"name": "hospital-b", "sampler": {"kind": "wor", "units": 200, "batch": 10}},
         {"name": "hospital-c", "sampler": {"kind": "wor", "units": 100, "batch": 5}},
     ],
-    "noise": {"cover": "strips", "precision": "standard", "fraction_bits": 16},
+    "noise": {"cover": "strips", "precision": "standard", "fraction_bits": 16, "security": "semi-honest", "own": 0.5},
     "rounds": {"minimum_parties": 2, "deadline_seconds": 30.0},
     "aggregators": [
         {"name": "north", "legal_entity": "North Trust"},
@@ -54,6 +54,8 @@ role = "party"
 epsilon_per_run = 2.0
 delta_per_run = 1e-5
 epsilon_total = 4.0
+epsilon_if_a_server_lies_per_run = "any"
+epsilon_if_a_server_lies_total = "any"
 minimum_parties = 2
 largest_parties = 10
 largest_dimension = 1000
@@ -115,4 +117,4 @@ def manifest(**changes: Any) -> Manifest:
 
 def meaning(**changes: Any) -> Meaning:
     """As if verified: for policies, which do not care how the figures came about."""
-    return Meaning(manifest(**changes), 1.78, 1e-5, "hospital-a", 1e-4, 1e-8, 17.0, "a sentence")
+    return Meaning(manifest(**changes), 1.78, 1e-5, "hospital-a", 1e-4, 1e-8, 17.0, "a sentence", 4.2)

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,12 +11,14 @@ import pytest
 from parley.federation.admission import Admission, AdmissionRecord, Refusal, admit, approve_by_hand
 from parley.federation.claimed import reasons_even_if_true
 from parley.federation.errors import ApprovalError, PolicyError
+from parley.federation.meaning import Meaning
 from parley.federation.names import NodeName, Role
 from parley.federation.policy import Policy, read_policy, reasons_against
 
 from coordinator.errors import RunFailedError
 from deploy import aggregator_admission, nodes_coordinator
 from deploy.certificates import ThrowAwayAuthority
+from deploy.node_file import NoiseSettings
 from tests.federation import documents
 from tests.federation.documents import AGGREGATOR_POLICY, COORDINATOR_POLICY, PARTY_POLICY, manifest, meaning
 
@@ -150,7 +153,7 @@ def test_a_manifest_beyond_the_policy_costs_a_server_nothing(tmp_path: Path, mon
 
     async def propose() -> Any:
         admissions = aggregator_admission.Admissions(
-            record, lambda: identity, peer, 0, ("strips", "standard"), tmp_path / "policy.toml", tmp_path, lambda *_: ""
+            record, lambda: identity, peer, 0, NoiseSettings(), tmp_path / "policy.toml", tmp_path, lambda *_: ""
         )
         return await admissions.propose(manifest().canonical, manifest().identities(Role.coordinator)[0].uri)
 
@@ -174,6 +177,37 @@ def test_the_budget_counts_what_was_spent_and_an_unread_ledger_refuses(tmp_path:
     assert not reasons_against(meaning(), node(Role.party), chosen, 2.0)
     for spent in (2.01, None, float("nan"), -1.0):
         assert any(reason.final for reason in reasons_against(meaning(), node(Role.party), chosen, spent))
+
+
+LYING = "privacy.epsilon_if_a_server_lies"
+RUN = ('epsilon_if_a_server_lies_per_run = "any"', "epsilon_if_a_server_lies_per_run = {}")
+TOTAL = ('epsilon_if_a_server_lies_total = "any"', "epsilon_if_a_server_lies_total = {}")
+
+
+def test_what_a_lying_server_may_cost_is_capped_by_number_and_only_any_admits_no_guarantee(tmp_path: Path) -> None:
+    known, unknown = meaning(), replace(meaning(), epsilon_if_a_server_lies=None)
+
+    def against(found: Meaning, spent: float | None, *changes: tuple[str, str]) -> list[tuple[str, bool]]:
+        chosen = policy(tmp_path, Role.party, *changes)
+        reasons = reasons_against(found, node(Role.party), chosen, 0.0, spent)
+        return [(reason.field, reason.final) for reason in reasons]
+
+    def of(change: tuple[str, str], figure: float) -> tuple[str, str]:
+        return change[0], change[1].format(figure)
+
+    assert known.epsilon_if_a_server_lies == 4.2
+    assert against(known, None) == against(unknown, None) == []
+    assert against(known, None, of(RUN, 4.2)) == []
+    assert against(known, None, of(RUN, 4.1)) == against(unknown, 0.0, of(RUN, 50.0)) == [(LYING, False)]
+    assert against(known, 1.0, of(TOTAL, 5.3)) == []
+    for found, spent, most in ((known, 1.0, 5.1), (unknown, 0.0, 50.0), (known, None, 50.0)):
+        assert against(found, spent, of(TOTAL, most)) == [(LYING, True)]
+
+
+def test_any_is_the_only_word_for_a_limit(tmp_path: Path) -> None:
+    for figure in ('"none"', "0.0", "true", '""'):
+        with pytest.raises(PolicyError, match="epsilon_if_a_server_lies_per_run"):
+            policy(tmp_path, Role.party, (RUN[0], RUN[1].format(figure)))
 
 
 def test_one_roles_policy_admits_nothing_for_another(tmp_path: Path) -> None:

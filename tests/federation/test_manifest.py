@@ -14,7 +14,7 @@ from parley.federation.names import Role
 
 from tests.federation.documents import BODY, body, manifest
 
-PINNED = "c43d435ea8b4cb1e6e07498998fcfce0c9d62f3a0da4f26723746d3157e1c117"
+PINNED = "f97e59bb5aff3e3f7d82a8a3e54a4f79d0e5368cf133a2db2d4d5b0908c127d9"
 """Of the canonical form of BODY: what another release or platform has to reproduce."""
 FREE = ("model", "algorithm", "regulariser", "schema")
 
@@ -106,7 +106,7 @@ def test_any_single_field_changes_the_digest_or_is_refused(path: str) -> None:
         # Only what has one or few legal values may be refused here.
         assert path in {
             "protocol", "privacy.accountant", "mechanism.relation", "mechanism.clip.kind", "noise.cover",
-            "noise.precision", *(f"parties.{index}.sampler.kind" for index in range(3)),
+            "noise.precision", "noise.own", "noise.security", *(f"parties.{index}.sampler.kind" for index in range(3)),
         }, error  # fmt: skip
         assert error.field == field_of(path)
     else:
@@ -204,6 +204,10 @@ def test_a_value_of_another_type_or_out_of_range_is_named(path: str, wrong: Any)
         ({"privacy.accountant": "lower"}, "privacy.accountant", "pld"),
         ({"model.dimension": 0}, "model.dimension", "from 1"),
         ({"protocol": 1}, "protocol", "from 2 to 2"),
+        ({"noise.own": 0.3}, "noise.own", "is 0.3: use 0, 0.25, 0.5 or 1"),
+        ({"noise.security": "malicious"}, "noise.own", "make own 1"),
+        ({"noise.security": "covert"}, "noise.security", "upgrade"),
+        ({"privacy.epsilon_if_a_server_lies": 0.0}, "privacy.epsilon_if_a_server_lies", "above 0"),
         ({"federation": "Cardio/x"}, "federation", "a-z"),
         ({"schema.when": float("nan")}, "schema.when", "finite"),
     ],
@@ -225,6 +229,7 @@ def test_what_does_not_fit_together_is_refused(changes: dict[str, Any], field: s
         lambda data: data + b"\n",
         lambda data: data[len(HEADER) :],
         lambda data: data.replace(b"manifest 2", b"manifest 1", 1),
+        lambda data: data.replace(b'"own":0.5', b'"own":-0.0', 1),
         lambda data: HEADER + b"[" * 100_000,
         lambda data: HEADER + b"\xff",
         lambda data: HEADER + b"9" * 5000,

@@ -3,11 +3,21 @@
 import stat
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from parley.federation import meaning
 from parley.federation.errors import ManifestError
-from parley.federation.meaning import answered, charged, keep, kept_file, verify, verify_apart, verify_apart_with_charge
+from parley.federation.meaning import (
+    answered,
+    charged,
+    keep,
+    kept_file,
+    verify,
+    verify_apart,
+    verify_apart_with_charge,
+    verify_with_charge,
+)
 
 from mpc.law import certify
 from privacy.accountants import accountant, worst_party
@@ -19,7 +29,7 @@ def test_the_meaning_is_the_accountants_and_the_laws() -> None:
     made = manifest()
     found = verify(made)
     _, reading = worst_party(accountant("pld"), made.mechanism, made.guarantee.delta)
-    certificate = certify(3 * 40, 2.0, 1e-5)
+    certificate = certify(2 * 64 * 40, 2.0, 1e-5)  # joint and the other server's own, for answers of up to 64 numbers
     assert found.epsilon == pytest.approx(reading.epsilon + certificate.epsilon_added, rel=1e-3)
     assert found.epsilon <= 2.0
     assert 0 < found.epsilon_added < 0.01 * found.epsilon
@@ -41,6 +51,49 @@ def test_the_meaning_is_the_accountants_and_the_laws() -> None:
 def test_a_claim_below_the_cost_is_refused() -> None:
     with pytest.raises(ManifestError, match=r"^privacy\.epsilon: claims 1 and the run costs .*: claim at least"):
         verify(manifest(**{"privacy.epsilon": 1.0}))
+
+
+def test_what_a_lying_server_costs_is_computed_and_a_claim_below_it_refused() -> None:
+    loud: dict[str, Any] = {"mechanism.noise_multiplier": 6.0, "privacy.epsilon": 0.5}
+    found = verify(manifest(**loud))
+    alone = manifest(**loud).mechanism.event(found.worst_party).with_noise(6.0 * 0.5 / 1.25**0.5)
+    exact = accountant("pld").epsilon(alone, 1e-5).epsilon
+    assert found.epsilon_if_a_server_lies is not None
+    assert exact < found.epsilon_if_a_server_lies < 1.02 * exact
+    claimed = "privacy.epsilon_if_a_server_lies"
+    assert verify(manifest(**loud, **{claimed: 1.1 * exact})).epsilon_if_a_server_lies == found.epsilon_if_a_server_lies
+    with pytest.raises(ManifestError, match=r"^privacy\.epsilon_if_a_server_lies: claims .* could cost hospital-a"):
+        verify(manifest(**loud, **{claimed: 0.9 * exact}))
+    with pytest.raises(ManifestError, match="no guarantee if a server lies"):
+        verify(manifest(**loud, **{claimed: 50.0, "noise.own": 0.0}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({}, "no guarantee if a server lies"),  # noise of 1.2 times the sensitivity: more than 10
+        ({"noise.own": 0.0}, "no guarantee if a server lies"),
+        ({"mechanism.noise_multiplier": 6.0}, "if a server lies, whatever it does"),
+        ({"noise.own": 1.0, "noise.security": "malicious"}, "against one aggregator that does anything whatever"),
+    ],
+)
+def test_who_approves_reads_what_holds_against_whom(changes: dict[str, Any], says: str) -> None:
+    made = manifest(**changes)
+    found = verify(made)
+    (line,) = [line for line in found.sentences if line.startswith("Against whom: ")]
+    assert says in line
+    if "malicious" in changes.values():
+        assert found.epsilon_if_a_server_lies == found.epsilon
+        assert made.samples == 64 * 40
+        assert made.joint_samples == 0
+
+
+def test_a_partys_charge_carries_its_own_figure() -> None:
+    made = manifest(**{"mechanism.noise_multiplier": 6.0})
+    found, charge = verify_with_charge(made, "hospital-a", Policy())
+    assert charge.cost.epsilon_if_a_server_lies == found.epsilon_if_a_server_lies
+    assert charge.cost.delta_if_a_server_lies == 1e-5
+    assert verify_apart_with_charge(made, "hospital-a", Policy()) == (found, charge)
 
 
 def test_noise_that_is_not_precise_enough_is_refused_by_name() -> None:

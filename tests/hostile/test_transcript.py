@@ -366,10 +366,10 @@ def test_a_share_alone_is_uniformly_random(ended: Run) -> None:
 
 def test_the_sums_are_noised_as_the_manifest_says(ended: Run) -> None:
     """The noise dominates these small sums: their mean square is that of the noise, within 6 of its deviations."""
-    mechanism, squares = ended.manifest.mechanism, []
+    manifest, squares = ended.manifest, []
     for index, (one, other) in sorted(shares(ended).items()):
         lattice = ended.manifest.lattice(index)
-        values = lattice.decode(lattice.open(one, other)) / mechanism.noise_deviation(index)
+        values = lattice.decode(lattice.open(one, other)) / manifest.released_deviation(index)
         squares += list(values**2)
     assert np.mean(squares) > 1 - 6 * np.sqrt(2 / len(squares))
 

@@ -6,7 +6,8 @@ from coordinator.algorithm import Setting, build
 from deploy.certified import calibrate_certified, cheapest
 from deploy.errors import RunFileError
 from deploy.simulation import calibrate
-from privacy.claim import EXACT
+from mpc.parts import NoiseParts
+from privacy.finite_precision import EXACT
 from privacy.mechanism import Unit
 
 SIZES = {"a": 600, "b": 400}
@@ -24,6 +25,15 @@ def test_the_claim_is_within_the_target_and_dearer_than_exact_noise() -> None:
         real.epsilon == real.claim.epsilon == pytest.approx(real.claim.gaussian.epsilon + 2 * real.claim.precision.xi)
     )
     assert 1 < real.mechanism.noise_multiplier / exact.mechanism.noise_multiplier < 1.01
+
+
+def test_own_parts_are_in_the_claim_and_in_its_certificate() -> None:
+    plan = build("dp-sgd", {"batch": 50, "passes": 1.0}).plan(Setting(1000, 6, 0.5, 1e-5))
+    parts = NoiseParts("semi-honest", 1.0)
+    made = calibrate_certified(plan, SIZES, 6, 0.5, 1e-5, "pld", Unit(), parts)
+    assert made.claim is not None
+    assert made.claim.precision.samples == 2 * 64 * plan.releases
+    assert made.claim.epsilon < (made.claim.epsilon_if_a_server_lies or 0) < 2
 
 
 def test_a_run_that_no_preset_can_certify_is_refused() -> None:

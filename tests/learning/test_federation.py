@@ -9,6 +9,7 @@ from coordinator.algorithm import Algorithm, Plan, Setting, build, known
 from deploy.simulation import Federation, calibrate, mechanism_of, query_of, split
 from mpc.clear import ClearSampler
 from mpc.law import acceptance, cell_probability
+from mpc.parts import NoiseParts
 from mpc.randomness import Csprng
 from mpc.reference import Lane, sample
 from mpc.ring import expand, share
@@ -119,6 +120,21 @@ def test_released_noise_has_the_lattices_deviation_and_no_bias() -> None:
     assert abs(noise.mean()) < 6 / np.sqrt(count)
     # The dithers of both servers widen the law by 2 · 2 · width² / 12.
     assert abs(noise.var() - 1 - 2**-12 / 3) < 6 * np.sqrt(2 / count)
+
+
+@pytest.mark.parametrize("parts", [NoiseParts("semi-honest", 0.5), NoiseParts("malicious", 1.0)])
+def test_a_simulation_has_the_servers_own_parts_too(parts: NoiseParts) -> None:
+    """Mean and variance of 200,000 releases within six standard errors; and algorithms are told of all of it."""
+    joint, algorithm, plan = federation("dp-sgd", True, batch=60, passes=1.0)
+    run = Federation(algorithm, plan, joint.model, split(records(), 3, 0), joint.mechanism, 5, parts=parts)
+    lattice = run.encoding.lattice(0)
+    assert lattice.parts == parts
+    count = 200_000
+    noise = lattice.decode(run.sampler.release(lattice, count)) / lattice.sigma
+    expected = parts.released / parts.counted
+    assert abs(noise.mean()) < 6 * np.sqrt(expected / count)
+    assert abs(noise.var() / expected - 1 - 2**-12 / 3) < 6 * np.sqrt(2 / count)
+    assert run.noise_level() == pytest.approx(joint.noise_level() * np.sqrt(expected))
 
 
 def test_two_seeds_differ_and_one_seed_repeats() -> None:

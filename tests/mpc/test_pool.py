@@ -38,11 +38,13 @@ class Line:
 
 
 @contextlib.contextmanager
-def pools(capacity: int = 4 * LANES, start: bool = True) -> Iterator[tuple[NoisePool, NoisePool, Line]]:
+def pools(
+    capacity: int = 4 * LANES, start: bool = True, lanes: int = LANES
+) -> Iterator[tuple[NoisePool, NoisePool, Line]]:
     line = Line()
     tables = load("strips", "standard")
-    a = NoisePool(line.dial, 0, tables, capacity, LANES, deadline_seconds=5)
-    b = NoisePool(line.accept, 1, tables, capacity, LANES, deadline_seconds=5)
+    a = NoisePool(line.dial, 0, tables, capacity, lanes, deadline_seconds=5)
+    b = NoisePool(line.accept, 1, tables, capacity, lanes, deadline_seconds=5)
     if start:
         a.start()
         b.start()

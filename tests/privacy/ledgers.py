@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from privacy.claim import EXACT
 from privacy.event import Event, SampledGaussian
 from privacy.filters import Cap, Charge, Cost, Policy
+from privacy.finite_precision import EXACT
 from privacy.ledger import EndProof, Ledger
 from privacy.mechanism import ROW, Unit
 from privacy.sampling import FixedSize

@@ -5,11 +5,12 @@ import math
 import pytest
 
 from privacy.accountants import accountant
-from privacy.claim import EXACT, Claim, FinitePrecision
+from privacy.claim import Claim
 from privacy.clipping import MomentumClip
 from privacy.errors import InvalidParameter
 from privacy.event import NeighbouringRelation
 from privacy.filters import Policy, charge_of, recounted
+from privacy.finite_precision import EXACT, FinitePrecision
 from privacy.mechanism import Cohort, Mechanism, Unit
 from privacy.paper_accountant import PaperAccountant
 from privacy.sampling import FixedSize, Poisson
@@ -70,7 +71,7 @@ def test_the_sentence_names_everything_that_the_guarantee_rests_on() -> None:
     run = Mechanism((Cohort("a", Poisson(1000, 50, 120)),), MomentumClip(1, 0.1, 0.5), 4.0, 20, Unit("patient"))
     sentence = Claim.of(run, 100, DELTA, PLD, PRECISION).sentence
     for part in (
-        "Computational, against semi-honest aggregators",
+        "Computational, against any coalition of the coordinator, all other parties and one aggregator that follows",
         "1e-05",
         "(patient, institution)",
         "replace-one",
@@ -79,6 +80,7 @@ def test_the_sentence_names_everything_that_the_guarantee_rests_on() -> None:
         "accountant pld",
         "0.0002 of epsilon",
         "both aggregators would have to collude",
+        "no guarantee if a server lies",
     ):
         assert part in sentence
     assert "\n" not in sentence

@@ -9,9 +9,9 @@ import pytest
 
 from deploy import privacy_audit as audit
 from privacy.accountants import accountant
-from privacy.claim import EXACT
 from privacy.event import Event, SampledGaussian
 from privacy.filters import Cap, Charge, Cost, Policy
+from privacy.finite_precision import EXACT
 from privacy.ledger import Ledger
 from privacy.mechanism import ROW
 from privacy.sampling import FixedSize
@@ -49,6 +49,30 @@ def test_calibrate_and_rounds_answer_each_other(parley: Parley) -> None:
         "--noise-multiplier", noise["noise_multiplier"], "--json",
     ).json  # fmt: skip
     assert 651 <= back["rounds"] <= 653
+
+
+def test_both_say_what_a_server_that_lies_could_cost(parley: Parley) -> None:
+    usual = parley("privacy", "epsilon", *RUN, *NOISE, "--json").json
+    assert (usual["own"], usual["security"]) == (0.5, "semi-honest")
+    assert usual["epsilon_if_a_server_lies"] == pytest.approx(1.165, rel=0.01)
+    for own in (0, 0.25):  # none of it, and 10.5
+        assert (
+            parley("privacy", "epsilon", *RUN, *NOISE, "--own", own, "--json").json["epsilon_if_a_server_lies"] is None
+        )
+    whole = parley("privacy", "epsilon", *RUN, *NOISE, "--security", "malicious", "--json").json
+    assert (whole["own"], whole["epsilon_if_a_server_lies"]) == (1.0, whole["epsilon"])
+    calibrate = ("privacy", "calibrate", *RUN, "--epsilon", 0.2)
+    least = [parley(*calibrate, "--worst-epsilon", worst, "--json").json["own"] for worst in (1.2, 1.1)]
+    assert least == [0.5, 1.0]
+    for words, says in (
+        (("--worst-epsilon", 0.3), "the most own noise gives epsilon 0.34"),
+        (("--worst-epsilon", 1, "--own", 1), "one of them chooses"),
+        (("--own", 0.3), "use 0, 0.25, 0.5 or 1"),
+        (("--security", "malicious", "--own", 0.5), "make own 1"),
+    ):
+        refused = parley(*calibrate, *words)
+        assert refused.code == 2
+        assert says in refused.error
 
 
 def test_the_papers_figure_comes_with_its_conditions_unmet_and_is_no_success(parley: Parley) -> None:

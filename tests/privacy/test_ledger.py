@@ -15,10 +15,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from privacy import chain
 from privacy.accountants import accountant
 from privacy.chain import Head
-from privacy.claim import EXACT
 from privacy.errors import BudgetExceeded, InvalidParameter, LedgerRefused, PrivacyError
 from privacy.event import Event, NeighbouringRelation, SampledGaussian
 from privacy.filters import Cap, Charge, Cost, Policy, charge_of
+from privacy.finite_precision import EXACT
 from privacy.ledger import EndProof, Ledger
 from privacy.mechanism import ROW, Mechanism, Unit
 from privacy.sampling import Poisson

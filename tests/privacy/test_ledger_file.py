@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from privacy.chain import Head, entry_digest
-from privacy.claim import EXACT
 from privacy.errors import LedgerCorrupt, LedgerRefused
 from privacy.event import canonical_json
 from privacy.filters import Charge, Cost
+from privacy.finite_precision import EXACT
 from privacy.ledger import Ledger
 from privacy.mechanism import ROW
 from tests.privacy.ledgers import BASIC, EVENT, new

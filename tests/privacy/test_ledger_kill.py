@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from privacy.claim import EXACT
 from privacy.errors import LedgerCorrupt
 from privacy.event import Event, SampledGaussian
 from privacy.filters import Cap, Charge, Cost, Policy
+from privacy.finite_precision import EXACT
 from privacy.ledger import Ledger
 from privacy.mechanism import ROW
 from privacy.sampling import FixedSize

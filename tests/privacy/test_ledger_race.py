@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from privacy.claim import EXACT
 from privacy.errors import BudgetExceeded
 from privacy.filters import Cap, Charge, Cost, Limit, Policy
+from privacy.finite_precision import EXACT
 from privacy.ledger import Ledger
 from privacy.mechanism import ROW
 from tests.privacy.ledgers import BY_RDP, EVENT, rows

@@ -59,9 +59,10 @@ def admit(
     node: NodeName,
     policy: Policy | None,
     epsilon_spent: float | None = None,
+    spent_if_a_server_lies: float | None = None,
 ) -> Admission | Refusal:
     """By policy: recorded before it is returned. See `policy.reasons_against` for the arguments."""
-    reasons = reasons_against(meaning, node, policy, epsilon_spent)
+    reasons = reasons_against(meaning, node, policy, epsilon_spent, spent_if_a_server_lies)
     if reasons:
         return Refusal(reasons)
     return record.put(meaning.manifest, BY_POLICY, BY_POLICY)
@@ -75,6 +76,7 @@ def approve_by_hand(
     epsilon_spent: float | None,
     digest: str,
     approved_by: str,
+    spent_if_a_server_lies: float | None = None,
 ) -> Admission | Refusal:
     """By a person, who gives the digest of what was read and answers for it by name.
 
@@ -85,7 +87,7 @@ def approve_by_hand(
         raise ApprovalError("the digest is not this manifest's: read the manifest, and give the digest it shows")
     if not approved_by.strip() or not approved_by.isprintable():
         raise ApprovalError("an approval by hand needs the name of the person who gives it, on one line")
-    reasons = reasons_against(meaning, node, policy, epsilon_spent)
+    reasons = reasons_against(meaning, node, policy, epsilon_spent, spent_if_a_server_lies)
     if any(reason.final for reason in reasons):
         return Refusal(tuple(reason for reason in reasons if reason.final))
     return record.put(meaning.manifest, BY_HAND, approved_by, tuple(str(reason) for reason in reasons))

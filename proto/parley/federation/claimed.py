@@ -15,7 +15,17 @@ def reasons_even_if_true(manifest: Manifest, node: NodeName, policy: Policy | No
     """For an aggregator and a coordinator; `policy.reasons_against` judges the verified figures once more."""
     claimed = manifest.guarantee
     return reasons_against(
-        Meaning(manifest, claimed.epsilon, claimed.delta, manifest.parties[0], 0.0, 0.0, 0.0, "not verified"),
+        Meaning(
+            manifest,
+            claimed.epsilon,
+            claimed.delta,
+            manifest.parties[0],
+            0.0,
+            0.0,
+            0.0,
+            "not verified",
+            claimed.epsilon_if_a_server_lies,
+        ),
         node,
         policy,
     )

@@ -86,6 +86,10 @@ class Fields:
         """Whether a field is there and says "" on purpose."""
         return bool(self._take(name) == "")
 
+    def is_text(self, name: str, text: str) -> bool:
+        """Whether a field that may be something else is exactly this word."""
+        return bool(self._take(name) == text)
+
     def label(self, name: str) -> str:
         """A part of a node's name."""
         value = self.text(name)

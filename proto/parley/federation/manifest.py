@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Self, get_args
 
 from mpc.errors import MpcError
+from mpc.parts import NoiseParts, parts_of
 from mpc.ring import Lattice
 from mpc.tables import FORMATS, Cover, Precision
 from parley.federation.errors import ManifestError
@@ -77,6 +78,8 @@ class Guarantee:
     epsilon: float
     delta: float
     accountant: str
+    epsilon_if_a_server_lies: float | None = None
+    """What one server that does anything whatever may cost, at the same δ; none claims nothing. Verified, too."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,7 @@ class Noise:
     cover: Cover
     precision: Precision
     fraction_bits: int
+    parts: NoiseParts
 
 
 def entity_key(legal_entity: str) -> str:
@@ -175,8 +179,13 @@ class Manifest:
 
     @property
     def samples(self) -> int:
-        """Gaussians in all, at most."""
-        return self.longest_answer * self.releases
+        """Gaussians in all, at most, as a claim counts them: of every part that it rests on."""
+        return self.longest_answer * self.releases * self.noise.parts.samples
+
+    @property
+    def joint_samples(self) -> int:
+        """Gaussians that the two servers sample together, at most."""
+        return self.longest_answer * self.releases * self.noise.parts.joint
 
     @property
     def kinds_of_rounds(self) -> tuple[int, ...]:
@@ -186,7 +195,12 @@ class Manifest:
     def lattice(self, round_index: int) -> Lattice:
         """Of the round's data and noise."""
         scale_bits = FORMATS[self.noise.precision].scale_bits
-        return Lattice(self.mechanism.noise_deviation(round_index), self.noise.fraction_bits, scale_bits)
+        deviation = self.mechanism.noise_deviation(round_index)
+        return Lattice(deviation, self.noise.fraction_bits, scale_bits, self.noise.parts)
+
+    def released_deviation(self, round_index: int) -> float:
+        """Of the noise in the opened sum: more than what a claim counts, for each server knows its own part."""
+        return self.mechanism.noise_deviation(round_index) * self.noise.parts.excess
 
     def most_contributions(self, round_index: int) -> int:
         """Units that one sum can hold, over all parties."""
@@ -229,6 +243,7 @@ class Manifest:
                 "epsilon": self.guarantee.epsilon,
                 "delta": self.guarantee.delta,
                 "accountant": self.guarantee.accountant,
+                **_optional("epsilon_if_a_server_lies", self.guarantee.epsilon_if_a_server_lies),
             },
             "mechanism": mechanism_table(self.mechanism),
             "parties": party_tables(self.mechanism),
@@ -236,6 +251,8 @@ class Manifest:
                 "cover": self.noise.cover,
                 "precision": self.noise.precision,
                 "fraction_bits": self.noise.fraction_bits,
+                "security": self.noise.parts.security,
+                "own": self.noise.parts.own,
             },
             "rounds": {"minimum_parties": self.minimum_parties, "deadline_seconds": self.deadline_seconds},
             "aggregators": [_operator_table(operator) for operator in self.aggregators],
@@ -321,18 +338,32 @@ def _guarantee(fields: Fields) -> Guarantee:
     epsilon = fields.number("epsilon", 0, LARGEST_EPSILON)
     delta = fields.number("delta", 0, 0.5)
     accountant = fields.choice("accountant", ACCOUNTANTS)
+    name = "epsilon_if_a_server_lies"
+    lying = fields.number(name, 0, LARGEST_EPSILON) if fields.has(name) else None
     fields.finish()
-    return Guarantee(epsilon, delta, accountant)
+    return Guarantee(epsilon, delta, accountant, lying)
 
 
 def _noise(fields: Fields) -> Noise:
     covers: tuple[Cover, ...] = get_args(Cover)
     precisions: tuple[Precision, ...] = get_args(Precision)
     noise = Noise(
-        fields.choice("cover", covers), fields.choice("precision", precisions), fields.whole("fraction_bits", 1, 24)
+        fields.choice("cover", covers),
+        fields.choice("precision", precisions),
+        fields.whole("fraction_bits", 1, 24),
+        noise_parts(fields, fields.text("security"), fields.number("own", -1, 1) + 0.0),  # no -0.0 beside 0.0
     )
     fields.finish()
     return noise
+
+
+def noise_parts(fields: Fields, security: str, own: float) -> NoiseParts:
+    """A security that this version does not know, and one that contradicts `own`, are refused by name."""
+    try:
+        return parts_of(security, own)
+    except MpcError as error:
+        name, _, message = str(error).partition(" ")
+        raise fields.refuse(name, message) from None
 
 
 def _rounds(fields: Fields) -> tuple[int, float]:
@@ -353,6 +384,10 @@ def _operator(fields: Fields) -> Operator:
     operator = Operator(fields.label("name"), fields.text("legal_entity"))
     fields.finish()
     return operator
+
+
+def _optional(name: str, value: float | None) -> dict[str, float]:
+    return {} if value is None else {name: value}
 
 
 def _operator_table(operator: Operator) -> dict[str, Any]:

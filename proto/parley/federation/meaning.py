@@ -21,14 +21,17 @@ from pathlib import Path
 from typing import Any
 
 from mpc.errors import MpcError
+from mpc.parts import NoiseParts
 from mpc.tables import Cover, Precision
 from parley.federation import columns
 from parley.federation.errors import FederationError, ManifestError
 from parley.federation.extras import missing
 from parley.federation.manifest import Manifest
-from privacy.claim import Claim, FinitePrecision
+from privacy.claim import Claim
 from privacy.errors import InvalidParameter, PrivacyError
 from privacy.filters import Charge, Policy, charge_of
+from privacy.finite_precision import FinitePrecision
+from privacy.lying import NO_GUARANTEE, SHARE_IF_LYING, Servers, in_words
 
 LARGEST_SHARE = 0.01
 """Of ε and of δ that the noise's finite precision may take."""
@@ -54,6 +57,8 @@ class Meaning:
     range_margin_bits: float
     """How many times the largest possible sum could double before it left the ring, in the worst round."""
     statement: str
+    epsilon_if_a_server_lies: float | None
+    """ε₂ of the worst party at `delta`, if one server does anything whatever; None: no guarantee then."""
 
     def as_json(self) -> dict[str, Any]:
         """For scripts, and for `verify_apart`."""
@@ -64,12 +69,13 @@ class Meaning:
     @property
     def sentences(self) -> list[str]:
         """The run in plain words, for the person who has to approve it."""
-        manifest, mechanism = self.manifest, self.manifest.mechanism
+        manifest, mechanism, parts = self.manifest, self.manifest.mechanism, self.manifest.noise.parts
         units = [mechanism.sampler(party, 0).units for party in manifest.parties]
         first, second = manifest.aggregators
         neighbours = "one unit's data exchanged for any other (replace-one); how many there are is public"
-        deviations = " then ".join(
-            dict.fromkeys(f"{mechanism.noise_deviation(index):.4g}" for index in manifest.kinds_of_rounds)
+        counted, released = (
+            " then ".join(dict.fromkeys(f"{deviation(index):.4g}" for index in manifest.kinds_of_rounds))
+            for deviation in (mechanism.noise_deviation, manifest.released_deviation)
         )
         return [
             f"Run {manifest.run} of federation {manifest.federation}, manifest {manifest.digest.hex()}.",
@@ -81,10 +87,11 @@ class Meaning:
             f"Privacy: epsilon {self.epsilon:.4g} at delta {self.delta:.3g} for the least protected party "
             f"({self.worst_party}), by accountant {manifest.guarantee.accountant}; the manifest claims "
             f"{manifest.guarantee.epsilon:.4g}.",
+            f"Against whom: {against_whom(parts, self.epsilon, self.epsilon_if_a_server_lies, self.delta)}",
             f"Unit of privacy: {mechanism.unit.name}. Neighbours: {neighbours}.",
             f"Sampling: {_sampling(manifest)}.",
-            f"Noise: deviation {deviations} on the sum, {mechanism.noise_multiplier:.4g} times its sensitivity, "
-            "whoever is present.",
+            f"Noise: deviation {counted} on the sum, {mechanism.noise_multiplier:.4g} times its sensitivity, "
+            f"whoever is present; {made_of(parts)}, and {released} is released.",
             f"Precision: {manifest.noise.precision} ({manifest.noise.cover}), {manifest.noise.fraction_bits} fraction "
             f"bits; it takes {self.epsilon_added:.2g} of epsilon and {self.delta_added:.2g} of delta.",
             f"Range: the largest possible sum could double {self.range_margin_bits:.1f} times before it left the ring.",
@@ -114,7 +121,14 @@ def verify_with_charge(manifest: Manifest, party: str, filters: Policy) -> tuple
     chosen = accountant(claimed.accountant)
     try:
         charge = charge_of(
-            manifest.mechanism, party, manifest.model.dimension, claimed.delta, chosen, precision, filters
+            manifest.mechanism,
+            party,
+            manifest.longest_answer,
+            claimed.delta,
+            chosen,
+            precision,
+            filters,
+            servers_of(manifest),
         )
     except PrivacyError as error:  # of another party than the one that the claim is about
         raise ManifestError("privacy.epsilon", f"no charge can be made for {party}: {error}") from None
@@ -135,7 +149,12 @@ def _verified_form(canonical: bytes) -> tuple[Meaning, FinitePrecision]:
     precision = precision_of(manifest)
     try:
         claim = Claim.of(
-            manifest.mechanism, manifest.model.dimension, claimed.delta, accountant(claimed.accountant), precision
+            manifest.mechanism,
+            manifest.longest_answer,
+            claimed.delta,
+            accountant(claimed.accountant),
+            precision,
+            servers_of(manifest),
         )
     except PrivacyError as error:
         raise ManifestError("privacy.epsilon", f"no claim can be made: {error}") from None
@@ -144,6 +163,13 @@ def _verified_form(canonical: bytes) -> tuple[Meaning, FinitePrecision]:
             "privacy.epsilon",
             f"claims {claimed.epsilon:.6g} and the run costs {claim.party} {claim.epsilon:.6g}: claim at least that, "
             "or raise mechanism.noise_multiplier, or sample less, or plan fewer steps",
+        )
+    lying, most = claim.epsilon_if_a_server_lies, claimed.epsilon_if_a_server_lies
+    if most is not None and not (lying is not None and lying <= most):
+        found = NO_GUARANTEE if lying is None else f"a server that lies could cost {claim.party} {lying:.6g}"
+        raise ManifestError(
+            "privacy.epsilon_if_a_server_lies",
+            f"claims {most:.6g} and {found}: claim at least that or nothing, raise noise.own, or add noise",
         )
     meaning = Meaning(
         manifest,
@@ -154,11 +180,59 @@ def _verified_form(canonical: bytes) -> tuple[Meaning, FinitePrecision]:
         float(claim.delta - claim.gaussian.delta),
         min(margin_bits(manifest, index) for index in manifest.kinds_of_rounds),
         claim.sentence,
+        None if lying is None else float(lying),
     )
     return meaning, precision
 
 
-def finite_precision(samples: int, epsilon: float, delta: float, cover: Cover, precision: Precision) -> FinitePrecision:
+def against_whom(parts: NoiseParts, epsilon: float, lying: float | None, delta: float) -> str:
+    """What holds against which server, for people who decide."""
+    if not parts.joint:
+        return (
+            f"epsilon {epsilon:.4g} holds against one aggregator that does anything whatever, with the coordinator and "
+            "all other parties; the result is not protected against it, only the records are."
+        )
+    follows = f"epsilon {epsilon:.4g} holds against an aggregator that follows the protocol; "
+    if lying is None:
+        return f"{follows}there is {NO_GUARANTEE}: one that does not follow it may see through the noise."
+    return f"{follows}{in_words(lying, delta)}, whatever it does."
+
+
+def made_of(parts: NoiseParts) -> str:
+    """The noise's parts, in words."""
+    if not parts.joint:
+        return "each server adds a whole sample of its own, none is joint"
+    return "sampled jointly" + (f", and each server adds {parts.own:g} times as much of its own" if parts.own else "")
+
+
+@dataclass(frozen=True)
+class Certifying:
+    """A preset's certificates, for whoever accounts."""
+
+    cover: Cover
+    precision: Precision
+
+    def __call__(self, samples: int, epsilon: float, delta: float) -> FinitePrecision:
+        try:
+            return finite_precision(samples, epsilon, delta, self.cover, self.precision, SHARE_IF_LYING)
+        except MpcError as error:
+            raise InvalidParameter(str(error)) from None
+
+
+def servers_for(parts: NoiseParts, cover: Cover, precision: Precision) -> Servers:
+    """Who makes the noise, as accounting has to know it."""
+    return Servers(parts.samples, parts.left_by_a_liar, Certifying(cover, precision))
+
+
+def servers_of(manifest: Manifest) -> Servers:
+    """Of a run."""
+    noise = manifest.noise
+    return servers_for(noise.parts, noise.cover, noise.precision)
+
+
+def finite_precision(
+    samples: int, epsilon: float, delta: float, cover: Cover, precision: Precision, share: float = LARGEST_SHARE
+) -> FinitePrecision:
     """What the noise's certificate costs a claim of (ε, δ): whoever calibrates, verifies or shows one counts by it.
 
     An MpcError where nothing can be certified, a PrivacyError where it takes more than its share.
@@ -166,9 +240,9 @@ def finite_precision(samples: int, epsilon: float, delta: float, cover: Cover, p
     from mpc.law import certify  # megabytes, here and not in every process that reads a manifest
 
     certificate = certify(samples, epsilon, delta, cover, precision)
-    if not certificate.within(LARGEST_SHARE):
+    if not certificate.within(share):
         raise InvalidParameter(
-            f"{precision} noise takes over {LARGEST_SHARE:.0%} of epsilon {epsilon:g} or delta {delta:g} over "
+            f"{precision} noise takes over {share:.0%} of epsilon {epsilon:g} or delta {delta:g} over "
             f"{samples:,} samples ({certificate.epsilon_added:.3g}, {certificate.delta_added:.3g}): use high, fewer "
             "rounds or fewer parameters"
         )

@@ -6,6 +6,8 @@ Every role has its own TOML file, in which every field is required: a limit that
     epsilon_per_run = 1.0                 minimum_parties = 3                  epsilon_per_run = 1.0
     delta_per_run = 1e-5                  largest_parties = 100                delta_per_run = 1e-5
     epsilon_total = 4.0                   largest_dimension = 100_000          minimum_parties = 3
+    epsilon_if_a_server_lies_per_run = 10.0
+    epsilon_if_a_server_lies_total = "any"
     minimum_parties = 3                   largest_rounds = 5_000               largest_dimension = 100_000
     largest_parties = 100                 coordinators = ["lead"]              largest_rounds = 5_000
     largest_dimension = 100_000           [operators]                          [aggregators]
@@ -23,7 +25,9 @@ What bounds the time and memory that a manifest costs (`largest_…`), and what 
 is computed (`reasons_beforehand`).
 
 Legal entities come from here and not from the manifest, for whoever writes a manifest could write any two names.
-Limits on ε apply to the verified figure of `meaning`, never to the claimed one. Imports nothing but this folder.
+Limits on ε apply to the verified figure of `meaning`, never to the claimed one. Those on ε₂, what a server that lies
+may cost, are numbers, which a run without a guarantee never meets, or "any", which admits that too. Imports nothing but
+this folder.
 """
 
 import tomllib
@@ -48,6 +52,10 @@ class PartyPolicy:
     epsilon_per_run: float
     delta_per_run: float
     epsilon_total: float
+    """Over all runs on this party's records."""
+    epsilon_if_a_server_lies_per_run: float | None
+    """ε₂; None admits any, and runs without a guarantee."""
+    epsilon_if_a_server_lies_total: float | None
     """Over all runs on this party's records."""
     minimum_parties: int
     largest_parties: int
@@ -128,14 +136,19 @@ def read_policy(path: Path) -> Policy:
 
 
 def reasons_against(
-    meaning: Meaning, node: NodeName, policy: Policy | None, epsilon_spent: float | None = None
+    meaning: Meaning,
+    node: NodeName,
+    policy: Policy | None,
+    epsilon_spent: float | None = None,
+    spent_if_a_server_lies: float | None = None,
 ) -> tuple[Reason, ...]:
     """Everything that keeps `node` from taking part, empty if nothing does.
 
     `node` comes from the node's own certificate. `epsilon_spent` is a party's ledger's figure for these records; a
-    party whose ledger was not read is refused.
+    party whose ledger was not read is refused. `spent_if_a_server_lies` is its sum of ε₂, None for no guarantee.
     """
-    return tuple(_membership(meaning.manifest, node)) + tuple(_judged(meaning, node, policy, epsilon_spent))
+    judged = _judged(meaning, node, policy, epsilon_spent, spent_if_a_server_lies)
+    return tuple(_membership(meaning.manifest, node)) + tuple(judged)
 
 
 def reasons_beforehand(manifest: Manifest, node: NodeName, policy: Policy | None) -> tuple[Reason, ...]:
@@ -159,7 +172,13 @@ def _membership(manifest: Manifest, node: NodeName) -> Iterator[Reason]:
         yield Reason(_place(node.role), f"have no {node.name!r} but {listed}: ask for a manifest with it", final=True)
 
 
-def _judged(meaning: Meaning, node: NodeName, policy: Policy | None, epsilon_spent: float | None) -> Iterator[Reason]:
+def _judged(
+    meaning: Meaning,
+    node: NodeName,
+    policy: Policy | None,
+    epsilon_spent: float | None,
+    spent_if_a_server_lies: float | None,
+) -> Iterator[Reason]:
     yield from _of_another_role(policy, node)
     if policy is None or ROLES[type(policy)] is not node.role:
         return
@@ -174,6 +193,7 @@ def _judged(meaning: Meaning, node: NodeName, policy: Policy | None, epsilon_spe
         case PartyPolicy():
             yield from _privacy(meaning, policy)
             yield from _budget(meaning, policy, epsilon_spent)
+            yield from _if_a_server_lies(meaning, policy, spent_if_a_server_lies)
             yield from _small(manifest, policy)
             yield from _computation(manifest, policy)
             yield from _entities(meaning, policy.aggregators, "aggregators")
@@ -214,6 +234,25 @@ def _budget(meaning: Meaning, policy: PartyPolicy, epsilon_spent: float | None) 
             "privacy.epsilon",
             f"{epsilon:.6g} on top of the {epsilon_spent:.6g} spent exceeds the {policy.epsilon_total:g} that these "
             "records may cost in all: more noise or fewer rounds, or raise epsilon_total in the policy",
+            final=True,
+        )
+
+
+def _if_a_server_lies(meaning: Meaning, policy: PartyPolicy, spent: float | None) -> Iterator[Reason]:
+    run, total = policy.epsilon_if_a_server_lies_per_run, policy.epsilon_if_a_server_lies_total
+    found, advice = meaning.epsilon_if_a_server_lies, 'raise noise.own, take security = "malicious"'
+    what = "there is no guarantee" if found is None else f"it is {found:.6g}"
+    if run is not None and not (found is not None and found <= run):
+        yield Reason(
+            "privacy.epsilon_if_a_server_lies",
+            f"{what} and the policy admits {run:g} per run: {advice}, or raise epsilon_if_a_server_lies_per_run",
+        )
+    if total is not None and not (found is not None and spent is not None and spent + found <= total):
+        before = "earlier runs with no guarantee" if spent is None else f"the {spent:.6g} of earlier runs"
+        yield Reason(
+            "privacy.epsilon_if_a_server_lies",
+            f"{what}, on top of {before}, and these records may cost {total:g} in all if a server lies: {advice}, or "
+            "raise epsilon_if_a_server_lies_total in the policy",
             final=True,
         )
 
@@ -297,6 +336,8 @@ def _party(fields: Fields) -> Policy:
     return PartyPolicy(
         *_limits(fields),
         fields.number("epsilon_total", 0, LARGEST_TOTAL),
+        _number_or_any(fields, "epsilon_if_a_server_lies_per_run"),
+        _number_or_any(fields, "epsilon_if_a_server_lies_total"),
         _minimum(fields),
         fields.whole("largest_parties", 2, LARGEST_COUNT),
         *_sizes(fields),
@@ -325,6 +366,10 @@ def _coordinator(fields: Fields) -> Policy:
 
 def _limits(fields: Fields) -> tuple[float, float]:
     return fields.number("epsilon_per_run", 0, LARGEST_EPSILON), fields.number("delta_per_run", 0, 0.5)
+
+
+def _number_or_any(fields: Fields, name: str) -> float | None:
+    return None if fields.is_text(name, "any") else fields.number(name, 0, LARGEST_TOTAL)
 
 
 def _minimum(fields: Fields) -> int:

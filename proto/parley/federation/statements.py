@@ -42,7 +42,8 @@ class StatementError(FederationError):
 
 def mode_of(manifest: Manifest) -> tuple[str, str]:
     """How the run's noise is made: its security, and the part that each server adds of its own."""
-    return "semi-honest", "0"
+    parts = manifest.noise.parts
+    return parts.security, f"{parts.own:g}"
 
 
 def sign_statement(
