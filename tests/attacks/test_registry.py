@@ -27,7 +27,16 @@ OF_THE_REVIEWS = {
     "floods": {"M1", "M2", "M3", "M4", "stale-files"},
 }
 """By the module of `deploy.attacks` that tries them."""
-NEW = {"one-address", "turns", "parsing"}
+NEW = {
+    "foreign-column", "spread-threshold", "edited-records", "subset-of-columns", "M4-party",
+    "rounding", "other-kinds", "failing-again",
+    "ledger-older", "state-older", "waste-joins", "waste-refused", "after-its-end",
+    "ledger-modes", "ledger-salt", "outbox-flip", "openings-flip",
+    "H6-callers", "H6-words", "rotation-unsigned", "rotation-stolen", "rotation-replayed",
+    "early-position", "renoise", "dropped-party", "forked", "unchained", "forged-statements",
+    "collapse-malicious", "leak-malicious",
+    "one-address", "turns", "parsing",
+}  # fmt: skip
 """Found since, or low ones by a word: every id that is not in a review's list."""
 NAMED_ONLY = {"M1"}
 """What cannot be stopped."""
