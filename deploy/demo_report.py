@@ -167,12 +167,14 @@ def costs(report: Report, cast: Cast) -> Table:
     titles = {hospital.name: hospital.title for hospital in cast.hospitals}
     budgets = _table()
     budgets.add_column("budget")
-    budgets.add_column("epsilon / if a\nserver lies, delta", justify="right")
-    budgets.add_column("left", justify="right")
+    budgets.add_column("epsilon spent", justify="right")
+    budgets.add_column("if a server\nlies", justify="right")
+    budgets.add_column("left, and\nof delta", justify="right")
     for budget in report.budgets:
         lying = budget.spent_if_a_server_lies
-        spent = f"{budget.spent:.2f} / {'none' if lying is None else f'{lying:.2f}'}, {budget.delta_spent:.0e}"
-        budgets.add_row(titles.get(budget.party, budget.party), spent, f"{budget.left:.2f}, {budget.delta_left:.0e}")
+        left = f"{budget.left:.2f}, {budget.delta_left:.0e}".replace("e-0", "e-")
+        shown = "none" if lying is None else f"{lying:.2f}"
+        budgets.add_row(titles.get(budget.party, budget.party), f"{budget.spent:.2f}", shown, left)
     both.add_row(phases, budgets)
     return both
 

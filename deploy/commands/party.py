@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 from parley.federation.admission import AdmissionRecord, Refusal, approve_by_hand
 from parley.federation.errors import ApprovalError, ManifestError, PolicyError
-from parley.federation.manifest import Manifest, read_manifest
+from parley.federation.manifest import Manifest, of_an_earlier_version, read_manifest
 from parley.federation.trail import Trail
 
 from deploy.console import EXIT_BAD_NEWS, emit_json, progress
@@ -239,11 +239,27 @@ def _states(settings: Settings) -> list[Any]:
         outbox.close()
 
 
+def _earlier(held: Any) -> dict[str, Any]:
+    """Of an earlier version, whose manifests are not read any more."""
+    reason = held.reason or "of an earlier version of parley"
+    numbers: dict[str, Any] = {"rounds": 0, "rounds_answered": 0, "last_round": -1, "sent": {}}
+    return {
+        "run": held.run,
+        "digest": held.digest.hex(),
+        "state": held.state,
+        "reason": reason,
+        "at": held.at,
+    } | numbers
+
+
 def _runs(settings: Settings) -> list[dict[str, Any]]:
     found = []
     states = _states(settings)
     outbox = Outbox(settings.outbox) if states else None
     for held in states:
+        if of_an_earlier_version(held.manifest):
+            found.append(_earlier(held))
+            continue
         manifest = Manifest.from_canonical(held.manifest)
         sent = outbox.sent(held.digest) if outbox else None
         names = [operator.name for operator in manifest.aggregators]

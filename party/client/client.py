@@ -10,7 +10,7 @@ import time
 import grpc
 from parley.federation import logs
 from parley.federation.errors import FederationError, ManifestError, PolicyError, WrongIdentityError
-from parley.federation.manifest import Manifest
+from parley.federation.manifest import Manifest, of_an_earlier_version
 from parley.federation.names import NodeName, Role
 from parley.federation.policy import PartyPolicy
 from parley.federation.rounds import MOST_WAIT_SECONDS
@@ -171,8 +171,12 @@ class PartyClient:
         for held in outbox.runs():
             if held.state != REFUSED:
                 self._known[held.digest] = None
-            if held.state not in (*OVER, ENDED, REFUSED):
-                self._start(Manifest.from_canonical(held.manifest))
+            if held.state in (*OVER, ENDED, REFUSED):
+                continue
+            if of_an_earlier_version(held.manifest):
+                log.error("a run of an earlier version is not gone on with, and stays charged", run=held.run)
+                continue
+            self._start(Manifest.from_canonical(held.manifest))
         outbox.close()
 
     def _settle(self) -> None:

@@ -14,7 +14,7 @@ import grpc
 from parley.federation import logs
 from parley.federation.endings import verify_ends
 from parley.federation.errors import FederationError
-from parley.federation.manifest import Manifest
+from parley.federation.manifest import Manifest, of_an_earlier_version
 from parley.federation.names import NodeName, Role
 from parley.federation.pins import Pins
 from parley.federation.refusals import RefusedCallError
@@ -72,6 +72,9 @@ def settle_open(gate: Gate, wire: Wire, runs: Sequence[RunState], stop: threadin
     """Ask their coordinator once for the end of each."""
     found = []
     for held in runs:
+        if of_an_earlier_version(held.manifest):
+            found.append(Outcome(held.run, False, "it is of an earlier version of parley, which alone can settle it"))
+            continue
         manifest = Manifest.from_canonical(held.manifest)
         try:
             reason = _asked(gate, wire, manifest, stop)

@@ -169,7 +169,7 @@ def test_the_report_tells_a_newcomer_everything_within_the_width(width: int) -> 
         "at most 2.72 times higher or lower",
         "chance of 1e-5",
         "The sentence for the data-protection officer.",
-        "1.00 / 2.40, 1e-05 3.00, 3e-05",
+        "1.00 2.40 3.00, 3e-5",
         "1,234,567",
         "54,321 bytes",
         "model.npz",

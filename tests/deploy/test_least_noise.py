@@ -26,7 +26,6 @@ A_LITTLE = 1 + 4 * TOLERANCE
 EPSILONS = (0.1, 0.3, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0)
 DIGITS = schema_from_json(
     {
-        "format": "idx",
         "features": {"count": 784, "low": 0, "high": 255},
         "target": {"name": "digit", "kind": "classes", "classes": [str(digit) for digit in range(10)]},
         "bits": 8,

@@ -32,7 +32,7 @@ LEAD, NORTH, SOUTH = (
 )
 NODE = (
     'role = "party"\ncoordinator = "lead@127.0.0.1:7400"\n[aggregators]\nnorth = "127.0.0.1:7401"\n'
-    'south = "127.0.0.1:7401"\n[data]\nfiles = ["records.csv"]\npopulation = "patients"\n'
+    'south = "127.0.0.1:7401"\n[data]\nfiles = ["records.csv"]\nschema = "schema.toml"\npopulation = "patients"\n'
     "[budget]\nepsilon = 4.0\ndelta = 1e-4\n"
 )
 

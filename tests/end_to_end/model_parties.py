@@ -68,8 +68,8 @@ class _Life(Life):
     def _require_charged(self, ready: Any, response: Any) -> None:
         pass
 
-    def _prepared(self, understood: Any) -> Any:
-        return understood  # the contributor, for there is nothing to read
+    def _prepared(self, ready: Any) -> Any:
+        return ready.contributor  # there is nothing to read
 
     def _ended(self, response: Any, last: Any) -> None:
         self.gate.outbox.finish(self.manifest.digest, last)
@@ -175,7 +175,7 @@ class Party(Mortal):
             heard=lambda peer: None,
             stopping=stopping,
             described=lambda error, peer: error,
-            identity=SimpleNamespace(pins=identity(self.manifest.identities(Role.aggregator)[0]).pins),
+            identity=identity(self.manifest.identities(Role.aggregator)[0]),
         )
 
     def call(self, target: str, make: Callable[[], Awaitable[Any]], timeout: float) -> Any:

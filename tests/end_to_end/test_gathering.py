@@ -1,5 +1,6 @@
 """A run that comes to nothing while it is gathered costs nobody anything: real processes, and their ledgers after."""
 
+import re
 from pathlib import Path
 
 from parley.federation.manifest import Manifest
@@ -28,11 +29,12 @@ def spent(federation: LocalFederation) -> dict[str, float]:
     return found
 
 
-def test_one_hospitals_wrong_path_costs_the_others_nothing(
+def test_one_hospitals_refusal_costs_the_others_nothing(
     tmp_path: Path, manifest: Manifest, data: dict[str, list[Path]]
 ) -> None:
-    data["party-2"] = [tmp_path / "no-such-file.libsvm"]
     with LocalFederation(tmp_path / "nodes", manifest, data) as federation:
+        broken = federation.parties[1].folder / "policy.toml"
+        broken.write_text(re.sub("epsilon_per_run = .*", "epsilon_per_run = 1e-6", broken.read_text()))
         row, signed = tried(federation, manifest)
         assert (row.state, signed) == (State.failed, 2)
         assert "party-2 refused" in row.outcome

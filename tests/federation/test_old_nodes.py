@@ -9,13 +9,17 @@ from pathlib import Path
 
 import pytest
 from parley.federation.admission import AdmissionRecord
+from parley.federation.errors import ApprovalError
+from typer.testing import CliRunner
 
 import privacy.chain
+from deploy.commands.party import app
 from mpc.openings import DamagedError, OpeningStore, Phase
 from party.client.outbox import Outbox
 from privacy.chain import Head
 from privacy.errors import LedgerCorrupt, LedgerRefused, OtherContent
 from privacy.ledger import EndProof, Ledger
+from tests.federation.documents import manifest
 from tests.federation.old_nodes import unpack
 from tests.federation.party_process import Running
 from tests.federation.stage import Stage, wait_for
@@ -165,18 +169,26 @@ def test_an_old_store_of_openings_gets_its_seals_and_opens_nothing_twice(old: Pa
 
 @pytest.mark.usefixtures("verified_in_process")
 def test_a_party_of_the_last_version_goes_on_where_it_was(stage: Stage, old: Path) -> None:
+    shutil.rmtree(stage.node / "state")
     shutil.copytree(old / "party" / "state", stage.node / "state")
     (stage.node / "state").chmod(0o700)
     shutil.copy(old / "party" / "records.csv", stage.node / "records.csv")
+    stage.seal()
     path = stage.node / "state" / "ledger.sqlite"
     cost = spent(path)
-    with closing(AdmissionRecord(stage.node / "state" / "admissions.sqlite")) as record:
-        made = next(each.manifest for each, _ in record.all() if each.manifest.run == "heart-3")
+    with closing(Outbox(stage.node / "state" / "outbox.sqlite")) as outbox:
+        former = {held.digest for held in outbox.runs()}
+    made = manifest(run="heart-9")
+    stage.offer(made)
     with Running(stage):
-        # The process knows heart-2 and heart-3 and asks for both; the ledger has had their charge before.
-        wait_for(lambda: {each.manifest_digest for each in stage.coordinator.joins} >= {made.digest})
-        assert Ledger.open(path).populations["patients"].spent.epsilon == pytest.approx(cost)
-        stage.finish(stage.ends(made, 0))
-        wait_for(lambda: Ledger.open(path).runs["heart-3"].ended)
-    left = Ledger.open(path).populations["patients"].spent.epsilon
-    assert left == pytest.approx(cost * 2 / 3)
+        wait_for(lambda: [join for join in stage.coordinator.joins if join.accepted])
+    # Manifests of the last version are not read any more: their runs are not gone on with, and stay charged.
+    assert not former & {join.manifest_digest for join in stage.coordinator.joins}
+    assert Ledger.open(path).populations["patients"].spent.epsilon == pytest.approx(cost)
+    done = CliRunner().invoke(app, ["settle", str(stage.node), "--json"])
+    assert done.exit_code == 1
+    reasons = {each["reason"] for each in json.loads(done.output.splitlines()[-1])["runs"]}
+    assert reasons == {"it is of an earlier version of parley, which alone can settle it"}
+    record = AdmissionRecord(stage.node / "state" / "admissions.sqlite")
+    with closing(record), pytest.raises(ApprovalError, match="admitted by an earlier version"):
+        record.put(manifest(run="heart-3"), "policy", "policy")

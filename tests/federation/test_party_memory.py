@@ -81,8 +81,11 @@ def test_a_run_that_no_longer_fits_when_its_first_round_is_asked_is_left_uncharg
     with Running(stage):
         joined(stage, first)
         joined(stage, second)
+        stage.coordinator.only = first.digest
         stage.coordinator.ask(question(first, 0, (POINT,)))
         wait_for(lambda: ledger(stage).runs)
+        stage.coordinator.only = second.digest
+        stage.coordinator.ask(question(second, 0, (POINT,)))
         assert "does not fit what is left of this party's budget" in left(stage)
     held = ledger(stage)
     assert len(held.runs) == 1

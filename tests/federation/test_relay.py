@@ -274,5 +274,6 @@ def test_while_b_has_no_key_every_half_is_brought_there(stage: Stage) -> None:
             points = [np.full(3, 0.1 * each) for each in range(index, max(index - 2, -1), -1)]
             stage.coordinator.ask(question(made, index, points))
             wait_for(lambda at=index: any(request.round == at for request in stage.b.pieces))  # type: ignore[misc]
+            wait_for(lambda at=index: at in stage.a.uploads)  # type: ignore[misc]
         wait_for(lambda: stage.coordinator.requests[-1].after_round == 1)
         assert not any(request.relayed for request in stage.a.pieces)

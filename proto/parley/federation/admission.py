@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parley.federation.errors import ApprovalError, ManifestError
-from parley.federation.manifest import Manifest
+from parley.federation.manifest import Manifest, of_an_earlier_version
 from parley.federation.meaning import Meaning
 from parley.federation.names import NodeName
 from parley.federation.policy import Policy, Reason, reasons_against
@@ -160,9 +160,9 @@ class AdmissionRecord:
             return others, self._database.total_changes
 
     def all(self) -> list[tuple[Admission, bool]]:
-        """Every admission and whether it was withdrawn, oldest first."""
+        """Every admission that this version can read and whether it was withdrawn, oldest first."""
         with self._using() as execute, closing(execute(f"SELECT {_COLUMNS} FROM admissions ORDER BY rowid")) as rows:
-            return [_admission(row) for row in rows.fetchall()]
+            return [_admission(row) for row in rows.fetchall() if not of_an_earlier_version(row[2])]
 
     def close(self) -> None:
         self._database.close()
@@ -189,6 +189,8 @@ _COLUMNS = "run, digest, manifest, how, approved_by, at, overridden, withdrawn"
 
 def _admission(row: tuple[str, bytes, bytes, str, str, str, str, int]) -> tuple[Admission, bool]:
     run, digest, data, how, approved_by, at, overridden, withdrawn = row
+    if of_an_earlier_version(data):
+        raise ApprovalError(f"run {run!r} was admitted by an earlier version of parley: choose a new name")
     try:
         manifest = Manifest.from_canonical(data)
     except ManifestError as error:

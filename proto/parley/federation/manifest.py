@@ -306,6 +306,12 @@ class Manifest:
         return manifest
 
 
+def of_an_earlier_version(data: bytes) -> bool:
+    """Whether a node's own record holds a manifest that this version does not read any more."""
+    found = data[: len(HEADER)]
+    return found != HEADER and found.startswith(b"parley manifest ")
+
+
 def read_manifest(path: Path) -> Manifest:
     """A manifest from a TOML file."""
     try:
