@@ -171,7 +171,7 @@ def costs(report: Report, cast: Cast) -> Table:
     budgets.add_column("left", justify="right")
     for budget in report.budgets:
         lying = budget.spent_if_a_server_lies
-        spent = f"{budget.spent:.2f} / {'none' if lying is None else f'{lying:.2f}'}, {budget.delta_spent:.0e}"
+        spent = f"{budget.spent:.2f} / {'no guarantee' if lying is None else f'{lying:.2f}'}, {budget.delta_spent:.0e}"
         budgets.add_row(titles.get(budget.party, budget.party), spent, f"{budget.left:.2f}, {budget.delta_left:.0e}")
     both.add_row(phases, budgets)
     return both

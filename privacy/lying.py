@@ -86,6 +86,12 @@ def guaranteed(epsilon: float | None) -> float | None:
     return epsilon if epsilon is not None and epsilon <= LARGEST_GUARANTEE else None
 
 
+def in_a_column(epsilon: float | None) -> str:
+    """Where the heading says what it is about."""
+    epsilon = guaranteed(epsilon)
+    return "no guarantee" if epsilon is None else f"{math.ceil(epsilon * 1e4) / 1e4:.5g}"
+
+
 def in_words(epsilon: float | None, delta: float) -> str:
     """As budgets, reports and approvals say it."""
     epsilon = guaranteed(epsilon)

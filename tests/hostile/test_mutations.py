@@ -1,4 +1,4 @@
-"""`benchmarks/mutations.py` takes minutes and runs now and then: that it still fits the tree is looked at every time."""
+"""`benchmarks/mutations.py` takes minutes: that it still fits the tree is looked at every time."""
 
 import ast
 from pathlib import Path
