@@ -46,7 +46,7 @@ class Servers:
     ) -> float | None:
         """ε₂ of one party's units at the run's δ; `epsilon` is its ε. None: no guarantee if a server lies."""
         if self.left == 1:
-            return epsilon
+            return guaranteed(epsilon)
         if self.left == 0:
             return None
         return _epsilon_of_the_own_part(event, dimension * event.count, delta, chosen.name, self.left, self.certify)
