@@ -4,8 +4,8 @@ from privacy.accountants import Accountant
 from privacy.errors import InvalidParameter
 from privacy.event import Event
 
-MOST_READINGS = 32
-"""Of an accountant for one claim: what a stranger's manifest may cost."""
+MOST_READINGS = 10
+"""Parties whose ε may have to be computed for one claim, and ε₂ beside it: what a stranger's manifest may cost."""
 
 
 def worst(events: dict[str, Event], chosen: Accountant) -> dict[str, Event]:
