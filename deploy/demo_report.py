@@ -167,11 +167,12 @@ def costs(report: Report, cast: Cast) -> Table:
     titles = {hospital.name: hospital.title for hospital in cast.hospitals}
     budgets = _table()
     budgets.add_column("budget")
-    budgets.add_column("epsilon / if a\nserver lies, delta", justify="right")
-    budgets.add_column("left", justify="right")
+    budgets.add_column("epsilon / if a\nserver lies, delta", justify="right", no_wrap=True)
+    budgets.add_column("left", justify="right", no_wrap=True)
     for budget in report.budgets:
         lying = budget.spent_if_a_server_lies
-        spent = f"{budget.spent:.2f} / {'no guarantee' if lying is None else f'{lying:.2f}'}, {budget.delta_spent:.0e}"
+        worst = "\nno guarantee" if lying is None else f"{lying:.2f}"
+        spent = f"{budget.spent:.2f} / {worst}, {budget.delta_spent:.0e}"
         budgets.add_row(titles.get(budget.party, budget.party), spent, f"{budget.left:.2f}, {budget.delta_left:.0e}")
     both.add_row(phases, budgets)
     return both
