@@ -24,7 +24,7 @@ NAMES = "proto/parley/federation/credentials.py"
 COORDINATOR, FLOODS, OPERATOR, CERTIFICATES, PARTY = (
     f"tests/hostile/test_{name}.py::test_" for name in ("coordinator", "floods", "operator", "certificates", "party")
 )
-KEYS = "tests/attacks/test_keys.py::test_"
+REGISTRY = "tests/attacks/test_registry.py::test_"
 MODEL = "tests/end_to_end/test_model.py::test_"
 RELAY, PEER = "tests/federation/test_relay.py::test_", "tests/mpc/test_peer.py::test_"
 AGGREGATOR, QUESTIONS = (f"tests/federation/test_{name}_hostile.py::test_" for name in ("aggregator", "party"))
@@ -76,9 +76,9 @@ MUTATIONS = [
          COORDINATOR + "a_second_manifest_under_one_runs_name_is_refused"),
     Mutation("markup", "deploy/watching.py", "{escape(row.outcome)}", "{row.outcome}",
              OPERATOR + "what_parties_say_is_text_on_the_operators_terminal"),
-    Mutation("socket's mode", "deploy/nodes_coordinator.py", "os.chmod(self.node.state / SOCKET, 0o600)",
-             "os.chmod(self.node.state / SOCKET, 0o666)", OPERATOR + "the_socket_is_its_owners_alone"),
-    none("socket's folder", "deploy/nodes_coordinator.py", "path.parent.stat().st_mode & 0o077",
+    Mutation("socket's mode", "deploy/nodes_coordinator.py", "self._socket.path.chmod(0o600)",
+             "self._socket.path.chmod(0o666)", OPERATOR + "the_socket_is_its_owners_alone"),
+    none("socket's folder", "deploy/nodes_coordinator.py", "folder.stat().st_mode & 0o077",
          OPERATOR + "a_folder_that_others_may_enter_takes_no_socket"),
     Mutation("wide letters", "proto/parley/federation/manifest.py", 'unicodedata.normalize("NFKC", legal_entity)',
              "legal_entity", OPERATOR + "what_is_no_manifest_is_refused_in_one_printable_line"),
@@ -88,7 +88,7 @@ MUTATIONS = [
          FLOODS + "watching_the_health_of_a_server_takes_no_place_of_others"),
     none("callers of a method", WHO, "peer not in (callers() if callable(callers) else callers)",
          COORDINATOR + "only_parties_of_a_run_call_the_parties_methods"),
-    none("the caller's key", WHO, "key not in identity.pins.require(name)", KEYS + "the_attack_is_refused"),
+    none("the caller's key", WHO, "key not in identity.pins.require(name)", REGISTRY + "with_its_guards_an_attack_gains_nothing_beyond_what_is_allowed[H6-callers]"),
     Mutation("certificate's purpose", WHO, "    check_usage(enrolled, name)\n", "",
              CERTIFICATES + "who_cannot_prove_a_name_reaches_no_handler"),
     Mutation("one name", NAMES, "if len(uris) != 1:", "if not uris:",
@@ -106,11 +106,11 @@ MUTATIONS = [
     Mutation("commitment", "mpc/service/uploads.py", "self.complete = found == self._commitment", "self.complete = True",
              AGGREGATOR + "an_altered_payload_is_rejected_and_the_right_one_still_counts"),
     Mutation("second upload", "mpc/service/uploads.py",
-             "if Upload.digest_of(self._terms, self.party, request) != self.digest or", "if",
+             "if words != self._words or", "if",
              AGGREGATOR + "a_second_upload_contradicts_the_first"),
     none("one party alone", "mpc/service/run.py", "len(expected) < terms.minimum_parties",
          AGGREGATOR + "an_opening_that_the_manifest_does_not_allow_is_refused"),
-    none("who leads", "mpc/service/servicers.py", "self.around.caller(context) != run.terms.coordinator",
+    none("who leads", "mpc/service/servicers.py", "caller != run.terms.coordinator",
          AGGREGATOR + "only_its_own_coordinator_leads_a_run"),
     none("who uploads", "mpc/service/servicers.py", "party is None",
          AGGREGATOR + "a_party_is_known_by_its_certificate_only"),
@@ -131,7 +131,7 @@ MUTATIONS = [
              PARTY + "an_outcome_that_writes_on_terminals_is_cleaned"),
     none("ends agree", "proto/parley/federation/endings.py", "len(set(said.values())) != 1",
          QUESTIONS + "an_end_that_is_not_proved_gives_nothing_back"),
-    none("both ends", "proto/parley/federation/endings.py", "said.keys() != set(manifest.identities(Role.aggregator))",
+    none("both ends", "proto/parley/federation/endings.py", "said != set(manifest.identities(Role.aggregator))",
          QUESTIONS + "an_end_that_is_not_proved_gives_nothing_back"),
     none("question's digest", "party/client/questions.py", "question.query_digest != digest_of(question, manifest.digest)",
          QUESTIONS + "a_question_beyond_the_manifest_ends_this_partys_part_and_records_nothing"),

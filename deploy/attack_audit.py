@@ -10,7 +10,7 @@ from deploy.attacks.registry import Tried, attempt, chosen
 from deploy.console import EXIT_BAD_NEWS, emit_json, fail, progress
 from deploy.errors import DeployError
 
-WIDTHS = (16, 10, 30, 30)
+WIDTHS = (20, 10, 30, 30)
 """Of the table's columns before the last."""
 
 
@@ -49,10 +49,11 @@ def show_all(json: bool) -> None:
         listed = [{"id": each.id, "what": each.what, "guards": list(each.guards)} for each in everything]
         emit_json({"attacks": listed, "guards": {name: guard.target for name, guard in known.items()}})
         return
+    width = max(len(each.id) for each in everything) + 2
     for each in everything:
-        print(f"{each.id:<{WIDTHS[0]}}{each.what}")
+        print(f"{each.id:<{width}}{each.what}")
         for name in each.guards:
-            print(f"{'':<{WIDTHS[0]}}  guard {name}: {known[name].target}")
+            print(f"{'':<{width}}  guard {name}: {known[name].target}")
 
 
 def _missing(error: Exception) -> str:

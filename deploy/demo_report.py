@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
@@ -154,9 +154,8 @@ def sights(report: Report, cast: Cast) -> Table:
     return table
 
 
-def costs(report: Report, cast: Cast) -> Table:
-    """Seconds and bytes by phase beside the budgets that are left."""
-    both = Table.grid(padding=(0, 3))
+def costs(report: Report, cast: Cast) -> Group:
+    """Seconds and bytes by phase, then the budgets that are left: side by side they are too wide for 80 columns."""
     phases = _table()
     phases.add_column("phase")
     phases.add_column("seconds", justify="right")
@@ -167,16 +166,14 @@ def costs(report: Report, cast: Cast) -> Table:
     titles = {hospital.name: hospital.title for hospital in cast.hospitals}
     budgets = _table()
     budgets.add_column("budget")
-    budgets.add_column("epsilon spent", justify="right")
-    budgets.add_column("if a server\nlies", justify="right")
-    budgets.add_column("left, and\nof delta", justify="right")
+    budgets.add_column("epsilon / if a\nserver lies, delta", justify="right", no_wrap=True)
+    budgets.add_column("left", justify="right", no_wrap=True)
     for budget in report.budgets:
         lying = budget.spent_if_a_server_lies
-        left = f"{budget.left:.2f}, {budget.delta_left:.0e}".replace("e-0", "e-")
-        shown = "none" if lying is None else f"{lying:.2f}"
-        budgets.add_row(titles.get(budget.party, budget.party), f"{budget.spent:.2f}", shown, left)
-    both.add_row(phases, budgets)
-    return both
+        worst = "\nno guarantee" if lying is None else f"{lying:.2f}"
+        spent = f"{budget.spent:.2f} / {worst}, {budget.delta_spent:.0e}"
+        budgets.add_row(titles.get(budget.party, budget.party), spent, f"{budget.left:.2f}, {budget.delta_left:.0e}")
+    return Group(phases, Text(), budgets)
 
 
 def results(report: Report, cast: Cast) -> Table:

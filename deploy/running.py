@@ -99,6 +99,7 @@ def summary(row: RunRow) -> dict[str, Any]:
         "rounds": manifest.releases,
         "epsilon": row.claim.get("epsilon"),
         "delta": row.claim.get("delta"),
+        "epsilon_if_a_server_lies": row.claim.get("epsilon_if_a_server_lies"),
         **row.evaluation,
     }
 
@@ -109,12 +110,15 @@ def show_status(folder: Path, quiet: bool) -> dict[str, Any]:
     from rich.markup import escape
     from rich.table import Table
 
+    from privacy.lying import in_a_column
+
     rows = [summary(row) for row in Coordinator(folder).store.runs()]
     if not quiet:
-        table = Table("run", "state", "round", "epsilon", "outcome", box=None)
+        table = Table("run", "state", "round", "epsilon", "if a server lies", "outcome", box=None)
         for row in rows:
-            epsilon = "" if row["epsilon"] is None else f"{row['epsilon']:.4g}"
+            known = row["epsilon"] is not None
+            costs = (f"{row['epsilon']:.4g}", in_a_column(row["epsilon_if_a_server_lies"])) if known else ("", "")
             outcome = escape(row["outcome"])  # it quotes peers
-            table.add_row(row["run"], row["state"], f"{row['round']}/{row['rounds']}", epsilon, outcome)
+            table.add_row(row["run"], row["state"], f"{row['round']}/{row['rounds']}", *costs, outcome)
         Console().print(table if rows else "no runs yet: parley run RUN.toml --node NODE")
     return {"runs": rows}

@@ -23,6 +23,7 @@ from coordinator.dashboard.servers import Presence
 from coordinator.errors import CoordinatorError
 from coordinator.service.store import RoundRecord, RunRow, State
 from deploy.running import Coordinator
+from privacy.lying import in_words
 
 LINES = 20
 """Rounds shown, at least, of a run whose output goes to a file."""
@@ -108,6 +109,7 @@ def _facts(
     epsilon = row.claim.get("epsilon")
     if epsilon is not None:
         found.append(("privacy", f"ε {epsilon:.4g} at δ {manifest.guarantee.delta:.3g} for all rounds, charged whole"))
+        found.append(("", in_words(row.claim.get("epsilon_if_a_server_lies"), manifest.guarantee.delta)))
     for each in troubles(row, presence):
         when = f"for {seconds(each.seconds)}" if each.lasting else f"{seconds(each.seconds)} ago"
         found.append(("trouble", Text(f"{each.node} {each.words}, {when}", style="red")))

@@ -46,7 +46,7 @@ class Servers:
     ) -> float | None:
         """ε₂ of one party's units at the run's δ; `epsilon` is its ε. None: no guarantee if a server lies."""
         if self.left == 1:
-            return epsilon
+            return guaranteed(epsilon)
         if self.left == 0:
             return None
         return _epsilon_of_the_own_part(event, dimension * event.count, delta, chosen.name, self.left, self.certify)
@@ -84,6 +84,12 @@ def added(first: float | None, second: float | None) -> float | None:
 def guaranteed(epsilon: float | None) -> float | None:
     """What may be shown of a sum over runs: one beyond `LARGEST_GUARANTEE` is no guarantee either."""
     return epsilon if epsilon is not None and epsilon <= LARGEST_GUARANTEE else None
+
+
+def in_a_column(epsilon: float | None) -> str:
+    """Where the heading says what it is about."""
+    epsilon = guaranteed(epsilon)
+    return "no guarantee" if epsilon is None else f"{math.ceil(epsilon * 1e4) / 1e4:.5g}"
 
 
 def in_words(epsilon: float | None, delta: float) -> str:

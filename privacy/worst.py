@@ -4,8 +4,8 @@ from privacy.accountants import Accountant
 from privacy.errors import InvalidParameter
 from privacy.event import Event
 
-MOST_READINGS = 32
-"""Of an accountant for one claim: what a stranger's manifest may cost."""
+MOST_READINGS = 10
+"""Parties whose ε may have to be computed for one claim, and ε₂ beside it: what a stranger's manifest may cost."""
 
 
 def worst(events: dict[str, Event], chosen: Accountant) -> dict[str, Event]:
@@ -20,8 +20,8 @@ def worst(events: dict[str, Event], chosen: Accountant) -> dict[str, Event]:
     else:
         by_size: dict[tuple[float, float, float], tuple[str, Event]] = {}
         for party, event in events.items():
-            first, later = event.releases[0].sampler, event.releases[-1].sampler
-            by_size.setdefault((later.rate, first.rate, event.overflow_probability), (party, event))
+            rates = (event.releases[-1].sampler.rate, event.releases[0].sampler.rate)
+            by_size.setdefault((*rates, event.overflow_probability), (party, event))  # of equals the first is named
         kept: list[tuple[float, float, float]] = []
         for size in sorted(by_size, reverse=True):
             if not any(all(own <= its for own, its in zip(size, other, strict=True)) for other in kept):

@@ -37,7 +37,6 @@ from deploy.aggregator_admission import MOST_PARSED, Admissions
 from deploy.attacks import staging
 from deploy.attacks.kinds import Attack, Finding, Guard
 from deploy.dashboard import place_of
-from deploy.heart_data import hospital_file
 from deploy.local import LocalFederation, NodeProcess, ReservedPort
 from deploy.node_file import PARTIES_CONNECTIONS, NoiseSettings
 from deploy.nodes_aggregator import MOST_CONTROL_CONNECTIONS, MOST_PEER_CONNECTIONS
@@ -304,8 +303,7 @@ class _Server:
 
     def __init__(self, folder: Path, coordinators: tuple[str, ...]) -> None:
         self.manifest = staging.sample()
-        data = {name: [hospital_file(name)] for name in self.manifest.parties}
-        self.federated = LocalFederation(folder, self.manifest, data)
+        self.federated = LocalFederation(folder, self.manifest, staging.records())
         home = self.federated.aggregators[0].folder
         policy = home / "policy.toml"
         leader = self.manifest.coordinator.name

@@ -128,13 +128,13 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServiceServicer):
         self.manifest = made
         self.asked: Any = None
         self.queries: dict[int, bytes] = {}
-        self.uploads: dict[int, bytes] = {}
-        """Digests, as server A has them."""
         self.joins: list[Any] = []
         self.words: list[Any] = []
         """Of admission, of both servers."""
         self.signed: Signed
         """What both state of the rounds before."""
+        self.uploads: dict[int, bytes] = {}
+        """The digests of the party's own, as honest servers state them."""
 
     def ListRuns(self, request: Any, context: Any) -> Any:
         if hashlib.sha256(self.manifest.canonical).digest() in request.known_digests:
@@ -154,8 +154,8 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServiceServicer):
             return State(state=State.STATE_WAIT)
         index, stated = self.asked.index, self.signed
         while len(stated.words[0]) < index:
-            at = len(stated.words[0])
-            stated.state(self.queries[at], {PARTY.name: self.uploads[at]})
+            over = len(stated.words[0])
+            stated.state(self.queries[over], {PARTY.name: self.uploads[over]})
         statements = [*stated.of(0, index - 1), *stated.of(1, index - 1)] if index else []
         return State(state=State.STATE_ROUND, round=self.asked, admissions=self.words, statements=statements)
 
@@ -172,7 +172,8 @@ class Server(aggregator_pb2_grpc.ShareServiceServicer):
     role: int
     other: "Server | None" = None
     halves: dict[int, bytes] = field(default_factory=dict)
-    uploads: dict[int, bytes] = field(default_factory=dict)
+    digests: dict[int, bytes] = field(default_factory=dict)
+    """Of whole uploads."""
     keys: Keys = field(default_factory=Keys)
 
     def Recall(self, request: Any, context: Any) -> Any:
@@ -182,16 +183,13 @@ class Server(aggregator_pb2_grpc.ShareServiceServicer):
         return aggregator_pb2.StatementsResponse()
 
     def Upload(self, request: Any, context: Any) -> Any:
+        words = (request.query_digest, request.commitment_a, request.commitment_b)
+        digest = upload_digest(request.manifest_digest, request.round, PARTY.uri, *words)
+        self.digests[request.round] = digest
         self.halves[request.round] = request.data
-        self.uploads[request.round] = upload_digest(
-            request.manifest_digest, request.round, PARTY.uri, request.query_digest, request.commitment_a,
-            request.commitment_b,
-        )  # fmt: skip
         if request.relay_key:
             self.keys.hold(PARTY.name, request.round, request.relay_key)
         if request.relayed and self.other is not None:
-            words = (request.query_digest, request.commitment_a, request.commitment_b)
-            digest = upload_digest(request.manifest_digest, request.round, PARTY.uri, *words)
             half = self.other.keys.open(PARTY.name, request.round, digest, request.relayed)
             if half is not None and commitment_b(half) == request.commitment_b:
                 self.other.halves[request.round] = half
@@ -207,7 +205,6 @@ class Surroundings:
         self.coordinator = Coordinator(made)
         self.b = Server(1)
         self.a = Server(0, self.b)
-        self.coordinator.uploads = self.a.uploads
         self._servers: list[grpc.Server] = []
         authority = ThrowAwayAuthority(FEDERATION)
         add_coordinator = coordinator_pb2_grpc.add_CoordinatorServiceServicer_to_server
@@ -223,7 +220,7 @@ class Surroundings:
         authority.install(self.node / "identity", PARTY)
         signers = {name: authority.issue_as(name) for name in SERVERS}
         self.coordinator.words = [sign_admission(signer, made.digest) for signer in signers.values()]
-        self.coordinator.signed = Signed(made, signers)
+        self.coordinator.signed, self.coordinator.uploads = Signed(made, signers), self.a.digests
         (self.node / "policy.toml").write_text(POLICY.format(algorithm=made.algorithm.name))
         (self.node / "records.csv").write_text("age,pulse,sick\n" + "\n".join(records) + "\n")
         (self.node / "node.toml").write_text(

@@ -206,7 +206,7 @@ def populations(
             trail.append("population.apart", durable=True, population=apart, approved_by=by)
         ledger.declare_apart(apart, by)
     found = [
-        {"population": each.name, "epsilon_cap": each.cap.epsilon, "epsilon_spent": epsilon_spent(ledger, each.name)}
+        {"population": each.name, **budget_of(ledger.policy, each.cap, each.spent).as_json()}
         for each in ledger.populations.values()
     ]
     declared = sorted(ledger.declared_apart)
@@ -215,7 +215,7 @@ def populations(
         emit_json({"populations": found, "declared_apart": declared})
         return
     for each in found:
-        print(f"{each['population']}: epsilon {each['epsilon_spent']:.4g} of {each['epsilon_cap']:g} spent")
+        print(f"{each['population']}: {each['summary']}")
     for name in declared:
         print(f"{name}: declared apart, its own budget")
 

@@ -102,6 +102,8 @@ def exceeded(error: BudgetExceeded) -> RefusedRunError:
 
 
 def advice(error: BudgetExceeded) -> str:
+    if error.exhausted == ("epsilon_if_a_server_lies",):
+        return 'more own noise, or security = "malicious"'
     return "more noise or fewer rounds" if error.exhausted == ("epsilon",) else "a run with a smaller delta"
 
 

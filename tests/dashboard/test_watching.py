@@ -36,6 +36,7 @@ def test_the_terminal_shows_the_same_facts(tmp_path: Path, rounds: int) -> None:
     assert "heart-1" in said
     assert f"{rounds:,} of {document.releases:,}" in said
     assert "ε 1.78" in said
+    assert "if a server lies" in said
     assert "south cannot be reached, for 4.2 s" in said
     if rounds:
         for word in (

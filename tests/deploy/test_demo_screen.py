@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -169,7 +170,7 @@ def test_the_report_tells_a_newcomer_everything_within_the_width(width: int) -> 
         "at most 2.72 times higher or lower",
         "chance of 1e-5",
         "The sentence for the data-protection officer.",
-        "1.00 2.40 3.00, 3e-5",
+        "1.00 / 2.40, 1e-05 3.00, 3e-05",
         "1,234,567",
         "54,321 bytes",
         "model.npz",
@@ -177,6 +178,17 @@ def test_the_report_tells_a_newcomer_everything_within_the_width(width: int) -> 
         "http://127.0.0.1:7500",
     ):
         assert words in flat, words
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_where_there_is_none_the_report_says_no_guarantee(width: int) -> None:
+    shown, out = console(terminal=False, width=width)
+    budgets = tuple(replace(each, spent_if_a_server_lies=None) for each in report().budgets)
+    show_report(shown, replace(report(), budgets=budgets, epsilon_if_a_server_lies=None), CAST)
+    text = out.getvalue()
+    assert max(map(len, text.splitlines())) <= width
+    assert text.count("no guarantee, 1e-05") == len(budgets)
+    assert "there is no such guarantee" in " ".join(text.split())
 
 
 def test_the_json_line_has_the_promised_fields() -> None:

@@ -73,6 +73,14 @@ def test_every_command_of_the_readme_exists_with_its_options(project: Path) -> N
         assert given <= known, line
 
 
+def test_the_readme_pins_whom_no_node_toml_names(project: Path) -> None:
+    """An aggregator's names neither its coordinator nor parties, so that installing does not ask for them."""
+    commands = (project / "README.md").read_text()
+    for server in ("north", "south"):
+        for peer in ("coordinator/lead", "party/hospital-a"):
+            assert f"    parley pin add {peer} PIN --folder {server}/identity\n" in commands
+
+
 def test_the_readmes_first_steps_lead_to_a_node_that_the_doctor_knows(project: Path) -> None:
     ca, home = str(project / "authority"), project / "hospital-a"
     identity = str(home / "identity")

@@ -14,10 +14,11 @@ from typer.testing import CliRunner
 from deploy.commands.ledger import app as ledger_app
 from deploy.commands.party import app
 from deploy.doctor import FAILED, OK, WARNING, examine
+from party.client.admission import exceeded
 from party.client.errors import OutboxError
 from party.client.outbox import Outbox
 from party.client.settling import settle
-from privacy.errors import LedgerCorrupt
+from privacy.errors import BudgetExceeded, LedgerCorrupt
 from tests.federation.documents import PARTY_POLICY, manifest
 from tests.federation.party_process import EVERYONE, Running, charged, ledger
 from tests.federation.stage import SOUTH, Stage, State, question, wait_for
@@ -296,3 +297,10 @@ def test_files_of_the_state_are_their_owners_alone(stage: Stage) -> None:
     with Running(stage):
         charged(stage, made)
         assert not [path.name for path in files(stage, "*") if path.stat().st_mode & 0o077]
+
+
+def test_a_run_that_a_server_could_make_too_dear_is_refused_with_what_would_help() -> None:
+    error = exceeded(BudgetExceeded("reached", ("epsilon_if_a_server_lies",)))
+    assert "privacy.epsilon_if_a_server_lies" in str(error)
+    assert "own noise" in error.hint
+    assert "delta" not in error.hint

@@ -87,6 +87,10 @@ def test_where_every_server_adds_a_whole_sample_the_claim_itself_holds_and_says_
     assert claim.epsilon_if_a_server_lies == claim.epsilon
     assert "one aggregator that may do anything whatever" in claim.sentence
     assert "not the correctness of the result" in claim.sentence
+    loud = Mechanism(mechanism.cohorts, mechanism.clip, 0.2, mechanism.steps)
+    claim = Claim.of(loud, 100, DELTA, PLD, EXACT, Servers(1, 1.0, Exactly()))
+    assert claim.epsilon > 10
+    assert claim.epsilon_if_a_server_lies is None  # as every screen calls it: too weak to be a guarantee
 
 
 def test_the_sentence_says_both(mechanism: Mechanism) -> None:

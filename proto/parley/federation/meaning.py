@@ -188,9 +188,10 @@ def _verified_form(canonical: bytes) -> tuple[Meaning, FinitePrecision]:
 def against_whom(parts: NoiseParts, epsilon: float, lying: float | None, delta: float) -> str:
     """What holds against which server, for people who decide."""
     if not parts.joint:
+        most = "" if lying is not None else f" So large an epsilon counts as {NO_GUARANTEE}."
         return (
             f"epsilon {epsilon:.4g} holds against one aggregator that does anything whatever, with the coordinator and "
-            "all other parties; the result is not protected against it, only the records are."
+            f"all other parties; the result is not protected against it, only the records are.{most}"
         )
     follows = f"epsilon {epsilon:.4g} holds against an aggregator that follows the protocol; "
     if lying is None:

@@ -1,0 +1,27 @@
+"""`parley status`: what a server that lies could cost stands beside epsilon."""
+
+from pathlib import Path
+
+import pytest
+
+from coordinator.service.store import RunStore
+from deploy.running import show_status
+from tests.dashboard.folders import CLAIM, coordinator_folder, write_run
+
+
+@pytest.mark.parametrize(("lying", "said"), [(2.4, "2.4"), (10.5, "no guarantee"), (None, "no guarantee")])
+def test_a_run_shows_what_holds_if_a_server_lies(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], lying: float | None, said: str
+) -> None:
+    state, document = coordinator_folder(tmp_path, None)
+    (state.parent / "node.toml").write_text(
+        'role = "coordinator"\nlisten = "127.0.0.1:0"\n[aggregators]\nnorth = "a:1"\nsouth = "b:1"\n'
+    )
+    store = RunStore(state / "runs.sqlite")
+    write_run(store, document, 3, claim={**CLAIM, "epsilon_if_a_server_lies": lying})
+    store.close()
+    (run,) = show_status(state.parent, quiet=False)["runs"]
+    shown = capsys.readouterr().out
+    assert "if a server lies" in shown
+    assert said in shown
+    assert run["epsilon_if_a_server_lies"] == lying
