@@ -235,6 +235,18 @@ def test_an_outbox_that_is_older_than_the_trail_or_the_ledger_is_found(stage: St
     Running(stage).__exit__()
 
 
+def test_a_second_manifest_under_a_runs_name_keeps_no_party_from_starting(stage: Stage) -> None:
+    made = manifest(**EVERYONE)
+    stage.offer(made)
+    with Running(stage):
+        charged(stage, made)
+        stage.offer(manifest(**{**EVERYONE, "mechanism.noise_multiplier": 40.0}))
+        assert "admitted with another manifest" in left(stage)
+    with Running(stage):
+        stage.coordinator.ask(question(made, 1, (POINT, np.zeros(3))))
+        stage.opened(1)
+
+
 def test_a_whole_folder_that_is_put_back_is_found_by_what_one_server_remembers(stage: Stage, tmp_path: Path) -> None:
     first, second = manifest(**EVERYONE), manifest(**EVERYONE, run="heart-2")
     stage.offer(first)
