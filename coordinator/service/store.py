@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.federation.manifest import of_another_protocol
+
 from coordinator.errors import StateError
 
 Floats = NDArray[np.float64]
@@ -170,8 +172,9 @@ class RunStore:
             )
 
     def runs(self) -> list[RunRow]:
-        """All, oldest first."""
-        return [_row(each) for each in self._all(f"SELECT {_COLUMNS} FROM runs ORDER BY submitted, run")]
+        """All, oldest first; none of an earlier protocol, which nobody can go on with and whose names stay taken."""
+        found = [_row(each) for each in self._all(f"SELECT {_COLUMNS} FROM runs ORDER BY submitted, run")]
+        return [each for each in found if not of_another_protocol(each.manifest)]
 
     def get(self, digest: bytes) -> RunRow | None:
         found = self._all(f"SELECT {_COLUMNS} FROM runs WHERE digest = ?", digest)

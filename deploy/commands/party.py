@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 from parley.federation.admission import AdmissionRecord, Refusal, approve_by_hand
 from parley.federation.errors import ApprovalError, ManifestError, PolicyError
-from parley.federation.manifest import Manifest, read_manifest
+from parley.federation.manifest import Manifest, of_another_protocol, read_manifest
 from parley.federation.trail import Trail
 
 from deploy.console import EXIT_BAD_NEWS, emit_json, progress
@@ -155,7 +155,7 @@ def status(node: Node, json_output: Json = False) -> None:
     print(f"{name}: {budget['summary']}")
     for each in found:
         sent = ", ".join(f"{count:,} bytes to {aggregator}" for aggregator, count in each["sent"].items())
-        print(f"  {each['run']}: {each['state']}, {each['rounds_answered']} of {each['rounds']} rounds; {sent}")
+        print(f"  {each['run']}: {each['state']}, {each['rounds_answered']} of {each['rounds'] or '?'} rounds; {sent}")
 
 
 @app.command()
@@ -244,9 +244,9 @@ def _runs(settings: Settings) -> list[dict[str, Any]]:
     states = _states(settings)
     outbox = Outbox(settings.outbox) if states else None
     for held in states:
-        manifest = Manifest.from_canonical(held.manifest)
+        manifest = None if of_another_protocol(held.manifest) else Manifest.from_canonical(held.manifest)
         sent = outbox.sent(held.digest) if outbox else None
-        names = [operator.name for operator in manifest.aggregators]
+        names = [operator.name for operator in manifest.aggregators] if manifest else ["A", "B"]
         found.append(
             {
                 "run": held.run,
@@ -254,7 +254,7 @@ def _runs(settings: Settings) -> list[dict[str, Any]]:
                 "state": held.state,
                 "reason": held.reason,
                 "at": held.at,
-                "rounds": manifest.releases,
+                "rounds": manifest.releases if manifest else None,
                 "rounds_answered": sent.rounds if sent else 0,
                 "last_round": sent.last_round if sent else -1,
                 "sent": dict(zip(names, (sent.bytes_a, sent.bytes_b) if sent else (0, 0), strict=True)),

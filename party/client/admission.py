@@ -318,10 +318,11 @@ class Gate:
 
     def _due(self, manifest: Manifest, sealed: Sealed, charge: Charge | None) -> Charge | None:
         """What is to be charged before the first answer; none where the ledger has it."""
-        self.ledger.verify()
-        held = self.ledger.runs.get(manifest.run)
-        if held is not None and held.charge.mechanism == manifest.mechanism.digest:
+        if self.charged(manifest):
             return None
+        if manifest.run in self.ledger.runs:
+            # Whatever its charge is: a name alone would let another manifest be answered under it.
+            raise refused("contradiction", f"run {manifest.run} was charged for another manifest", "choose a new name")
         due = charge or self._verified(manifest)[1]
         self._require_room(manifest, sealed, due)
         return due

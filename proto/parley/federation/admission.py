@@ -2,10 +2,11 @@
 
 The record is the only thing a running role asks: `require(digest)` gives the manifest or refuses. A run's name is
 taken once and for good, so a second manifest under it is refused however good it is; withdrawing one does not free its
-name. Imports nothing but this folder.
+name. Manifests of an earlier protocol keep their names and admit nothing any more. Imports nothing but this folder.
 """
 
 import datetime as dt
+import hashlib
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parley.federation.errors import ApprovalError, ManifestError
-from parley.federation.manifest import Manifest
+from parley.federation.manifest import Manifest, of_another_protocol
 from parley.federation.meaning import Meaning
 from parley.federation.names import NodeName
 from parley.federation.policy import Policy, Reason, reasons_against
@@ -160,9 +161,10 @@ class AdmissionRecord:
             return others, self._database.total_changes
 
     def all(self) -> list[tuple[Admission, bool]]:
-        """Every admission and whether it was withdrawn, oldest first."""
+        """Every admission and whether it was withdrawn, oldest first; none of an earlier protocol."""
         with self._using() as execute, closing(execute(f"SELECT {_COLUMNS} FROM admissions ORDER BY rowid")) as rows:
-            return [_admission(row) for row in rows.fetchall()]
+            found = [_admission(row) for row in rows.fetchall()]
+        return [each for each in found if each is not None]
 
     def close(self) -> None:
         self._database.close()
@@ -187,8 +189,10 @@ class AdmissionRecord:
 _COLUMNS = "run, digest, manifest, how, approved_by, at, overridden, withdrawn"
 
 
-def _admission(row: tuple[str, bytes, bytes, str, str, str, str, int]) -> tuple[Admission, bool]:
+def _admission(row: tuple[str, bytes, bytes, str, str, str, str, int]) -> tuple[Admission, bool] | None:
     run, digest, data, how, approved_by, at, overridden, withdrawn = row
+    if of_another_protocol(data) and hashlib.sha256(data).digest() == digest:
+        return None
     try:
         manifest = Manifest.from_canonical(data)
     except ManifestError as error:

@@ -48,6 +48,11 @@ ACCOUNTANTS = ("pld", "rdp", "paper")
 """Those whose readings are guarantees."""
 
 
+def of_another_protocol(data: bytes) -> bool:
+    """Whether these are a manifest's bytes of another release, whose runs nobody here goes on with."""
+    return data.startswith(HEADER[: -len(f"{PROTOCOL}\n")]) and not data.startswith(HEADER)
+
+
 def longest_answer(dimension: int) -> int:
     """A histogram or a few losses may be longer than a small model."""
     return max(dimension, SHORT_ANSWERS)
