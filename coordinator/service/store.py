@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
 from parley.federation.manifest import of_another_protocol
 
 from coordinator.errors import StateError

@@ -34,7 +34,7 @@ from party.client.seal import Sealed, Stamp
 from party.client.settings import Settings, Vocabulary
 from party.contributor import Contributor
 from privacy.errors import BudgetExceeded, LedgerRefused, OtherContent
-from privacy.filters import Charge, Limit, epsilon_of
+from privacy.filters import LYING, Charge, Limit, epsilon_of
 from privacy.filters import Policy as Filter
 from privacy.ledger import Ledger
 from privacy.mechanism import Unit
@@ -102,6 +102,8 @@ def exceeded(error: BudgetExceeded) -> RefusedRunError:
 
 
 def advice(error: BudgetExceeded) -> str:
+    if LYING in error.exhausted:
+        return 'more of the servers\' own noise, or security = "malicious"'
     return "more noise or fewer rounds" if error.exhausted == ("epsilon",) else "a run with a smaller delta"
 
 

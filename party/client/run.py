@@ -10,7 +10,7 @@ import contextlib
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import grpc
 import numpy as np
@@ -185,8 +185,7 @@ class Life:
             self._require_admitted()
             try:
                 if fresh := last is None or question.index > last.round_index:
-                    self._require_charged(ready, response)
-                    last = self._answer(contributor, question, last, response.statements)
+                    last = self._answer(ready, contributor, response, last)
                     repeats.reset()
                 else:
                     self._same(question, last)
@@ -254,20 +253,21 @@ class Life:
                     self._join(True, "")
 
     def _answer(
-        self, contributor: Contributor, question: coordinator_pb2.Round, last: Answer | None,
-        statements: Sequence[common_pb2.SignedWord],
-    ) -> Answer:  # fmt: skip
+        self, ready: Ready, contributor: Contributor, response: coordinator_pb2.NextRoundResponse, last: Answer | None
+    ) -> Answer:
         """Compute, share and store the answer to a new question; durable when it returns. The rounds before it must be
-        in order, by both servers' word.
+        in order, by both servers' word. Nothing is charged for a question that is refused.
         """
+        question = response.round
         check_form(question, self.manifest)
-        seen = self.history.follow(question.index, statements, last)
+        seen = self.history.follow(question.index, response.statements, last)
         self.uploader.direct |= self.history.left_out
         query = self.points.query(question, self._fetch)
         try:
             contributor.check(query)
         except QueryError as error:
             raise refused("malformed", str(error)) from None
+        self._require_charged(ready, response)
         values = contribution(contributor, query, question.length)
         if values is None:
             self._answer_no_more()

@@ -14,10 +14,12 @@ from typer.testing import CliRunner
 from deploy.commands.ledger import app as ledger_app
 from deploy.commands.party import app
 from deploy.doctor import FAILED, OK, WARNING, examine
+from party.client.admission import exceeded
 from party.client.errors import OutboxError
 from party.client.outbox import Outbox
 from party.client.settling import settle
-from privacy.errors import LedgerCorrupt
+from privacy.errors import BudgetExceeded, LedgerCorrupt
+from privacy.filters import LYING
 from tests.federation.documents import PARTY_POLICY, manifest
 from tests.federation.party_process import EVERYONE, Running, charged, ledger
 from tests.federation.stage import SOUTH, Stage, State, question, wait_for
@@ -81,8 +83,11 @@ def test_a_run_that_no_longer_fits_when_its_first_round_is_asked_is_left_uncharg
     with Running(stage):
         joined(stage, first)
         joined(stage, second)
+        stage.coordinator.only = first.digest
         stage.coordinator.ask(question(first, 0, (POINT,)))
         wait_for(lambda: ledger(stage).runs)
+        stage.coordinator.only = second.digest
+        stage.coordinator.ask(question(second, 0, (POINT,)))
         assert "does not fit what is left of this party's budget" in left(stage)
     held = ledger(stage)
     assert len(held.runs) == 1
@@ -235,6 +240,24 @@ def test_an_outbox_that_is_older_than_the_trail_or_the_ledger_is_found(stage: St
     Running(stage).__exit__()
 
 
+def test_a_first_question_that_is_refused_costs_nothing(stage: Stage) -> None:
+    made = manifest(**EVERYONE)
+    stage.offer(made)
+    with Running(stage):
+        joined(stage, made)
+        stage.coordinator.ask(question(made, 0, (POINT, POINT)))
+        assert "evaluates at 1 points" in left(stage)
+    assert not ledger(stage).runs
+
+
+def test_a_refusal_names_what_may_cost_too_much_if_a_server_lies() -> None:
+    """And what to change, which a smaller delta is not."""
+    said = str(exceeded(BudgetExceeded("", (LYING,))))
+    assert "privacy.epsilon_if_a_server_lies" in said
+    assert "own noise" in said
+    assert "delta" not in said
+
+
 def test_a_second_manifest_under_a_runs_name_keeps_no_party_from_starting(stage: Stage) -> None:
     made = manifest(**EVERYONE)
     stage.offer(made)
@@ -266,6 +289,7 @@ def test_a_whole_folder_that_is_put_back_is_found_by_what_one_server_remembers(s
     uploads = len(stage.a.pieces)
     with Running(stage):
         joined(stage, second)
+        stage.coordinator.only = second.digest
         stage.coordinator.ask(question(second, 0, (POINT,)))
         assert "takes no part" in left(stage)
     assert len(stage.a.pieces) == uploads
