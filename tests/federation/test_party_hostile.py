@@ -269,7 +269,7 @@ def test_no_words_of_a_coordinator_make_another_population_of_the_same_people(st
     made = manifest(**EVERYONE)
     stage.offer(made)
     with Running(stage):
-        wait_for(lambda: stage.coordinator.joins)
+        charged(stage, made)
     stage.write_node(population="patients of study two")
     with pytest.raises(LedgerRefused, match="keeps the budget of patients, and patients of study two would be a fresh"):
         PartyClient(settings_of(party_node(stage.node)), vocabulary)
