@@ -63,13 +63,16 @@ class _Life(Life):
         last = self.gate.outbox.last(self.manifest.digest)
         made = _Contributor(self.party.place, self.manifest.model.dimension)
         made.last_round = last.round_index if last else -1
-        return SimpleNamespace(contributor=made)
+        return made
+
+    def _require_recalled(self) -> None:
+        pass
 
     def _require_charged(self, ready: Any, response: Any) -> None:
         pass
 
-    def _prepared(self, understood: Any) -> Any:
-        return understood  # the contributor, for there is nothing to read
+    def _prepared(self, ready: Any) -> Any:
+        return ready  # the contributor, for there is nothing to read
 
     def _ended(self, response: Any, last: Any) -> None:
         self.gate.outbox.finish(self.manifest.digest, last)

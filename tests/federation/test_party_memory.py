@@ -283,6 +283,26 @@ def test_a_second_manifest_under_a_runs_name_keeps_no_party_from_starting(stage:
         stage.opened(1)
 
 
+def test_who_was_put_back_says_so_before_it_judges_what_servers_state(stage: Stage, tmp_path: Path) -> None:
+    """They state an upload that it has forgotten: it is not they who are at fault."""
+    made = manifest(**EVERYONE)
+    stage.offer(made)
+    with Running(stage):
+        joined(stage, made)
+    copy = tmp_path / "last week"
+    shutil.copytree(stage.node / "state", copy, ignore=lambda *_: {"party.lock"})
+    with Running(stage):
+        charged(stage, made)
+    shutil.rmtree(stage.node / "state")
+    shutil.copytree(copy, stage.node / "state")
+    (stage.node / "state").chmod(0o700)
+    stage.a.recalled = [aggregator_pb2.RecalledRun(manifest_digest=made.digest, run="heart-1", last_round=0)]
+    with Running(stage):
+        stage.coordinator.ask(question(made, 1, (POINT, np.zeros(3))))
+        assert "takes no part" in left(stage)
+    assert '"statement.refused"' not in (stage.node / "state" / "trail.jsonl").read_text()
+
+
 def test_a_whole_folder_that_is_put_back_is_found_by_what_one_server_remembers(stage: Stage, tmp_path: Path) -> None:
     first, second = manifest(**EVERYONE), manifest(**EVERYONE, run="heart-2")
     stage.offer(first)
