@@ -37,6 +37,7 @@ from deploy.aggregator_admission import MOST_PARSED, Admissions
 from deploy.attacks import staging
 from deploy.attacks.kinds import Attack, Finding, Guard
 from deploy.dashboard import place_of
+from deploy.heart_data import hospital_file
 from deploy.local import LocalFederation, NodeProcess, ReservedPort
 from deploy.node_file import PARTIES_CONNECTIONS, NoiseSettings
 from deploy.nodes_aggregator import MOST_CONTROL_CONNECTIONS, MOST_PEER_CONNECTIONS
@@ -303,7 +304,8 @@ class _Server:
 
     def __init__(self, folder: Path, coordinators: tuple[str, ...]) -> None:
         self.manifest = staging.sample()
-        self.federated = LocalFederation(folder, self.manifest, {name: [folder] for name in self.manifest.parties})
+        data = {name: [hospital_file(name)] for name in self.manifest.parties}
+        self.federated = LocalFederation(folder, self.manifest, data)
         home = self.federated.aggregators[0].folder
         policy = home / "policy.toml"
         leader = self.manifest.coordinator.name

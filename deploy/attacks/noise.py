@@ -111,7 +111,8 @@ def read_marks(opened: Integers, lattice: Lattice) -> tuple[NDArray[np.int64], F
     value = np.where(negative, (1 << (bits - 1)) - value, value)
     mark = (value + (1 << (place - 1))) >> place
     rest = value - (mark << place)
-    cell = (mark >> (MARKED - 6)) + (negative.astype(np.int64) << 6)
+    # Own noise may carry a mark beyond its range, at either end.
+    cell = (np.clip(mark, 0, (1 << MARKED) - 1) >> (MARKED - 6)) + (negative.astype(np.int64) << 6)
     return cell, np.where(negative, -rest, rest) / 2.0**lattice.fraction_bits
 
 

@@ -18,6 +18,7 @@ from parley.federation.transport import open_channel
 
 from deploy import demo_recipe
 from deploy.attacks.kinds import Guard
+from deploy.heart_data import hospital_file
 from deploy.local import LocalFederation, NodeProcess
 
 
@@ -30,7 +31,7 @@ def sample() -> Manifest:
 @contextlib.contextmanager
 def federation(folder: Path, manifest: Manifest, without: Sequence[Guard]) -> Iterator[LocalFederation]:
     """Folders of all its nodes; nothing runs yet, and nothing is left running."""
-    made = LocalFederation(folder, manifest, {party: [folder / "no-records.csv"] for party in manifest.parties})
+    made = LocalFederation(folder, manifest, {party: [hospital_file(party)] for party in manifest.parties})
     if without:
         names = ",".join(guard.name for guard in without)
         for node in made.nodes.values():

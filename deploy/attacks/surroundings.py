@@ -51,7 +51,7 @@ BODY: dict[str, Any] = {
         "intercept": True,
     },
     "privacy": {"epsilon": 2.0, "delta": 1e-5, "accountant": "pld"},
-    "noise": {"cover": "strips", "precision": "high", "fraction_bits": 16},
+    "noise": {"cover": "strips", "precision": "high", "fraction_bits": 16, "security": "semi-honest", "own": 0.5},
     "rounds": {"minimum_parties": 2, "deadline_seconds": 30.0},
     "aggregators": [
         {"name": "north", "legal_entity": "North Trust"},
@@ -69,6 +69,8 @@ role = "party"
 epsilon_per_run = 2.0
 delta_per_run = 1e-5
 epsilon_total = 4.0
+epsilon_if_a_server_lies_per_run = "any"
+epsilon_if_a_server_lies_total = "any"
 minimum_parties = 2
 largest_parties = 10
 largest_dimension = 1000
@@ -126,6 +128,8 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServiceServicer):
         self.manifest = made
         self.asked: Any = None
         self.queries: dict[int, bytes] = {}
+        self.uploads: dict[int, bytes] = {}
+        """Digests, as server A has them."""
         self.joins: list[Any] = []
         self.words: list[Any] = []
         """Of admission, of both servers."""
@@ -150,7 +154,8 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServiceServicer):
             return State(state=State.STATE_WAIT)
         index, stated = self.asked.index, self.signed
         while len(stated.words[0]) < index:
-            stated.state(self.queries[len(stated.words[0])], {})
+            at = len(stated.words[0])
+            stated.state(self.queries[at], {PARTY.name: self.uploads[at]})
         statements = [*stated.of(0, index - 1), *stated.of(1, index - 1)] if index else []
         return State(state=State.STATE_ROUND, round=self.asked, admissions=self.words, statements=statements)
 
@@ -167,6 +172,7 @@ class Server(aggregator_pb2_grpc.ShareServiceServicer):
     role: int
     other: "Server | None" = None
     halves: dict[int, bytes] = field(default_factory=dict)
+    uploads: dict[int, bytes] = field(default_factory=dict)
     keys: Keys = field(default_factory=Keys)
 
     def Recall(self, request: Any, context: Any) -> Any:
@@ -177,6 +183,10 @@ class Server(aggregator_pb2_grpc.ShareServiceServicer):
 
     def Upload(self, request: Any, context: Any) -> Any:
         self.halves[request.round] = request.data
+        self.uploads[request.round] = upload_digest(
+            request.manifest_digest, request.round, PARTY.uri, request.query_digest, request.commitment_a,
+            request.commitment_b,
+        )  # fmt: skip
         if request.relay_key:
             self.keys.hold(PARTY.name, request.round, request.relay_key)
         if request.relayed and self.other is not None:
@@ -197,6 +207,7 @@ class Surroundings:
         self.coordinator = Coordinator(made)
         self.b = Server(1)
         self.a = Server(0, self.b)
+        self.coordinator.uploads = self.a.uploads
         self._servers: list[grpc.Server] = []
         authority = ThrowAwayAuthority(FEDERATION)
         add_coordinator = coordinator_pb2_grpc.add_CoordinatorServiceServicer_to_server
