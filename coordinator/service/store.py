@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from parley.federation.manifest import of_another_protocol
+from parley.federation.manifest import of_an_earlier_version
 
 from coordinator.errors import StateError
 
@@ -171,9 +171,9 @@ class RunStore:
             )
 
     def runs(self) -> list[RunRow]:
-        """All, oldest first; none of an earlier protocol, which nobody can go on with and whose names stay taken."""
-        found = [_row(each) for each in self._all(f"SELECT {_COLUMNS} FROM runs ORDER BY submitted, run")]
-        return [each for each in found if not of_another_protocol(each.manifest)]
+        """All whose manifests this version reads, oldest first."""
+        found = self._all(f"SELECT {_COLUMNS} FROM runs ORDER BY submitted, run")
+        return [_row(each) for each in found if not of_an_earlier_version(each[2])]
 
     def get(self, digest: bytes) -> RunRow | None:
         found = self._all(f"SELECT {_COLUMNS} FROM runs WHERE digest = ?", digest)
@@ -185,6 +185,8 @@ class RunStore:
         if not found:
             known = ", ".join(each.run for each in self.runs()) or "none"
             raise StateError(f"no run {run!r} on this coordinator: it has {known}")
+        if of_an_earlier_version(found[0][2]):
+            raise StateError(f"run {run!r} is of an earlier version of parley, which alone can show it")
         return _row(found[0])
 
     def set_state(self, digest: bytes, state: State, outcome: str = "") -> None:

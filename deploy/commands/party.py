@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 from parley.federation.admission import AdmissionRecord, Refusal, approve_by_hand
 from parley.federation.errors import ApprovalError, ManifestError, PolicyError
-from parley.federation.manifest import Manifest, of_another_protocol, read_manifest
+from parley.federation.manifest import Manifest, of_an_earlier_version, read_manifest
 from parley.federation.trail import Trail
 
 from deploy.console import EXIT_BAD_NEWS, emit_json, progress
@@ -155,7 +155,7 @@ def status(node: Node, json_output: Json = False) -> None:
     print(f"{name}: {budget['summary']}")
     for each in found:
         sent = ", ".join(f"{count:,} bytes to {aggregator}" for aggregator, count in each["sent"].items())
-        print(f"  {each['run']}: {each['state']}, {each['rounds_answered']} of {each['rounds'] or '?'} rounds; {sent}")
+        print(f"  {each['run']}: {each['state']}, {each['rounds_answered']} of {each['rounds']} rounds; {sent}")
 
 
 @app.command()
@@ -239,14 +239,30 @@ def _states(settings: Settings) -> list[Any]:
         outbox.close()
 
 
+def _earlier(held: Any) -> dict[str, Any]:
+    """Of an earlier version, whose manifests are not read any more."""
+    reason = held.reason or "of an earlier version of parley"
+    numbers: dict[str, Any] = {"rounds": 0, "rounds_answered": 0, "last_round": -1, "sent": {}}
+    return {
+        "run": held.run,
+        "digest": held.digest.hex(),
+        "state": held.state,
+        "reason": reason,
+        "at": held.at,
+    } | numbers
+
+
 def _runs(settings: Settings) -> list[dict[str, Any]]:
     found = []
     states = _states(settings)
     outbox = Outbox(settings.outbox) if states else None
     for held in states:
-        manifest = None if of_another_protocol(held.manifest) else Manifest.from_canonical(held.manifest)
+        if of_an_earlier_version(held.manifest):
+            found.append(_earlier(held))
+            continue
+        manifest = Manifest.from_canonical(held.manifest)
         sent = outbox.sent(held.digest) if outbox else None
-        names = [operator.name for operator in manifest.aggregators] if manifest else ["A", "B"]
+        names = [operator.name for operator in manifest.aggregators]
         found.append(
             {
                 "run": held.run,
@@ -254,7 +270,7 @@ def _runs(settings: Settings) -> list[dict[str, Any]]:
                 "state": held.state,
                 "reason": held.reason,
                 "at": held.at,
-                "rounds": manifest.releases if manifest else None,
+                "rounds": manifest.releases,
                 "rounds_answered": sent.rounds if sent else 0,
                 "last_round": sent.last_round if sent else -1,
                 "sent": dict(zip(names, (sent.bytes_a, sent.bytes_b) if sent else (0, 0), strict=True)),

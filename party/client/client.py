@@ -10,7 +10,7 @@ import time
 import grpc
 from parley.federation import logs
 from parley.federation.errors import FederationError, ManifestError, PolicyError, WrongIdentityError
-from parley.federation.manifest import Manifest, of_another_protocol
+from parley.federation.manifest import Manifest, of_an_earlier_version
 from parley.federation.names import NodeName, Role
 from parley.federation.policy import PartyPolicy
 from parley.federation.rounds import MOST_WAIT_SECONDS
@@ -20,11 +20,11 @@ from parley.v1 import coordinator_pb2
 from party.client.admission import Gate, policy_of
 from party.client.data import Shelf
 from party.client.errors import OutboxError, StoppedError
-from party.client.outbox import ENDED, LEFT, OVER, REFUSED, Outbox
+from party.client.outbox import ENDED, OVER, REFUSED, Outbox
 from party.client.remembering import Recollection
 from party.client.run import PartyRun
 from party.client.settings import Settings, Vocabulary
-from party.client.settling import EARLIER, settle_open, still_open
+from party.client.settling import settle_open, still_open
 from party.client.wire import GRACE_SECONDS, Backoff, Wire
 
 log = logs.logger()
@@ -173,11 +173,10 @@ class PartyClient:
                 self._known[held.digest] = None
             if held.state in (*OVER, ENDED, REFUSED):
                 continue
-            if of_another_protocol(held.manifest):
-                log.warning("the run is of an earlier protocol, so it is left and its charge stays", run=held.run)
-                outbox.note(held.digest, held.run, held.manifest, LEFT, EARLIER)
-            else:
-                self._start(Manifest.from_canonical(held.manifest))
+            if of_an_earlier_version(held.manifest):
+                log.error("a run of an earlier version is not gone on with, and stays charged", run=held.run)
+                continue
+            self._start(Manifest.from_canonical(held.manifest))
         outbox.close()
 
     def _settle(self) -> None:
@@ -186,11 +185,7 @@ class PartyClient:
         while not self._stop.is_set():
             try:
                 with contextlib.closing(self._new_gate()) as gate:
-                    runs = [
-                        held
-                        for held in still_open(gate)
-                        if held.digest not in self._alive_digests() and not of_another_protocol(held.manifest)
-                    ]
+                    runs = [held for held in still_open(gate) if held.digest not in self._alive_digests()]
                     if runs:
                         with contextlib.closing(self._new_wire()) as wire:
                             self._settling_wire = wire

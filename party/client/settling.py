@@ -14,7 +14,7 @@ import grpc
 from parley.federation import logs
 from parley.federation.endings import verify_ends
 from parley.federation.errors import FederationError
-from parley.federation.manifest import Manifest, of_another_protocol
+from parley.federation.manifest import Manifest, of_an_earlier_version
 from parley.federation.names import NodeName, Role
 from parley.federation.pins import Pins
 from parley.federation.refusals import RefusedCallError
@@ -30,7 +30,6 @@ from privacy.ledger import EndProof, Ledger
 
 log = logs.logger()
 WAIT_SECONDS = 5.0
-EARLIER = "it is of an earlier protocol, of which nothing is answered or given back: its charge stays"
 State = coordinator_pb2.NextRoundResponse
 
 
@@ -73,8 +72,8 @@ def settle_open(gate: Gate, wire: Wire, runs: Sequence[RunState], stop: threadin
     """Ask their coordinator once for the end of each."""
     found = []
     for held in runs:
-        if of_another_protocol(held.manifest):
-            found.append(Outcome(held.run, False, EARLIER))
+        if of_an_earlier_version(held.manifest):
+            found.append(Outcome(held.run, False, "it is of an earlier version of parley, which alone can settle it"))
             continue
         manifest = Manifest.from_canonical(held.manifest)
         try:

@@ -63,7 +63,7 @@ class _Life(Life):
         last = self.gate.outbox.last(self.manifest.digest)
         made = _Contributor(self.party.place, self.manifest.model.dimension)
         made.last_round = last.round_index if last else -1
-        return made
+        return SimpleNamespace(contributor=made)
 
     def _require_recalled(self) -> None:
         pass
@@ -72,7 +72,7 @@ class _Life(Life):
         pass
 
     def _prepared(self, ready: Any) -> Any:
-        return ready  # the contributor, for there is nothing to read
+        return ready.contributor  # there is nothing to read
 
     def _ended(self, response: Any, last: Any) -> None:
         self.gate.outbox.finish(self.manifest.digest, last)
@@ -178,7 +178,7 @@ class Party(Mortal):
             heard=lambda peer: None,
             stopping=stopping,
             described=lambda error, peer: error,
-            identity=SimpleNamespace(pins=identity(self.manifest.identities(Role.aggregator)[0]).pins),
+            identity=identity(self.manifest.identities(Role.aggregator)[0]),
         )
 
     def call(self, target: str, make: Callable[[], Awaitable[Any]], timeout: float) -> Any:

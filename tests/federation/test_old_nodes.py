@@ -7,16 +7,12 @@ import stat
 from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import pytest
 from parley.federation.admission import AdmissionRecord
 from parley.federation.errors import ApprovalError
 from typer.testing import CliRunner
 
 import privacy.chain
-from coordinator.errors import StateError
-from coordinator.service.store import RunStore
-from deploy.attacks.words import Signed
 from deploy.commands.party import app
 from mpc.openings import DamagedError, OpeningStore, Phase
 from party.client.outbox import Outbox
@@ -25,8 +21,8 @@ from privacy.errors import LedgerCorrupt, LedgerRefused, OtherContent
 from privacy.ledger import EndProof, Ledger
 from tests.federation.documents import manifest
 from tests.federation.old_nodes import unpack
-from tests.federation.party_process import EVERYONE, Running
-from tests.federation.stage import Stage, question, wait_for
+from tests.federation.party_process import Running
+from tests.federation.stage import Stage, wait_for
 
 RUNS = ("heart-1", "heart-2", "heart-3")
 
@@ -177,57 +173,22 @@ def test_a_party_of_the_last_version_goes_on_where_it_was(stage: Stage, old: Pat
     shutil.copytree(old / "party" / "state", stage.node / "state")
     (stage.node / "state").chmod(0o700)
     shutil.copy(old / "party" / "records.csv", stage.node / "records.csv")
+    stage.seal()
     path = stage.node / "state" / "ledger.sqlite"
     cost = spent(path)
-    stage.seal()
-    made = manifest(**{**EVERYONE, "run": "heart-4", "mechanism.noise_multiplier": 40.0})
-    taken = manifest(**{**EVERYONE, "run": "heart-3", "mechanism.noise_multiplier": 40.0})
-    stage.coordinator.manifests = [made.canonical, taken.canonical]
-    with Running(stage):
-        said = stage.coordinator.joins
-        refused = wait_for(lambda: next((each for each in said if not each.accepted), None))
-        assert refused.manifest_digest == taken.digest
-        assert "charged for another manifest" in refused.reason
-        wait_for(lambda: {each.manifest_digest for each in said if each.accepted} >= {made.digest})
-        stage.signed = Signed(made, stage.identities)
-        stage.coordinator.ask(question(made, 0, (np.zeros(3),)))
-        stage.opened(0)
-        wait_for(lambda: "heart-4" in Ledger.open(path).runs)
-    held = Ledger.open(path)
-    assert held.populations["patients"].spent.epsilon == pytest.approx(cost * 4 / 3, rel=1e-3)
-    # Nothing of the old runs is answered, or given back, any more; their operator is told so.
     with closing(Outbox(stage.node / "state" / "outbox.sqlite")) as outbox:
-        assert {each.run: each.state for each in outbox.runs()}["heart-2"] == "left"
-    done = CliRunner().invoke(app, ["settle", str(stage.node), "heart-2"])
-    assert done.exit_code == 1
-    assert "of an earlier protocol" in done.output
-    assert "heart-1: settled, 2 of ? rounds" in CliRunner().invoke(app, ["status", str(stage.node)]).output
+        former = {held.digest for held in outbox.runs()}
+    made = manifest(run="heart-9")
+    stage.offer(made)
     with Running(stage):
-        pass
-
-
-def test_old_admissions_keep_their_names_and_are_no_admissions_any_more(old: Path) -> None:
-    path = old / "party" / "state" / "admissions.sqlite"
-    with closing(sqlite3.connect(path)) as database:
-        ((digest, data),) = database.execute("SELECT digest, manifest FROM admissions WHERE run = 'heart-2'").fetchall()
-    with closing(AdmissionRecord(path)) as record:
-        assert record.all() == []
-        with pytest.raises(ApprovalError, match="another manifest"):
-            record.put(manifest(run="heart-2"), "policy", "policy")
-        assert not record.never(digest)
-    with closing(sqlite3.connect(path)) as database:
-        database.execute("UPDATE admissions SET manifest = ? WHERE run = 'heart-2'", (data + b" ",))
-        database.commit()
-    with closing(AdmissionRecord(path)) as record, pytest.raises(ApprovalError, match="altered"):
-        record.all()
-
-
-def test_a_coordinators_old_runs_are_not_taken_up(tmp_path: Path) -> None:
-    store = RunStore(tmp_path / "runs.sqlite")
-    store.submit(b"\1" * 32, "heart-1", b"parley manifest 1\n{}")
-    made = manifest(run="heart-2")
-    store.submit(made.digest, made.run, made.canonical)
-    assert [each.run for each in store.runs()] == ["heart-2"]
-    with pytest.raises(StateError, match="taken once"):
-        store.submit(manifest(run="heart-1").digest, "heart-1", manifest(run="heart-1").canonical)
-    store.close()
+        wait_for(lambda: [join for join in stage.coordinator.joins if join.accepted])
+    # Manifests of the last version are not read any more: their runs are not gone on with, and stay charged.
+    assert not former & {join.manifest_digest for join in stage.coordinator.joins}
+    assert Ledger.open(path).populations["patients"].spent.epsilon == pytest.approx(cost)
+    done = CliRunner().invoke(app, ["settle", str(stage.node), "--json"])
+    assert done.exit_code == 1
+    reasons = {each["reason"] for each in json.loads(done.output.splitlines()[-1])["runs"]}
+    assert reasons == {"it is of an earlier version of parley, which alone can settle it"}
+    record = AdmissionRecord(stage.node / "state" / "admissions.sqlite")
+    with closing(record), pytest.raises(ApprovalError, match="admitted by an earlier version"):
+        record.put(manifest(run="heart-3"), "policy", "policy")

@@ -202,6 +202,23 @@ def test_a_lost_ledger_beside_what_was_answered_is_no_new_ledger(stage: Stage, g
         assert {each.check: each for each in examine(stage.node)}["memory"].state == FAILED
 
 
+def test_a_name_and_a_mechanism_are_no_charge_for_another_manifest(stage: Stage) -> None:
+    """Where the admissions are lost, only the ledger knows the name: what was charged was another run's."""
+    made = manifest(**EVERYONE)
+    stage.offer(made)
+    with Running(stage):
+        charged(stage, made)
+    for path in files(stage, "admissions.sqlite*"):
+        path.unlink()
+    again = manifest(**{**EVERYONE, "rounds.deadline_seconds": 20.0})
+    assert again.mechanism.digest == made.mechanism.digest
+    stage.coordinator.manifests = [again.canonical]
+    with Running(stage):
+        wait_for(lambda: again.digest in {each.manifest_digest for each in stage.coordinator.joins})
+        assert "charged for another manifest" in left(stage)
+        assert not [e for e in stage.coordinator.joins if e.accepted and e.manifest_digest == again.digest]
+
+
 def test_a_seal_of_another_ledger_is_none(stage: Stage) -> None:
     """Whose rows these are is said under a salt that is gone: under the new one nobody would be recognised."""
     for path in files(stage, "ledger.sqlite*"):

@@ -2,11 +2,10 @@
 
 The record is the only thing a running role asks: `require(digest)` gives the manifest or refuses. A run's name is
 taken once and for good, so a second manifest under it is refused however good it is; withdrawing one does not free its
-name. Manifests of an earlier protocol keep their names and admit nothing any more. Imports nothing but this folder.
+name. Imports nothing but this folder.
 """
 
 import datetime as dt
-import hashlib
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parley.federation.errors import ApprovalError, ManifestError
-from parley.federation.manifest import Manifest, of_another_protocol
+from parley.federation.manifest import Manifest, of_an_earlier_version
 from parley.federation.meaning import Meaning
 from parley.federation.names import NodeName
 from parley.federation.policy import Policy, Reason, reasons_against
@@ -161,10 +160,9 @@ class AdmissionRecord:
             return others, self._database.total_changes
 
     def all(self) -> list[tuple[Admission, bool]]:
-        """Every admission and whether it was withdrawn, oldest first; none of an earlier protocol."""
+        """Every admission that this version can read and whether it was withdrawn, oldest first."""
         with self._using() as execute, closing(execute(f"SELECT {_COLUMNS} FROM admissions ORDER BY rowid")) as rows:
-            found = [_admission(row) for row in rows.fetchall()]
-        return [each for each in found if each is not None]
+            return [_admission(row) for row in rows.fetchall() if not of_an_earlier_version(row[2])]
 
     def close(self) -> None:
         self._database.close()
@@ -189,10 +187,10 @@ class AdmissionRecord:
 _COLUMNS = "run, digest, manifest, how, approved_by, at, overridden, withdrawn"
 
 
-def _admission(row: tuple[str, bytes, bytes, str, str, str, str, int]) -> tuple[Admission, bool] | None:
+def _admission(row: tuple[str, bytes, bytes, str, str, str, str, int]) -> tuple[Admission, bool]:
     run, digest, data, how, approved_by, at, overridden, withdrawn = row
-    if of_another_protocol(data) and hashlib.sha256(data).digest() == digest:
-        return None
+    if of_an_earlier_version(data):
+        raise ApprovalError(f"run {run!r} was admitted by an earlier version of parley: choose a new name")
     try:
         manifest = Manifest.from_canonical(data)
     except ManifestError as error:

@@ -48,11 +48,6 @@ ACCOUNTANTS = ("pld", "rdp", "paper")
 """Those whose readings are guarantees."""
 
 
-def of_another_protocol(data: bytes) -> bool:
-    """Whether these are a manifest's bytes of another release, whose runs nobody here goes on with."""
-    return data.startswith(HEADER[: -len(f"{PROTOCOL}\n")]) and not data.startswith(HEADER)
-
-
 def longest_answer(dimension: int) -> int:
     """A histogram or a few losses may be longer than a small model."""
     return max(dimension, SHORT_ANSWERS)
@@ -309,6 +304,12 @@ class Manifest:
         if manifest.canonical != data:
             raise ManifestError("the manifest", "is not in canonical form: send Manifest.canonical, unaltered")
         return manifest
+
+
+def of_an_earlier_version(data: bytes) -> bool:
+    """Whether a node's own record holds a manifest that this version does not read any more."""
+    found = data[: len(HEADER)]
+    return found != HEADER and found.startswith(b"parley manifest ")
 
 
 def read_manifest(path: Path) -> Manifest:
