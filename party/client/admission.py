@@ -215,9 +215,8 @@ class Gate:
     def charged(self, manifest: Manifest) -> bool:
         """Whether the ledger was charged for this run, and not for another one of its name."""
         self.ledger.verify()
-        return manifest.run in self.ledger.runs and any(
-            admission.manifest.digest == manifest.digest for admission, _ in self.record.all()
-        )
+        held = self.record.held(manifest.run)
+        return manifest.run in self.ledger.runs and held is not None and held[0] == manifest.digest
 
     def charge(self, manifest: Manifest, ready: Ready, words: Sequence[common_pb2.SignedAdmission], pins: Pins) -> None:
         """Durably, for the rows that are answered from; before the first answer, and on both aggregators' word.
@@ -247,17 +246,17 @@ class Gate:
         ready.charge = None
 
     def _admitted(self, manifest: Manifest) -> bool:
-        for admission, withdrawn in self.record.all():
-            if admission.manifest.run != manifest.run:
-                continue
-            if admission.manifest.digest != manifest.digest:
-                raise refused(
-                    "contradiction", f"run {manifest.run} was admitted with another manifest", "choose a new name"
-                )
-            if withdrawn:
-                raise refused("not_admitted", f"this party has left run {manifest.run}", "propose a new one")
-            return True
-        return False
+        held = self.record.held(manifest.run)
+        if held is None:
+            return False
+        digest, withdrawn = held
+        if digest != manifest.digest:
+            raise refused(
+                "contradiction", f"run {manifest.run} was admitted with another manifest", "choose a new name"
+            )
+        if withdrawn:
+            raise refused("not_admitted", f"this party has left run {manifest.run}", "propose a new one")
+        return True
 
     def _verified(self, manifest: Manifest) -> tuple[Meaning, Charge]:
         with _verifying:
