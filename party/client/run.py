@@ -256,11 +256,9 @@ class Life:
                 if not passing(error):
                     self._join(True, "")
 
-    def _answer(
-        self, ready: Ready, contributor: Contributor, response: coordinator_pb2.NextRoundResponse, last: Answer | None
-    ) -> Answer:
+    def _answer(self, ready: Ready, contributor: Contributor, response: State, last: Answer | None) -> Answer:
         """Compute, share and store the answer to a new question; durable when it returns. The rounds before it must be
-        in order, by both servers' word. Nothing is charged for a question that is refused.
+        in order, by both servers' word; what may not be asked is charged to nobody.
         """
         question = response.round
         check_form(question, self.manifest)
