@@ -18,14 +18,10 @@ def worst(events: dict[str, Event], chosen: Accountant) -> dict[str, Event]:
     if chosen.name not in ("pld", "rdp"):
         found = dict(events)
     else:
-        by_size = {
-            (
-                event.releases[-1].sampler.rate,
-                event.releases[0].sampler.rate,
-                event.overflow_probability,
-            ): (party, event)
-            for party, event in events.items()
-        }
+        by_size: dict[tuple[float, float, float], tuple[str, Event]] = {}
+        for party, event in events.items():
+            first, later = event.releases[0].sampler, event.releases[-1].sampler
+            by_size.setdefault((later.rate, first.rate, event.overflow_probability), (party, event))
         kept: list[tuple[float, float, float]] = []
         for size in sorted(by_size, reverse=True):
             if not any(all(own <= its for own, its in zip(size, other, strict=True)) for other in kept):
