@@ -222,8 +222,11 @@ class Admissions:
         finally:
             self._parsed[caller] -= 1
 
-    async def never_admit(self, data: bytes, digest: bytes, caller: str) -> None:
-        """A manifest that was not admitted never will be, whoever approves it, so that no sum of it is opened."""
+    async def never_admit(self, data: bytes, digest: bytes, caller: str, opened: Callable[[str], bool]) -> None:
+        """A manifest that was not admitted never will be, whoever approves it, so that no sum of it is opened.
+
+        Nor was one: a record of admissions that is lost says nothing of a run that is among the openings.
+        """
         try:
             manifest = await asyncio.to_thread(Manifest.from_canonical, data)
         except ManifestError as error:
@@ -231,6 +234,12 @@ class Admissions:
         if manifest.digest != digest or caller != manifest.identities(Role.coordinator)[0].uri:
             raise CallRefusedError(
                 common_pb2.REFUSAL_NOT_A_MEMBER, "a run is ended by its own coordinator", "see the manifest"
+            )
+        if opened(manifest.run):
+            raise CallRefusedError(
+                common_pb2.REFUSAL_NOT_ADMITTED,
+                f"run {manifest.run} is among this server's openings and not among its admissions",
+                "have its operator restore state/admissions.sqlite",
             )
         try:
             settled = self._record.never(digest)

@@ -159,7 +159,7 @@ class AggregatorProcess:
         return sign_admission(self._in_use(), manifest_digest)
 
     async def never_admit(self, manifest: bytes, manifest_digest: bytes, caller: str) -> None:
-        await self.admissions.never_admit(manifest, manifest_digest, caller)
+        await self.admissions.never_admit(manifest, manifest_digest, caller, self._store.knows)
 
     def taking_part(self, caller: str) -> list[RunTerms]:
         return self.admissions.taking_part(caller)

@@ -280,6 +280,11 @@ class OpeningStore:
         with self._lock:
             return self._counts(run)
 
+    def knows(self, run: str) -> bool:
+        """Whether anything of it was ever prepared or committed here."""
+        with self._lock:
+            return bool(self._value("SELECT 1 FROM openings WHERE run = ?", run)) or self._counts(run).mine > 0
+
     def require_whole(self, run: str) -> None:
         """A DamagedError where commits of the run are gone, or there are more than were counted."""
         with self._lock:

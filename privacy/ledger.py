@@ -209,8 +209,9 @@ class Ledger:
 
     @property
     def mark(self) -> str:
-        """Which ledger an identity was computed for: tells nothing of the salt."""
-        return hashlib.sha256(b"parley ledger mark" + self._state.salt.encode()).hexdigest()[:32]
+        """Which ledger an identity was computed for, in any layout: tells nothing of the salt."""
+        salted = self._state.salt_digest or _salt_digest(self._state.salt)
+        return hashlib.sha256(b"parley ledger mark" + salted.encode()).hexdigest()[:32]
 
     def find(self, identity: Identity) -> str | None:
         """The population that has this content, or too much of it, under whatever file name."""

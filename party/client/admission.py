@@ -34,7 +34,7 @@ from party.client.seal import Sealed, Stamp
 from party.client.settings import Settings, Vocabulary
 from party.contributor import Contributor
 from privacy.errors import BudgetExceeded, LedgerRefused, OtherContent
-from privacy.filters import Charge, Limit, epsilon_of
+from privacy.filters import LYING, Charge, Limit, epsilon_of
 from privacy.filters import Policy as Filter
 from privacy.ledger import Ledger
 from privacy.mechanism import Unit
@@ -102,8 +102,8 @@ def exceeded(error: BudgetExceeded) -> RefusedRunError:
 
 
 def advice(error: BudgetExceeded) -> str:
-    if error.exhausted == ("epsilon_if_a_server_lies",):
-        return 'more own noise, or security = "malicious"'
+    if LYING in error.exhausted:
+        return 'more of the servers\' own noise, or security = "malicious"'
     return "more noise or fewer rounds" if error.exhausted == ("epsilon",) else "a run with a smaller delta"
 
 
@@ -215,9 +215,8 @@ class Gate:
     def charged(self, manifest: Manifest) -> bool:
         """Whether the ledger was charged for this run, and not for another one of its name."""
         self.ledger.verify()
-        return manifest.run in self.ledger.runs and any(
-            admission.manifest.digest == manifest.digest for admission, _ in self.record.all()
-        )
+        held = self.record.held(manifest.run)
+        return manifest.run in self.ledger.runs and held is not None and held[0] == manifest.digest
 
     def charge(self, manifest: Manifest, ready: Ready, words: Sequence[common_pb2.SignedAdmission], pins: Pins) -> None:
         """Durably, for the rows that are answered from; before the first answer, and on both aggregators' word.
@@ -247,17 +246,17 @@ class Gate:
         ready.charge = None
 
     def _admitted(self, manifest: Manifest) -> bool:
-        for admission, withdrawn in self.record.all():
-            if admission.manifest.run != manifest.run:
-                continue
-            if admission.manifest.digest != manifest.digest:
-                raise refused(
-                    "contradiction", f"run {manifest.run} was admitted with another manifest", "choose a new name"
-                )
-            if withdrawn:
-                raise refused("not_admitted", f"this party has left run {manifest.run}", "propose a new one")
-            return True
-        return False
+        held = self.record.held(manifest.run)
+        if held is None:
+            return False
+        digest, withdrawn = held
+        if digest != manifest.digest:
+            raise refused(
+                "contradiction", f"run {manifest.run} was admitted with another manifest", "choose a new name"
+            )
+        if withdrawn:
+            raise refused("not_admitted", f"this party has left run {manifest.run}", "propose a new one")
+        return True
 
     def _verified(self, manifest: Manifest) -> tuple[Meaning, Charge]:
         with _verifying:
@@ -320,10 +319,11 @@ class Gate:
 
     def _due(self, manifest: Manifest, sealed: Sealed, charge: Charge | None) -> Charge | None:
         """What is to be charged before the first answer; none where the ledger has it."""
-        self.ledger.verify()
-        held = self.ledger.runs.get(manifest.run)
-        if held is not None and held.charge.mechanism == manifest.mechanism.digest:
+        if self.charged(manifest):
             return None
+        if manifest.run in self.ledger.runs:
+            # Whatever its charge is: a name alone would let another manifest be answered under it.
+            raise refused("contradiction", f"run {manifest.run} was charged for another manifest", "choose a new name")
         due = charge or self._verified(manifest)[1]
         self._require_room(manifest, sealed, due)
         return due

@@ -17,6 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from google.protobuf.message import DecodeError
 from parley.federation.rounds import commitment_a, commitment_b
 from parley.v1 import common_pb2
 
@@ -238,7 +239,10 @@ class Outbox:
             words = execute(
                 "SELECT role, word FROM receipts WHERE digest = ? AND round = ?", (digest, answer.round_index)
             ).fetchall()
-        answer.receipts = {role: common_pb2.SignedWord.FromString(word) for role, word in words}
+        try:
+            answer.receipts = {role: common_pb2.SignedWord.FromString(word) for role, word in words}
+        except DecodeError:
+            raise OutboxError(f"a receipt in the outbox is not what was written: {RESTORE}") from None
         return answer
 
     def seen(self, digest: bytes) -> Seen | None:

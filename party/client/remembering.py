@@ -76,7 +76,10 @@ def _holds(path: Path, query: str) -> bool:
 def require_agreement(ledger: Ledger, outbox: Outbox, trail: Path) -> None:
     """Ledger, outbox and trail tell one story; else one of them is older than the others."""
     head = ledger.verify()
-    answered = {held.run: outbox.uploads(held.digest) for held in outbox.runs()}
+    answered: dict[str, dict[int, bytes]] = {}
+    for held in outbox.runs():
+        # One name may have several manifests here: whoever proposes runs can send more, which were refused.
+        answered.setdefault(held.run, {}).update(outbox.uploads(held.digest))
     for name, rounds in answered.items():
         if rounds and name not in ledger.runs:
             raise LedgerCorrupt(f"the outbox has answers to run {name}, and the ledger has no charge for it: {BACK}")

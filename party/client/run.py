@@ -185,6 +185,7 @@ class Life:
             self._require_admitted()
             try:
                 if fresh := last is None or question.index > last.round_index:
+                    self._require_recalled()
                     last = self._answer(ready, contributor, response, last)
                     repeats.reset()
                 else:
@@ -215,11 +216,14 @@ class Life:
                 acknowledged = last.round_index
             self._require_admitted()
 
-    def _require_charged(self, ready: Ready, response: State) -> None:
-        """Before an answer: nobody else knows of one that this party has forgotten, and the ledger has the run."""
+    def _require_recalled(self) -> None:
+        """Nobody else knows of an answer that this party has forgotten; before it judges what servers state of it."""
         if not self.recalled:
             self.recollection.require(self.manifest, self.gate.outbox, self.wire, self.stop)
             self.recalled = True
+
+    def _require_charged(self, ready: Ready, response: State) -> None:
+        """Before an answer: the ledger has the run."""
         self.gate.charge(self.manifest, ready, response.admissions, self.wire.identity.pins)
 
     def _require_admitted(self) -> None:

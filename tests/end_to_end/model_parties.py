@@ -65,6 +65,9 @@ class _Life(Life):
         made.last_round = last.round_index if last else -1
         return SimpleNamespace(contributor=made)
 
+    def _require_recalled(self) -> None:
+        pass
+
     def _require_charged(self, ready: Any, response: Any) -> None:
         pass
 

@@ -11,6 +11,7 @@ import pytest
 from parley.federation.admission import Admission, AdmissionRecord, Refusal, admit, approve_by_hand
 from parley.federation.claimed import reasons_even_if_true
 from parley.federation.errors import ApprovalError, PolicyError
+from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning
 from parley.federation.names import NodeName, Role
 from parley.federation.policy import Policy, read_policy, reasons_against
@@ -275,3 +276,16 @@ def test_an_altered_record_is_noticed(tmp_path: Path) -> None:
         direct.execute("UPDATE admissions SET manifest = ?", (other,))
     with pytest.raises(ApprovalError, match="altered"):
         record.require(manifest().digest)
+
+
+def test_who_has_a_name_is_known_without_a_manifest_being_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run costs nothing before its first question, so that there may be any number of them."""
+    record = AdmissionRecord(tmp_path / "admissions.sqlite")
+    made = manifest()
+    assert record.held(made.run) is None
+    record.put(made, "policy", "policy")
+    monkeypatch.setattr(Manifest, "from_canonical", None)
+    assert record.held(made.run) == (made.digest, False)
+    record.withdraw(made.digest)
+    assert record.held(made.run) == (made.digest, True)
+    record.close()

@@ -1,6 +1,9 @@
 """Words of two real servers: that they admitted a run, that they never will, and what they have of a party."""
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -85,6 +88,27 @@ def test_an_admitted_run_ends_as_it_is_whatever_else_is_sent(servers: Federation
     servers.open(manifest, 0)
     assert [each.openings for each in servers.end(manifest)] == [1, 1]
     assert [end(servers, role, manifest, manifest.canonical).openings for role in (0, 1)] == [1, 1]
+
+
+def test_a_server_that_lost_its_admissions_says_of_no_opened_run_that_there_was_none(tmp_path: Path) -> None:
+    """With a peer that lies the word of both would give budget back that was spent."""
+    servers, manifest = Federation(tmp_path), documents.manifest(run="forgotten")
+    servers.start()
+    try:
+        servers.admit(manifest)
+        servers.upload_all(contributions(manifest, 0))
+        servers.open(manifest, 0)
+        servers.servers[0].stop()
+        with closing(sqlite3.connect(servers.servers[0].path / "state" / "admissions.sqlite")) as database:
+            database.execute("DELETE FROM admissions")
+            database.commit()
+        servers.restart(0)
+        assert refused(lambda: end(servers, 0, manifest, manifest.canonical)) == "not_admitted"
+        with closing(AdmissionRecord(servers.servers[0].path / "state" / "admissions.sqlite")) as record:
+            record.put(manifest, BY_HAND, "whoever restores it")
+        assert end(servers, 0, manifest, manifest.canonical).openings == 1
+    finally:
+        servers.close()
 
 
 def test_a_party_learns_what_was_opened_with_it_and_nothing_of_others(servers: Federation) -> None:

@@ -141,3 +141,26 @@ def test_what_was_verified_is_not_computed_again_and_half_a_file_is(
     assert calls == [asked, []]
     other = manifest(run="heart-2")
     assert not kept_file(kept, other, []).exists()
+
+
+def test_a_coordinators_ledger_counts_the_largest_cost_of_a_lie_of_any_party() -> None:
+    """Which need not be the one whose epsilon is largest: sampling amplifies less where there is less noise."""
+    samplers = [(300, 10, 300), (200, 40, 40), (100, 5, 5)]
+    made = manifest(**{
+        "privacy.epsilon": 4.0,
+        "mechanism.noise_multiplier": 4.0,
+        "mechanism.steps": 10,
+        "noise.own": 0.25,
+        **{f"parties.{n}.sampler": {"kind": "wor", "units": u, "batch": b} for n, (u, b, _) in enumerate(samplers)},
+        **{
+            f"parties.{n}.initial_sampler": {"kind": "wor", "units": u, "batch": b}
+            for n, (u, _, b) in enumerate(samplers)
+        },
+    })  # fmt: skip
+    meaning, charge = verify_with_charge(made, "", Policy())
+    costs = {party: verify_with_charge(made, party, Policy())[1].cost for party in made.parties}
+    lies = [cost.epsilon_if_a_server_lies or 0.0 for cost in costs.values()]
+    assert meaning.worst_party == max(costs, key=lambda party: costs[party].epsilon)
+    assert (costs[meaning.worst_party].epsilon_if_a_server_lies or 0.0) < max(lies)
+    assert charge.cost.epsilon_if_a_server_lies == pytest.approx(max(lies))
+    assert charge.cost.epsilon == costs[meaning.worst_party].epsilon

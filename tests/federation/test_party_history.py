@@ -212,7 +212,17 @@ def test_another_upload_another_question_or_one_never_made_are_refused(world: Wo
     other = world.answer()
     other.query = digest("mine")
     assert "another question" in refused(lambda: world.follow(1, other))
+    assert world.history.blamed == ("north", "south")
     assert "has not made" in refused(lambda: world.follow(1, None))
+
+
+def test_who_is_asked_another_question_than_the_others_accuses_no_server(world: World) -> None:
+    """A coordinator could have honest servers accused: they refuse what answers its second question."""
+    other = world.answer()
+    other.query = digest("mine")
+    world.state(mine=False)
+    assert "another question" in refused(lambda: world.follow(1, other))
+    assert world.history.blamed == ()
 
 
 def test_a_server_that_tells_another_history_later_is_found_out(world: World) -> None:

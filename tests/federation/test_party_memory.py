@@ -19,6 +19,7 @@ from party.client.errors import OutboxError
 from party.client.outbox import Outbox
 from party.client.settling import settle
 from privacy.errors import BudgetExceeded, LedgerCorrupt
+from privacy.filters import LYING
 from tests.federation.documents import PARTY_POLICY, manifest
 from tests.federation.party_process import EVERYONE, Running, charged, ledger
 from tests.federation.stage import SOUTH, Stage, State, question, wait_for
@@ -38,7 +39,7 @@ def left(stage: Stage) -> str:
 
 def state(stage: Stage, run: str = "heart-1") -> str:
     with closing(Outbox(stage.node / "state" / "outbox.sqlite")) as outbox:
-        return next(held.state for held in outbox.runs() if held.run == run)
+        return next((held.state for held in outbox.runs() if held.run == run), "")
 
 
 def test_nothing_is_charged_before_a_round_is_asked_and_a_run_that_ends_before_costs_nothing(stage: Stage) -> None:
@@ -201,6 +202,36 @@ def test_a_lost_ledger_beside_what_was_answered_is_no_new_ledger(stage: Stage, g
         assert {each.check: each for each in examine(stage.node)}["memory"].state == FAILED
 
 
+def test_a_name_and_a_mechanism_are_no_charge_for_another_manifest(stage: Stage) -> None:
+    """Where the admissions are lost, only the ledger knows the name: what was charged was another run's."""
+    made = manifest(**EVERYONE)
+    stage.offer(made)
+    with Running(stage):
+        charged(stage, made)
+    for path in files(stage, "admissions.sqlite*"):
+        path.unlink()
+    again = manifest(**{**EVERYONE, "rounds.deadline_seconds": 20.0})
+    assert again.mechanism.digest == made.mechanism.digest
+    stage.coordinator.manifests = [again.canonical]
+    with Running(stage):
+        wait_for(lambda: again.digest in {each.manifest_digest for each in stage.coordinator.joins})
+        assert "charged for another manifest" in left(stage)
+        assert not [e for e in stage.coordinator.joins if e.accepted and e.manifest_digest == again.digest]
+
+
+def test_a_seal_of_another_ledger_is_none(stage: Stage) -> None:
+    """Whose rows these are is said under a salt that is gone: under the new one nobody would be recognised."""
+    for path in files(stage, "ledger.sqlite*"):
+        path.unlink()
+    made = manifest(**EVERYONE)
+    stage.offer(made)
+    with Running(stage):
+        wait_for(lambda: state(stage) == "waiting")
+        assert not stage.coordinator.joins
+        stage.seal()
+        joined(stage, made)
+
+
 @pytest.mark.parametrize("beside", ["outbox.sqlite*", "admissions.sqlite*", "trail.jsonl"])
 def test_any_one_of_the_other_files_tells_that_there_was_a_ledger(stage: Stage, beside: str) -> None:
     made = manifest(**EVERYONE)
@@ -239,6 +270,56 @@ def test_an_outbox_that_is_older_than_the_trail_or_the_ledger_is_found(stage: St
     Running(stage).__exit__()
 
 
+def test_a_first_question_that_is_refused_costs_nothing(stage: Stage) -> None:
+    made = manifest(**EVERYONE)
+    stage.offer(made)
+    with Running(stage):
+        joined(stage, made)
+        stage.coordinator.ask(question(made, 0, (POINT, POINT)))
+        assert "evaluates at 1 points" in left(stage)
+    assert not ledger(stage).runs
+
+
+def test_a_refusal_names_what_may_cost_too_much_if_a_server_lies() -> None:
+    """And what to change, which a smaller delta is not."""
+    said = str(exceeded(BudgetExceeded("", (LYING,))))
+    assert "privacy.epsilon_if_a_server_lies" in said
+    assert "own noise" in said
+    assert "delta" not in said
+
+
+def test_a_second_manifest_under_a_runs_name_keeps_no_party_from_starting(stage: Stage) -> None:
+    made = manifest(**EVERYONE)
+    stage.offer(made)
+    with Running(stage):
+        charged(stage, made)
+        stage.offer(manifest(**{**EVERYONE, "mechanism.noise_multiplier": 40.0}))
+        assert "admitted with another manifest" in left(stage)
+    with Running(stage):
+        stage.coordinator.ask(question(made, 1, (POINT, np.zeros(3))))
+        stage.opened(1)
+
+
+def test_who_was_put_back_says_so_before_it_judges_what_servers_state(stage: Stage, tmp_path: Path) -> None:
+    """They state an upload that it has forgotten: it is not they who are at fault."""
+    made = manifest(**EVERYONE)
+    stage.offer(made)
+    with Running(stage):
+        joined(stage, made)
+    copy = tmp_path / "last week"
+    shutil.copytree(stage.node / "state", copy, ignore=lambda *_: {"party.lock"})
+    with Running(stage):
+        charged(stage, made)
+    shutil.rmtree(stage.node / "state")
+    shutil.copytree(copy, stage.node / "state")
+    (stage.node / "state").chmod(0o700)
+    stage.a.recalled = [aggregator_pb2.RecalledRun(manifest_digest=made.digest, run="heart-1", last_round=0)]
+    with Running(stage):
+        stage.coordinator.ask(question(made, 1, (POINT, np.zeros(3))))
+        assert "takes no part" in left(stage)
+    assert '"statement.refused"' not in (stage.node / "state" / "trail.jsonl").read_text()
+
+
 def test_a_whole_folder_that_is_put_back_is_found_by_what_one_server_remembers(stage: Stage, tmp_path: Path) -> None:
     first, second = manifest(**EVERYONE), manifest(**EVERYONE, run="heart-2")
     stage.offer(first)
@@ -258,6 +339,7 @@ def test_a_whole_folder_that_is_put_back_is_found_by_what_one_server_remembers(s
     uploads = len(stage.a.pieces)
     with Running(stage):
         joined(stage, second)
+        stage.coordinator.only = second.digest
         stage.coordinator.ask(question(second, 0, (POINT,)))
         assert "takes no part" in left(stage)
     assert len(stage.a.pieces) == uploads

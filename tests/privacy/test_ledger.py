@@ -209,6 +209,13 @@ def test_a_population_is_found_again_by_its_content_renamed_reordered_or_slightl
     assert Ledger.open(tmp_path / "l").find(ledger.identity(rows(90, start=20_000))) == "ward"
 
 
+def test_a_mark_is_of_one_ledger(tmp_path: Path) -> None:
+    """A seal says by it under whose salt its identity is: one of another ledger would recognise nobody here."""
+    first, second = (Ledger.create(tmp_path / name, Policy()) for name in ("first.sqlite", "second.sqlite"))
+    assert first.mark != second.mark
+    assert Ledger.open(tmp_path / "first.sqlite").mark == first.mark
+
+
 def test_all_data_are_one_population_until_somebody_answers_for_it_that_they_are_not(tmp_path: Path) -> None:
     ledger = new(tmp_path / "l")
     others = ledger.identity(rows(1000, start=5000))

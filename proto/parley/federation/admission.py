@@ -159,6 +159,14 @@ class AdmissionRecord:
             others = execute("PRAGMA data_version").fetchone()[0]
             return others, self._database.total_changes
 
+    def held(self, run: str) -> tuple[bytes, bool] | None:
+        """Digest of the manifest that has this name, and whether it was withdrawn. Reads no manifest: how long that
+        takes would grow with every run that there was.
+        """
+        with self._using() as execute:
+            found = execute("SELECT digest, withdrawn FROM admissions WHERE run = ?", (run,)).fetchone()
+        return None if found is None else (found[0], bool(found[1]))
+
     def all(self) -> list[tuple[Admission, bool]]:
         """Every admission that this version can read and whether it was withdrawn, oldest first."""
         with self._using() as execute, closing(execute(f"SELECT {_COLUMNS} FROM admissions ORDER BY rowid")) as rows:

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -113,7 +113,7 @@ def verify_with_charge(manifest: Manifest, party: str, filters: Policy) -> tuple
     from privacy.accountants import accountant
 
     meaning, precision = _verified(manifest)
-    party = party or meaning.worst_party
+    of_all, party = not party, party or meaning.worst_party
     if party not in manifest.parties:
         listed = ", ".join(manifest.parties)
         raise ManifestError("parties", f"have no {party!r} but {listed}: ask for a manifest with it")
@@ -132,6 +132,12 @@ def verify_with_charge(manifest: Manifest, party: str, filters: Policy) -> tuple
         )
     except PrivacyError as error:  # of another party than the one that the claim is about
         raise ManifestError("privacy.epsilon", f"no charge can be made for {party}: {error}") from None
+    if of_all:  # another party may be the least protected one if a server lies
+        lying = meaning.epsilon_if_a_server_lies
+        delta = claimed.delta if lying is not None else 0.0
+        charge = replace(
+            charge, cost=replace(charge.cost, epsilon_if_a_server_lies=lying, delta_if_a_server_lies=delta)
+        )
     return meaning, charge
 
 
