@@ -213,7 +213,7 @@ class AggregatorProcess:
     def _aio_server(
         self, addresses: Sequence[Address], most_calls: int, most_connections: int, callers: Role
     ) -> tuple[grpc.aio.Server, int]:
-        """A port of one role's, to which no other role's key opens a connection: a party cannot keep coordinators out."""
+        """A port of one role's, to which no other's key opens a connection: a party cannot keep coordinators out."""
         server = grpc.aio.server(
             interceptors=[AioAuthorization(self._authorizer())],
             options=listening(most_connections // len(addresses)),  # each address is a listener of its own
