@@ -303,7 +303,7 @@ class _Server:
 
     def __init__(self, folder: Path, coordinators: tuple[str, ...]) -> None:
         self.manifest = staging.sample()
-        self.federated = LocalFederation(folder, self.manifest, {name: [folder] for name in self.manifest.parties})
+        self.federated = LocalFederation(folder, self.manifest, staging.records())
         home = self.federated.aggregators[0].folder
         policy = home / "policy.toml"
         leader = self.manifest.coordinator.name

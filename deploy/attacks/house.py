@@ -53,7 +53,7 @@ BODY: dict[str, Any] = {
     "parties": [
         {"name": name, "sampler": {"kind": "wor", "units": UNITS, "batch": UNITS}} for name in ("hospital-a", "b")
     ],
-    "noise": {"cover": "strips", "precision": "high", "fraction_bits": 14},
+    "noise": {"cover": "strips", "precision": "high", "fraction_bits": 14, "security": "semi-honest", "own": 0.5},
     "rounds": {"minimum_parties": 2, "deadline_seconds": 30.0},
     "aggregators": [{"name": "north", "legal_entity": "North"}, {"name": "south", "legal_entity": "South"}],
     "coordinator": {"name": "lead", "legal_entity": "University"},
@@ -68,6 +68,8 @@ role = "party"
 epsilon_per_run = 2.0
 delta_per_run = 1e-5
 epsilon_total = 8.0
+epsilon_if_a_server_lies_per_run = "any"
+epsilon_if_a_server_lies_total = "any"
 minimum_parties = 2
 largest_parties = 10
 largest_dimension = 1000

@@ -54,7 +54,7 @@ BODY: dict[str, Any] = {
         {"name": "hospital-a", "sampler": {"kind": "wor", "units": UNITS, "batch": UNITS}},
         {"name": "hospital-b", "sampler": {"kind": "wor", "units": UNITS, "batch": UNITS}},
     ],
-    "noise": {"cover": "strips", "precision": "high", "fraction_bits": 14},
+    "noise": {"cover": "strips", "precision": "high", "fraction_bits": 14, "security": "semi-honest", "own": 0.5},
     "rounds": {"minimum_parties": 2, "deadline_seconds": 30.0},
     "aggregators": [
         {"name": "north", "legal_entity": "North Trust"},
@@ -76,6 +76,8 @@ role = "party"
 epsilon_per_run = 2.0
 delta_per_run = 1e-5
 epsilon_total = 4.0
+epsilon_if_a_server_lies_per_run = "any"
+epsilon_if_a_server_lies_total = "any"
 minimum_parties = 2
 largest_parties = 100
 largest_dimension = 1000

@@ -18,6 +18,7 @@ from parley.federation.transport import open_channel
 
 from deploy import demo_recipe
 from deploy.attacks.kinds import Guard
+from deploy.heart_data import hospital_file
 from deploy.local import LocalFederation, NodeProcess
 
 
@@ -27,10 +28,15 @@ def sample() -> Manifest:
     return demo_recipe.manifest()
 
 
+def records() -> dict[str, list[Path]]:
+    """The demonstration's: folders are sealed as they are written, so there have to be some."""
+    return {party: [hospital_file(party)] for party in sample().parties}
+
+
 @contextlib.contextmanager
 def federation(folder: Path, manifest: Manifest, without: Sequence[Guard]) -> Iterator[LocalFederation]:
     """Folders of all its nodes; nothing runs yet, and nothing is left running."""
-    made = LocalFederation(folder, manifest, {party: [folder / "no-records.csv"] for party in manifest.parties})
+    made = LocalFederation(folder, manifest, records())
     if without:
         names = ",".join(guard.name for guard in without)
         for node in made.nodes.values():

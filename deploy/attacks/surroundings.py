@@ -51,7 +51,7 @@ BODY: dict[str, Any] = {
         "intercept": True,
     },
     "privacy": {"epsilon": 2.0, "delta": 1e-5, "accountant": "pld"},
-    "noise": {"cover": "strips", "precision": "high", "fraction_bits": 16},
+    "noise": {"cover": "strips", "precision": "high", "fraction_bits": 16, "security": "semi-honest", "own": 0.5},
     "rounds": {"minimum_parties": 2, "deadline_seconds": 30.0},
     "aggregators": [
         {"name": "north", "legal_entity": "North Trust"},
@@ -69,6 +69,8 @@ role = "party"
 epsilon_per_run = 2.0
 delta_per_run = 1e-5
 epsilon_total = 4.0
+epsilon_if_a_server_lies_per_run = "any"
+epsilon_if_a_server_lies_total = "any"
 minimum_parties = 2
 largest_parties = 10
 largest_dimension = 1000
