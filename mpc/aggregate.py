@@ -205,6 +205,7 @@ class Aggregator:
         if settled is not None:
             contributions.erase()
             return settled
+        again = self._wasted(request)
         with self._placing if joint and self._role == 0 else contextlib.nullcontext():
             current, position = (NO_EPOCH, 0) if not joint or epoch == NO_EPOCH else self._pool.position(0)
             if joint and (current == NO_EPOCH or {epoch, theirs.epoch} != {current}):
@@ -213,11 +214,16 @@ class Aggregator:
             parties, start = channel.run(common)
             if len(parties) < request.minimum_parties:
                 raise TooFewError(parties, request.minimum_parties)
-            agreed(self._wasted(request))
+            # From here on the other server takes its place, whatever happens here: to stay behind would accuse it.
             if joint:
                 place = self._pool.reserve(epoch, start, request.dimension)
             else:
                 place = Reservation(_unlike(self._role, epoch, theirs.epoch), 0, request.dimension)
+        try:
+            agreed(again)
+        except Exception:
+            self._pool.release(place)
+            raise
         try:
             opened = self._noised(request, parties, shares, place, sign)
             self._store.prepare(request, opened, theirs.mine)

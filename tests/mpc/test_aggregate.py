@@ -197,6 +197,34 @@ def test_too_few_parties_open_nothing(federation: Federation) -> None:
     assert all(isinstance(result, RefusedError) for result in none)
 
 
+@pytest.mark.parametrize("role", [0, 1], ids=["A", "B"])
+def test_who_refuses_once_the_place_is_agreed_on_stays_beside_the_other_in_the_noise(
+    federation: Federation, role: int
+) -> None:
+    """A run that one operator has withdrawn takes its place on the other server: nobody has cheated."""
+    accused: list[Exception] = []
+    for pool in federation.noise:
+        pool._cheated = accused.append
+        pool.position(20)
+
+    def withdrawn(again: int) -> None:
+        raise RefusedError("the run is withdrawn here")
+
+    for index in (0, 1):  # together more than a batch
+        made = contributions({"a": 1.0, "b": 2.0})
+        results = federation._both(
+            lambda aggregator, channel, at, asked=request(index), made=made: aggregator.open(  # type: ignore[misc]
+                channel, asked, made[at], *([withdrawn] if at == role else [])
+            )
+        )
+        assert "withdrawn" in str(results[role])
+    made = contributions({"a": 1.0, "b": 2.0})
+    results = federation.open([request(2)] * 2, made)
+    assert not accused
+    assert abs(opened_value(results).mean() - 3) < 1
+    assert [pool.level().sessions for pool in federation.noise] == [1, 1]
+
+
 def test_a_result_lost_by_one_server_is_never_noised_again(federation: Federation) -> None:
     federation.open([request()] * 2, contributions({"a": 1.0, "b": 2.0}))
     federation.stores[1]._database.execute("DELETE FROM openings")  # as a machine restored from an old snapshot
