@@ -65,7 +65,8 @@ class History:
                     seen = self._next(seen, each, last)
         except StatementError as error:
             self.blamed = error.servers
-            raise refused("statement", str(error), "find out what the servers are running") from None
+            where = "the servers are running" if error.servers else "the coordinator and the servers are running"
+            raise refused("statement", str(error), f"find out what {where}") from None
         return seen
 
     def close(self, last: Answer | None) -> Seen:
@@ -150,11 +151,19 @@ class History:
             if stated is not None:
                 raise StatementError(f"{names} state an upload to round {index} that this party has not made", *both)
             return False
-        if answered.query != pair[0].said.query_digest:
-            raise StatementError(f"{names} state another question of round {index} than this party was asked", *both)
+        if stated is not None and stated != answered.upload:
+            raise StatementError(f"{names} state another upload to round {index} than this party's", *both)
+        said = pair[0].said
+        if answered.query != said.query_digest or answered.length not in (said.length, None):
+            if stated is not None:
+                raise StatementError(f"{names} state this party's upload to another question than its own", *both)
+            # An honest server drops an upload to another question, or of another length, than it was asked to open,
+            # whatever receipt it gave before; and has it in no statement.
+            raise StatementError(
+                f"the sum of round {index} is of another question than this party was asked: the coordinator has asked "
+                "two, or the servers say what is not so"
+            )
         if stated is not None:
-            if stated != answered.upload:
-                raise StatementError(f"{names} state another upload to round {index} than this party's", *both)
             return False
         self.left_out = True
         lives = [self._acknowledged(answered, role, index) for role in (0, 1)]

@@ -80,6 +80,8 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServiceServicer):
         self.joins: list[Any] = []
         self.requests: list[Any] = []
         self.current: Any = None
+        self.only: bytes | None = None
+        """Of which run `current` is; of any that asks without one."""
         self.repeat = False
         """Ask for rounds that were acknowledged, too."""
         self.points: dict[bytes, bytes] = {}
@@ -123,7 +125,7 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServiceServicer):
         ends = time.monotonic() + min(request.wait_seconds, 30)
         with self.changed:
             while time.monotonic() < ends and context.is_active():
-                found = self.current
+                found = self.current if self.only in (None, request.manifest_digest) else None
                 if found is not None and (
                     self.repeat or found.state != State.STATE_ROUND or found.round.index != request.after_round
                 ):
@@ -211,7 +213,7 @@ class Aggregator(aggregator_pb2_grpc.ShareServiceServicer):
         return answer
 
     def Statements(self, request: Any, context: Any) -> Any:
-        assert peer_of(context) == PARTY
+        assert peer_of(context, self.identity) == PARTY
         self.asked.append(request.round)
         signed = self.signed()
         words = signed.of(self.role, request.round, request.most) if signed else []

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from parley.federation.manifest import Manifest
 from parley.federation.names import Role
+from parley.federation.rounds import BLIND_BYTES
 from parley.v1 import aggregator_pb2, common_pb2
 
 from deploy.attacks.words import Signed, digest
@@ -212,7 +213,26 @@ def test_another_upload_another_question_or_one_never_made_are_refused(world: Wo
     other = world.answer()
     other.query = digest("mine")
     assert "another question" in refused(lambda: world.follow(1, other))
+    assert world.history.blamed == ("north", "south")
     assert "has not made" in refused(lambda: world.follow(1, None))
+
+
+def test_who_is_asked_another_question_than_the_others_accuses_no_server(world: World) -> None:
+    """A coordinator could have honest servers accused: they refuse what answers its second question."""
+    other = world.answer()
+    other.query = digest("mine")
+    world.state(mine=False)
+    assert "another question" in refused(lambda: world.follow(1, other))
+    assert world.history.blamed == ()
+
+
+def test_who_is_asked_for_another_length_than_the_servers_open_accuses_no_server(world: World) -> None:
+    """The length is a word of the coordinator's to each: servers drop what does not fit theirs, receipts or not."""
+    world.state(mine=False)
+    other = world.answer()  # with both receipts
+    other.payload_a = bytes(BLIND_BYTES + 8)
+    assert "another question" in refused(lambda: world.follow(1, other))
+    assert world.history.blamed == ()
 
 
 def test_a_server_that_tells_another_history_later_is_found_out(world: World) -> None:
