@@ -69,7 +69,7 @@ class _Life(Life):
         pass
 
     def _prepared(self, understood: Any) -> Any:
-        return understood  # the contributor, for there is nothing to read
+        return understood.contributor  # there is nothing to read
 
     def _ended(self, response: Any, last: Any) -> None:
         self.gate.outbox.finish(self.manifest.digest, last)
