@@ -22,6 +22,7 @@ from parley.federation.statements import (
     StatementError,
     check_agreement,
     check_statement,
+    digest_of,
     read_receipt,
     read_statement,
 )
@@ -99,19 +100,22 @@ class History:
         have = min(len(words) for words in answers)
         pairs = []
         for place in range(have):
-            pair = [self._said(words[place], role, start + place) for role, words in enumerate(answers)]
-            if start + place > seen.round:
-                pairs.append(pair)
+            if start + place <= seen.round:
+                for role, words in enumerate(answers):
+                    self._require_same(words[place], role, seen)
                 continue
-            for stated, digest in zip(pair, seen.digests, strict=True):
-                if stated.digest != digest:
-                    name = stated.server.name
-                    raise StatementError(f"aggregator {name} has stated round {seen.round} in two ways", name)
+            pairs.append([self._said(words[place], role, start + place) for role, words in enumerate(answers)])
         if not pairs:
             raise AskAgainError(
                 f"the servers have no statements of round {seen.round + 1} yet: ask for the round again"
             )
         return pairs
+
+    def _require_same(self, word: Word, role: int, seen: Seen) -> None:
+        """As it was seen: then its key was pinned, which may have been replaced since."""
+        if digest_of(word) != seen.digests[role]:
+            name = self._said(word, role, seen.round).server.name
+            raise StatementError(f"aggregator {name} has stated round {seen.round} in two ways", name)
 
     def _said(self, word: Word, role: int, index: int) -> Stated:
         """From the server itself, over its own connection: nobody else can have spoiled it."""

@@ -246,6 +246,21 @@ def test_a_server_that_tells_another_history_later_is_found_out(world: World) ->
         world.history.close(world.answer())
 
 
+def test_a_statement_that_was_seen_needs_no_key_any_more(world: World) -> None:
+    """A server's key was replaced, and the one that it signed with is pinned no longer: the server is honest."""
+    world.state()
+    world.follow(1, world.answer())
+    south = world.manifest.identities(Role.aggregator)[1]
+    world.authority.replace_key(south)
+    world.identities = {name: world.authority.issue_as(name) for name in world.identities}
+    pins = next(iter(world.identities.values())).pins
+    world.history.pins = lambda: pins
+    world.signed.identities[1] = world.identities[south]
+    world.state()
+    world.follow(2, world.answer(1), [])  # the servers are asked, from the round that was seen on
+    assert world.history.seen.round == 1
+
+
 def test_the_end_is_looked_at_with_the_servers_themselves(world: World) -> None:
     for _ in range(3):
         world.state()
