@@ -54,6 +54,8 @@ HELLO = struct.Struct("<B16s?32sB16s16sIQQ")
 commits, the other's commits as seen."""
 POSITION = struct.Struct("<Q")
 MOST_CONTRIBUTIONS = 1 << 20
+MOST_COMMITS = 1 << 32
+"""Of one run; the wire's rounds are 32 bits. SQLite could not hold all that a hello can say."""
 NO_EPOCH = bytes(16)
 MOST_NOISINGS = 4
 """Of one round: the first, and three more."""
@@ -136,7 +138,10 @@ class Hello:
         role, nonce, settling, digest, phase, *rest = HELLO.unpack(data)
         if phase not in set(Phase):
             raise FrameError(f"the other server claims phase {phase}, which there is not")
-        return cls(role, nonce, settling, digest, Phase(phase), *rest)
+        found = cls(role, nonce, settling, digest, Phase(phase), *rest)
+        if max(found.mine, found.seen) > MOST_COMMITS:
+            raise FrameError("the other server claims more commits than there are rounds")
+        return found
 
 
 class Aggregator:

@@ -3,6 +3,7 @@
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -315,6 +316,16 @@ def test_shares_of_different_openings_are_never_handed_out_as_one(federation: Fe
     federation.stores[1]._write("openings", *row[:-1], bytes(16), how="INSERT OR REPLACE")
     results = federation.open([request()] * 2, contributions({"a": 1.0, "b": 2.0}))
     assert all(isinstance(result, RoundLostError) for result in results)
+
+
+@pytest.mark.parametrize("which", ["mine", "seen"])
+def test_counts_that_no_disk_could_hold_are_refused_as_a_frame(federation: Federation, which: str) -> None:
+    """SQLite has 63 bits, a hello 64: what cannot be stored must not be what a round's noise is spent on."""
+    real = federation.stores[1].counts
+    federation.stores[1].counts = lambda run: replace(real(run), **{which: 1 << 63})  # type: ignore[method-assign]
+    results = federation.open([request()] * 2, contributions({"a": 1.0, "b": 2.0}))
+    assert isinstance(results[0], FrameError), results[0]
+    assert federation.stores[0].wasted("run", 0) == 0
 
 
 def test_a_server_wired_to_itself_opens_nothing(federation: Federation) -> None:
