@@ -212,9 +212,9 @@ def test_who_refuses_once_the_place_is_agreed_on_stays_beside_the_other_in_the_n
         raise RefusedError("the run is withdrawn here")
 
     for index in (0, 1):  # together more than a batch
-        made = contributions({"a": 1.0, "b": 2.0})
+        made, asked = contributions({"a": 1.0, "b": 2.0}), request(index)
         results = federation._both(
-            lambda aggregator, channel, at, asked=request(index), made=made: aggregator.open(  # type: ignore[misc]
+            lambda aggregator, channel, at, asked=asked, made=made: aggregator.open(  # type: ignore[misc]
                 channel, asked, made[at], *([withdrawn] if at == role else [])
             )
         )
