@@ -85,7 +85,7 @@ MUTATIONS = [
     Mutation("patience", WHO, "asyncio.timeout(self._patience_seconds)", "asyncio.timeout(None)",
              FLOODS + "calls_without_a_message_are_given_up_and_do_not_keep_others_out"),
     none("calls of one peer", WHO, "self._calls[peer] >= self._most_calls",
-         FLOODS + "watching_the_health_of_a_server_takes_no_place_of_others"),
+         FLOODS + "calls_without_a_message_are_given_up_and_do_not_keep_others_out"),
     none("callers of a method", WHO, "peer not in (callers() if callable(callers) else callers)",
          COORDINATOR + "only_parties_of_a_run_call_the_parties_methods"),
     none("the caller's key", WHO, "key not in identity.pins.require(name)", REGISTRY + "with_its_guards_an_attack_gains_nothing_beyond_what_is_allowed[H6-callers]"),

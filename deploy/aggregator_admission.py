@@ -212,7 +212,7 @@ class Admissions:
     async def _read_from(self, data: bytes, caller: str) -> Manifest:
         """Off the event loop, one of a caller at a time: parties go on being served meanwhile."""
         if self._parsed[caller] >= MOST_PARSED:
-            raise CallWaitsError(f"{MOST_PARSED} manifests of this coordinator are being read", "propose again later")
+            raise CallWaitsError(f"{MOST_PARSED} manifests of this coordinator are being read", "ask again later")
         self._parsed[caller] += 1
         try:
             async with self._parsing.turn(caller):
@@ -227,10 +227,7 @@ class Admissions:
 
         Nor was one: a record of admissions that is lost says nothing of a run that is among the openings.
         """
-        try:
-            manifest = await asyncio.to_thread(Manifest.from_canonical, data)
-        except ManifestError as error:
-            raise CallRefusedError(common_pb2.REFUSAL_MALFORMED, str(error), "send the canonical manifest") from None
+        manifest = await self._read_from(data, caller)
         if manifest.digest != digest or caller != manifest.identities(Role.coordinator)[0].uri:
             raise CallRefusedError(
                 common_pb2.REFUSAL_NOT_A_MEMBER, "a run is ended by its own coordinator", "see the manifest"

@@ -59,7 +59,8 @@ YOUNG_SHARE, YOUNG_CONTROL, YOUNG_PEER = 100, 24, 12
 """Of one address, before they have shown a certificate."""
 STOP_SECONDS = 2.0
 SERVICE = "parley.v1."
-HEALTH = ("/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch")
+HEALTH = "/grpc.health.v1.Health/Check"
+"""And no watches, which have no end: each keeps one of a port's calls, and on the peer's port a thread."""
 
 
 def aggregator_node(folder: Path) -> AggregatorNode:
@@ -196,7 +197,7 @@ class AggregatorProcess:
                 f"{control}Status": self.admissions.proposers,
                 f"/{SERVICE}NoiseService/Converse": peer_only,
                 f"/{SERVICE}OpeningService/Converse": peer_only,
-                **{method: _Known(self.admissions, {self.name, self.peer}) for method in HEALTH},
+                HEALTH: _Known(self.admissions, {self.name, self.peer}),
             },
             self.folder,
         )
@@ -210,15 +211,19 @@ class AggregatorProcess:
         return link
 
     def _aio_server(
-        self, addresses: Sequence[Address], most_calls: int, most_connections: int
+        self, addresses: Sequence[Address], most_calls: int, most_connections: int, callers: Role
     ) -> tuple[grpc.aio.Server, int]:
+        """A port of one role's, to which no other's key opens a connection: a party cannot keep coordinators out."""
         server = grpc.aio.server(
             interceptors=[AioAuthorization(self._authorizer())],
             options=listening(most_connections // len(addresses)),  # each address is a listener of its own
             maximum_concurrent_rpcs=most_calls,
         )
         health_pb2_grpc.add_HealthServicer_to_server(AioHealth(self.vigil), server)
-        ports = [_bound(server, str(address), server_credentials(self.folder)) for address in addresses]
+        ports = [
+            _bound(server, str(address), server_credentials(self.folder, lambda name: name.role is callers))
+            for address in addresses
+        ]
         return server, ports[0]
 
     def _peer_server(self, address: str) -> tuple[grpc.Server, int]:
@@ -234,7 +239,7 @@ class AggregatorProcess:
         opening = OpeningServicer(asyncio.get_running_loop(), self.service.serve_peer)
         aggregator_pb2_grpc.add_OpeningServiceServicer_to_server(opening, server)
         health_pb2_grpc.add_HealthServicer_to_server(Health(self.vigil), server)
-        return server, _bound(server, address, server_credentials(self.folder))
+        return server, _bound(server, address, server_credentials(self.folder, self.peer.__eq__))
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT."""
@@ -243,9 +248,11 @@ class AggregatorProcess:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
         room_for(self.node.connections + MOST_CONTROL_CONNECTIONS + MOST_PEER_CONNECTIONS)
-        share, share_port = self._aio_server(self.node.share, MOST_SHARE_CALLS, self.node.connections)
+        share, share_port = self._aio_server(self.node.share, MOST_SHARE_CALLS, self.node.connections, Role.party)
         aggregator_pb2_grpc.add_ShareServiceServicer_to_server(ShareServicer(self.service), share)
-        control, control_port = self._aio_server((self.node.control,), MOST_CONTROL_CALLS, MOST_CONTROL_CONNECTIONS)
+        control, control_port = self._aio_server(
+            (self.node.control,), MOST_CONTROL_CALLS, MOST_CONTROL_CONNECTIONS, Role.coordinator
+        )
         aggregator_pb2_grpc.add_ControlServiceServicer_to_server(ControlServicer(self.service), control)
         ports = {"share": share_port, "control": control_port}
         peer = None

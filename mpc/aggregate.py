@@ -54,6 +54,8 @@ HELLO = struct.Struct("<B16s?32sB16s16sIQQ")
 commits, the other's commits as seen."""
 POSITION = struct.Struct("<Q")
 MOST_CONTRIBUTIONS = 1 << 20
+MOST_COMMITS = 1 << 32
+"""Of one run; the wire's rounds are 32 bits. SQLite could not hold all that a hello can say."""
 NO_EPOCH = bytes(16)
 MOST_NOISINGS = 4
 """Of one round: the first, and three more."""
@@ -136,7 +138,10 @@ class Hello:
         role, nonce, settling, digest, phase, *rest = HELLO.unpack(data)
         if phase not in set(Phase):
             raise FrameError(f"the other server claims phase {phase}, which there is not")
-        return cls(role, nonce, settling, digest, Phase(phase), *rest)
+        found = cls(role, nonce, settling, digest, Phase(phase), *rest)
+        if max(found.mine, found.seen) > MOST_COMMITS:
+            raise FrameError("the other server claims more commits than there are rounds")
+        return found
 
 
 class Aggregator:
@@ -205,6 +210,7 @@ class Aggregator:
         if settled is not None:
             contributions.erase()
             return settled
+        again = self._wasted(request)
         with self._placing if joint and self._role == 0 else contextlib.nullcontext():
             current, position = (NO_EPOCH, 0) if not joint or epoch == NO_EPOCH else self._pool.position(0)
             if joint and (current == NO_EPOCH or {epoch, theirs.epoch} != {current}):
@@ -213,11 +219,16 @@ class Aggregator:
             parties, start = channel.run(common)
             if len(parties) < request.minimum_parties:
                 raise TooFewError(parties, request.minimum_parties)
-            agreed(self._wasted(request))
+            # From here on the other server takes its place, whatever happens here: to stay behind would accuse it.
             if joint:
                 place = self._pool.reserve(epoch, start, request.dimension)
             else:
                 place = Reservation(_unlike(self._role, epoch, theirs.epoch), 0, request.dimension)
+        try:
+            agreed(again)
+        except Exception:
+            self._pool.release(place)
+            raise
         try:
             opened = self._noised(request, parties, shares, place, sign)
             self._store.prepare(request, opened, theirs.mine)

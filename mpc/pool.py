@@ -153,10 +153,14 @@ class NoisePool:
         try:
             yield from self._pieces(reservation, timeout_seconds)
         finally:
-            with self._changed:
-                self._live.discard(reservation)
-                self._drop_dead()
-                self._changed.notify_all()
+            self.release(reservation)
+
+    def release(self, reservation: Reservation) -> None:
+        """What is left of it is lost; nothing where it is none of this session's."""
+        with self._changed:
+            self._live.discard(reservation)
+            self._drop_dead()
+            self._changed.notify_all()
 
     def _pieces(self, reservation: Reservation, timeout_seconds: float) -> Iterator[Words]:
         position, end = reservation.start, reservation.start + reservation.count

@@ -352,13 +352,27 @@ def full_queue(folder: Path, without: tuple[Guard, ...]) -> Finding:
 
 def many_at_once(folder: Path, without: tuple[Guard, ...]) -> Finding:
     """A coordinator proposes forty manifests of 1 MiB at once: how many does the server hold and read?"""
+    return _all_at_once(folder, lambda server, manifest: server.propose(manifest))
+
+
+def many_ends_at_once(folder: Path, without: tuple[Guard, ...]) -> Finding:
+    """The same for the ends of runs that were never admitted, each with its manifest."""
+
+    def end(server: _Server, manifest: Manifest) -> Awaitable[Any]:
+        caller = manifest.identities(Role.coordinator)[0].uri
+        return server.admissions.never_admit(manifest.canonical, manifest.digest, caller)
+
+    return _all_at_once(folder, end)
+
+
+def _all_at_once(folder: Path, ask: Callable[["_Server", Manifest], Awaitable[Any]]) -> Finding:
     server = _Server(folder, ("greedy",))
     body = server.run_of("greedy", "wide").as_json()
     body["regulariser"] = {**body["regulariser"], "padding": "x" * (1 << 20)}
     filler = Manifest.from_json({**body, "regulariser": {**body["regulariser"], "padding": "x" * 1_000_000}})
 
     async def flood() -> int:
-        answers = await asyncio.gather(*(server.propose(filler) for _ in range(40)), return_exceptions=True)
+        answers = await asyncio.gather(*(ask(server, filler) for _ in range(40)), return_exceptions=True)
         return sum(not isinstance(answer, CallWaitsError) for answer in answers)
 
     taken = server.tried(flood)
@@ -428,6 +442,10 @@ ATTACKS = (
     Attack(
         "parsing", "A coordinator's manifests of 1 MiB are all held and read by a server at once.",
         ("manifests-being-read",), many_at_once,
+    ),
+    Attack(
+        "parsing-ends", "Manifests of 1 MiB come with ends of runs that nobody has admitted.",
+        ("manifests-being-read",), many_ends_at_once,
     ),
     Attack(
         "stale-files", "Killed processes and many manifests fill a node's folder of verifications.",

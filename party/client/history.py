@@ -22,6 +22,7 @@ from parley.federation.statements import (
     StatementError,
     check_agreement,
     check_statement,
+    digest_of,
     read_receipt,
     read_statement,
 )
@@ -99,19 +100,22 @@ class History:
         have = min(len(words) for words in answers)
         pairs = []
         for place in range(have):
-            pair = [self._said(words[place], role, start + place) for role, words in enumerate(answers)]
-            if start + place > seen.round:
-                pairs.append(pair)
+            if start + place <= seen.round:
+                for role, words in enumerate(answers):
+                    self._require_same(words[place], role, seen)
                 continue
-            for stated, digest in zip(pair, seen.digests, strict=True):
-                if stated.digest != digest:
-                    name = stated.server.name
-                    raise StatementError(f"aggregator {name} has stated round {seen.round} in two ways", name)
+            pairs.append([self._said(words[place], role, start + place) for role, words in enumerate(answers)])
         if not pairs:
             raise AskAgainError(
                 f"the servers have no statements of round {seen.round + 1} yet: ask for the round again"
             )
         return pairs
+
+    def _require_same(self, word: Word, role: int, seen: Seen) -> None:
+        """As it was seen: then its key was pinned, which may have been replaced since."""
+        if digest_of(word) != seen.digests[role]:
+            name = self._said(word, role, seen.round).server.name
+            raise StatementError(f"aggregator {name} has stated round {seen.round} in two ways", name)
 
     def _said(self, word: Word, role: int, index: int) -> Stated:
         """From the server itself, over its own connection: nobody else can have spoiled it."""
@@ -153,10 +157,12 @@ class History:
             return False
         if stated is not None and stated != answered.upload:
             raise StatementError(f"{names} state another upload to round {index} than this party's", *both)
-        if answered.query != pair[0].said.query_digest:
+        said = pair[0].said
+        if answered.query != said.query_digest or answered.length not in (said.length, None):
             if stated is not None:
                 raise StatementError(f"{names} state this party's upload to another question than its own", *both)
-            # An honest server refuses an upload to another question than it was asked, and says so in no statement.
+            # An honest server drops an upload to another question, or of another length, than it was asked to open,
+            # whatever receipt it gave before; and has it in no statement.
             raise StatementError(
                 f"the sum of round {index} is of another question than this party was asked: the coordinator has asked "
                 "two, or the servers say what is not so"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from google.protobuf.message import DecodeError
-from parley.federation.rounds import commitment_a, commitment_b
+from parley.federation.rounds import BLIND_BYTES, commitment_a, commitment_b
 from parley.v1 import common_pb2
 
 from mpc import crash
@@ -80,6 +80,11 @@ class Answer:
     receipts: dict[int, common_pb2.SignedWord] = field(default_factory=dict)
     """Of which server, by its role. Durable as soon as there are both: `kept`."""
     kept: bool = False
+
+    @property
+    def length(self) -> int | None:
+        """Of the answer, in numbers; None where its bytes are gone."""
+        return (len(self.payload_a) - BLIND_BYTES) // 8 if self.payload_a else None
 
     @cached_property
     def commitments(self) -> tuple[bytes, bytes]:

@@ -35,7 +35,7 @@ NEW = {
     "H6-callers", "H6-words", "rotation-unsigned", "rotation-stolen", "rotation-replayed",
     "early-position", "renoise", "dropped-party", "forked", "unchained", "forged-statements",
     "collapse-malicious", "leak-malicious",
-    "one-address", "turns", "parsing",
+    "one-address", "turns", "parsing", "parsing-ends",
 }  # fmt: skip
 """Found since, or low ones by a word: every id that is not in a review's list."""
 NAMED_ONLY = {"M1"}

@@ -179,6 +179,9 @@ class ZeroPool:
         self._next = start + count
         return Reservation(epoch, start, count)
 
+    def release(self, reservation: Reservation) -> None:
+        """Zeros are nobody's."""
+
     def collect(self, reservation: Reservation, timeout_seconds: float) -> Iterator[NDArray[np.uint64]]:
         if reservation.epoch != self._now():
             raise PeerClosedError("this noise is gone")

@@ -80,6 +80,8 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServiceServicer):
         self.joins: list[Any] = []
         self.requests: list[Any] = []
         self.current: Any = None
+        self.only: bytes | None = None
+        """Of which run `current` is; of any that asks without one."""
         self.repeat = False
         """Ask for rounds that were acknowledged, too."""
         self.points: dict[bytes, bytes] = {}

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from parley.federation.manifest import Manifest
 from parley.federation.names import Role
+from parley.federation.rounds import BLIND_BYTES
 from parley.v1 import aggregator_pb2, common_pb2
 
 from deploy.attacks.words import Signed, digest
@@ -225,6 +226,15 @@ def test_who_is_asked_another_question_than_the_others_accuses_no_server(world: 
     assert world.history.blamed == ()
 
 
+def test_who_is_asked_for_another_length_than_the_servers_open_accuses_no_server(world: World) -> None:
+    """The length is a word of the coordinator's to each: servers drop what does not fit theirs, receipts or not."""
+    world.state(mine=False)
+    other = world.answer()  # with both receipts
+    other.payload_a = bytes(BLIND_BYTES + 8)
+    assert "another question" in refused(lambda: world.follow(1, other))
+    assert world.history.blamed == ()
+
+
 def test_a_server_that_tells_another_history_later_is_found_out(world: World) -> None:
     world.state()
     world.follow(1, world.answer())
@@ -234,6 +244,21 @@ def test_a_server_that_tells_another_history_later_is_found_out(world: World) ->
     world.signed.words[1][0] = forked.signed.words[1][0]
     with pytest.raises(Exception, match="south has stated round 0 in two ways"):
         world.history.close(world.answer())
+
+
+def test_a_statement_that_was_seen_needs_no_key_any_more(world: World) -> None:
+    """A server's key was replaced, and the one that it signed with is pinned no longer: the server is honest."""
+    world.state()
+    world.follow(1, world.answer())
+    south = world.manifest.identities(Role.aggregator)[1]
+    world.authority.replace_key(south)
+    world.identities = {name: world.authority.issue_as(name) for name in world.identities}
+    pins = next(iter(world.identities.values())).pins
+    world.history.pins = lambda: pins
+    world.signed.identities[1] = world.identities[south]
+    world.state()
+    world.follow(2, world.answer(1), [])  # the servers are asked, from the round that was seen on
+    assert world.history.seen.round == 1
 
 
 def test_the_end_is_looked_at_with_the_servers_themselves(world: World) -> None:

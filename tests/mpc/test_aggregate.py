@@ -3,6 +3,7 @@
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +198,34 @@ def test_too_few_parties_open_nothing(federation: Federation) -> None:
     assert all(isinstance(result, RefusedError) for result in none)
 
 
+@pytest.mark.parametrize("role", [0, 1], ids=["A", "B"])
+def test_who_refuses_once_the_place_is_agreed_on_stays_beside_the_other_in_the_noise(
+    federation: Federation, role: int
+) -> None:
+    """A run that one operator has withdrawn takes its place on the other server: nobody has cheated."""
+    accused: list[Exception] = []
+    for pool in federation.noise:
+        pool._cheated = accused.append
+        pool.position(20)
+
+    def withdrawn(again: int) -> None:
+        raise RefusedError("the run is withdrawn here")
+
+    for index in (0, 1):  # together more than a batch
+        made, asked = contributions({"a": 1.0, "b": 2.0}), request(index)
+        results = federation._both(
+            lambda aggregator, channel, at, asked=asked, made=made: aggregator.open(  # type: ignore[misc]
+                channel, asked, made[at], *([withdrawn] if at == role else [])
+            )
+        )
+        assert "withdrawn" in str(results[role])
+    made = contributions({"a": 1.0, "b": 2.0})
+    results = federation.open([request(2)] * 2, made)
+    assert not accused
+    assert abs(opened_value(results).mean() - 3) < 1
+    assert [pool.level().sessions for pool in federation.noise] == [1, 1]
+
+
 def test_a_result_lost_by_one_server_is_never_noised_again(federation: Federation) -> None:
     federation.open([request()] * 2, contributions({"a": 1.0, "b": 2.0}))
     federation.stores[1]._database.execute("DELETE FROM openings")  # as a machine restored from an old snapshot
@@ -287,6 +316,16 @@ def test_shares_of_different_openings_are_never_handed_out_as_one(federation: Fe
     federation.stores[1]._write("openings", *row[:-1], bytes(16), how="INSERT OR REPLACE")
     results = federation.open([request()] * 2, contributions({"a": 1.0, "b": 2.0}))
     assert all(isinstance(result, RoundLostError) for result in results)
+
+
+@pytest.mark.parametrize("which", ["mine", "seen"])
+def test_counts_that_no_disk_could_hold_are_refused_as_a_frame(federation: Federation, which: str) -> None:
+    """SQLite has 63 bits, a hello 64: what cannot be stored must not be what a round's noise is spent on."""
+    real = federation.stores[1].counts
+    federation.stores[1].counts = lambda run: replace(real(run), **{which: 1 << 63})  # type: ignore[method-assign]
+    results = federation.open([request()] * 2, contributions({"a": 1.0, "b": 2.0}))
+    assert isinstance(results[0], FrameError), results[0]
+    assert federation.stores[0].wasted("run", 0) == 0
 
 
 def test_a_server_wired_to_itself_opens_nothing(federation: Federation) -> None:

@@ -8,7 +8,7 @@ grpc and this folder only.
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -72,10 +72,19 @@ class InUse:
         self._stamp, self._identity = stamp, fresh
 
 
-def server_credentials(folder: NodeFolder) -> grpc.ServerCredentials:
+LetsIn = Callable[[NodeName], bool]
+"""Which of the pinned nodes have business at a listener, besides the node itself."""
+
+
+def _anybody(name: NodeName) -> bool:
+    return True
+
+
+def server_credentials(folder: NodeFolder, lets_in: LetsIn = _anybody) -> grpc.ServerCredentials:
     """Mutual TLS for a server; every handshake uses what is installed at that moment, so renewal needs no restart.
 
-    For one listener: gRPC asks for the first certificate once.
+    For one listener: gRPC asks for the first certificate once. A listener that is not everybody's `lets_in` no others:
+    its connections are few, and who has one may keep it.
     """
     tls.require()
     in_use = InUse(folder)
@@ -89,16 +98,17 @@ def server_credentials(folder: NodeFolder) -> grpc.ServerCredentials:
         if fresh is served:
             return None
         served = fresh
-        return _server_configuration(fresh)
+        return _server_configuration(fresh, lets_in)
 
     return grpc.dynamic_ssl_server_credentials(
-        _server_configuration(served), renewed, require_client_authentication=True
+        _server_configuration(served, lets_in), renewed, require_client_authentication=True
     )
 
 
-def _server_configuration(identity: Identity) -> Any:
+def _server_configuration(identity: Identity, lets_in: LetsIn) -> Any:
+    trusted = [name for name in identity.pins if name == identity.name or lets_in(name)]
     return grpc.ssl_server_certificate_configuration(
-        [(identity.key, identity.presented)], identity.pins.anchors(*identity.pins)
+        [(identity.key, identity.presented)], identity.pins.anchors(*trusted)
     )
 
 
