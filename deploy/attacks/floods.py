@@ -360,7 +360,7 @@ def many_ends_at_once(folder: Path, without: tuple[Guard, ...]) -> Finding:
 
     def end(server: _Server, manifest: Manifest) -> Awaitable[Any]:
         caller = manifest.identities(Role.coordinator)[0].uri
-        return server.admissions.never_admit(manifest.canonical, manifest.digest, caller)
+        return server.admissions.never_admit(manifest.canonical, manifest.digest, caller, lambda run: False)
 
     return _all_at_once(folder, end)
 

@@ -86,8 +86,6 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServiceServicer):
         """Ask for rounds that were acknowledged, too."""
         self.points: dict[bytes, bytes] = {}
         self.deaf = 0
-        self.only: bytes | None = None
-        """Digest of the manifest whose parties are asked; none for all."""
         self.words: Callable[[bytes], list[Any]] = lambda digest: []
         """Of admission, that it has of both aggregators."""
         self.asked: dict[int, bytes] = {}
