@@ -1,11 +1,10 @@
 """A durable append-only list of entries, each holding the digest of the one before. Standard library only.
 
 SQLite in WAL mode with synchronous=FULL: entries are on disk when `writing` ends, but for light ones where its caller
-asks for less. Triggers forbid every statement but an insert at the end; they stop mistakes, and against a hand on the
-file there is the chain: an edit, a gap or a reordering breaks a digest. A cut tail breaks none, so the newest digest is
-also kept beside the ledger, in `<ledger>.head`, and may lag by the one entry of a crash, and by light ones. Restoring
-both files together to an old state shows only against an anchor that somebody else kept (`verify`), which is why every
-report prints the head. Every file of it is mode 600: whoever may read one is whoever owns the ledger.
+asks for less. Triggers forbid every statement but an insert at the end; against a hand on the file there is the chain:
+an edit, a gap or a reordering breaks a digest. A cut tail breaks none, so the newest digest is also kept beside the
+ledger, in `<ledger>.head`, and may lag by the one entry of a crash, and by light ones. Both files put back together to
+an old state show only against an anchor that somebody else kept (`verify`). Every file of it is mode 600.
 """
 
 import contextlib
@@ -347,13 +346,10 @@ class Chain:
 
 
 def _parsed(sequence: int, body: str) -> dict[str, Any]:
-    try:
-        parsed = json.loads(body)
-    except ValueError:
-        parsed = None
-    if not isinstance(parsed, dict):
-        raise LedgerCorrupt(f"entry {sequence} makes no sense: restore the ledger from a backup")
-    return parsed
+    with contextlib.suppress(ValueError):
+        if isinstance(parsed := json.loads(body), dict):
+            return parsed
+    raise LedgerCorrupt(f"entry {sequence} makes no sense: restore the ledger from a backup")
 
 
 @contextmanager

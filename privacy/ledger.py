@@ -10,24 +10,23 @@ first entry has the salt's digest. A ledger of the first layout had the salt in 
 such a one again (`Chain.rewrite`), and the head that it had is kept in the new first entry and checked ever after.
 """
 
-import contextlib
 import hashlib
-import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from privacy.chain import GENESIS, START, Chain, Entry, Head, entry_digest, replace_durably
+from privacy.chain import GENESIS, START, Chain, Entry, Head, entry_digest
 from privacy.errors import BudgetExceeded, InvalidParameter, LedgerCorrupt, LedgerRefused, OtherContent
 from privacy.event import NeighbouringRelation, canonical_json
-from privacy.filters import Cap, Charge, Cost, Limit, Policy, room_for, room_within
+from privacy.filters import Cap, Charge, Limit, Policy, room_for, room_within
+from privacy.ledger_salt import read_salt, salt_digest, salt_path, write_salt
+from privacy.ledger_state import LAYOUT, Population, Run, State, replay
 from privacy.mechanism import Unit
 from privacy.population import LARGEST_OVERLAP, Identity
 
-LAYOUT = 2
 LIGHT = frozenset({"release"})
 """A run is charged whole when it is reserved: releases are evidence, and no budget is larger for want of one."""
 
@@ -46,98 +45,12 @@ ProofCheck = Callable[[EndProof], None]
 """Raises unless the evidence proves what the proof says. Who can sign an end is not this folder's business."""
 
 
-@dataclass
-class Population:
-    """One population's budget."""
-
-    name: str
-    unit: Unit
-    cap: Cap
-    identities: list[Identity]
-    spent: Cost = field(default_factory=Cost)
-
-
-@dataclass
-class Run:
-    """One admitted run."""
-
-    name: str
-    population: str
-    charge: Charge
-    cost: Cost
-    content: str | None = None
-    """Digest of the rows that it was charged for; none where no rows are known, as at a coordinator."""
-    recorded: dict[int, str] = field(default_factory=dict)
-    ended: bool = False
-
-
-@dataclass
-class _State:
-    """What the entries so far amount to."""
-
-    policy: Policy = field(default_factory=Policy)
-    salt: str = ""
-    """Of the first layout; empty where it lies apart."""
-    salt_digest: str = ""
-    before: str = ""
-    """The head that the ledger had in the first layout, if it had one."""
-    apart: set[str] = field(default_factory=set)
-    """Populations of which an operator has declared that no person of theirs is in another one here."""
-    populations: dict[str, Population] = field(default_factory=dict)
-    runs: dict[str, Run] = field(default_factory=dict)
-
-    def apply(self, entry: Entry) -> None:
-        body = entry.body
-        match entry.kind:
-            case "ledger":
-                self.policy = Policy(**body["policy"])
-                if body.get("layout", 1) == LAYOUT:
-                    self.salt_digest, self.before = body["salt"], body["before"]
-                elif "layout" in body:
-                    raise LedgerCorrupt(f"the ledger has the unknown layout {body['layout']!r}: upgrade parley")
-                else:
-                    self.salt = body["salt"]
-            case "population":
-                identities = [Identity.from_json(body["identity"])] if body["identity"] else []
-                unit, cap = Unit(body["unit"]), Cap(**body["cap"])
-                self.populations[body["name"]] = Population(body["name"], unit, cap, identities)
-            case "apart":
-                self.apart.add(body["name"])
-            case "content":
-                self.populations[body["name"]].identities.append(Identity.from_json(body["identity"]))
-            case "reserve":
-                charge = Charge.from_json(body["charge"])
-                content = body.get("content") or self._only_content(body["population"])
-                self.runs[body["run"]] = Run(body["run"], body["population"], charge, charge.cost, content)
-                self._recount(body["population"])
-            case "release":
-                self.runs[body["run"]].recorded[body["round"]] = body["digest"]
-            case "settle":
-                run = self.runs[body["run"]]
-                run.ended, run.cost = True, run.charge.after(body["releases"])
-                self._recount(run.population)
-            case _:
-                raise LedgerCorrupt(f"entry {entry.sequence} has the unknown kind {entry.kind!r}: upgrade parley")
-
-    def _only_content(self, population: str) -> str | None:
-        """For a charge of the first layout, which did not say: where there was one content, it was for that."""
-        known = self.populations[population].identities
-        return known[0].digest if len(known) == 1 else None
-
-    def _recount(self, population: str) -> None:
-        total = Cost()
-        for run in self.runs.values():
-            if run.population == population:
-                total = total.plus(run.cost)
-        self.populations[population].spent = total
-
-
 class Ledger:
     """A ledger on disk. One instance per process and thread; several processes may share a file."""
 
     def __init__(self, chain: Chain, anchor: Head | None = None) -> None:
         self._chain = chain
-        self._state = _State()
+        self._state = State()
         self._seen = START
         self._written: list[Entry] = []
         """By this instance, not committed yet."""
@@ -148,8 +61,8 @@ class Ledger:
         """A new ledger, whose filter is fixed for its life."""
 
         def first() -> dict[str, Any]:
-            salt = _read_salt(path) if _salt_path(path).exists() else secrets.token_hex(16)
-            _write_salt(path, salt)
+            salt = read_salt(path) if salt_path(path).exists() else secrets.token_hex(16)
+            write_salt(path, salt)
             return _first(policy.as_json(), salt, "")
 
         ledger = cls(Chain.create(path, "ledger", first, LIGHT))
@@ -173,7 +86,7 @@ class Ledger:
         def first(entry: Entry, head: Head) -> dict[str, Any] | None:
             if "layout" in entry.body:
                 return None  # another process was faster
-            _write_salt(path, entry.body["salt"])
+            write_salt(path, entry.body["salt"])
             return _first(entry.body["policy"], entry.body["salt"], str(head))
 
         Chain.rewrite(path, first, LIGHT)
@@ -210,7 +123,7 @@ class Ledger:
     @property
     def mark(self) -> str:
         """Which ledger an identity was computed for, in any layout: tells nothing of the salt."""
-        salted = self._state.salt_digest or _salt_digest(self._state.salt)
+        salted = self._state.salt_digest or salt_digest(self._state.salt)
         return hashlib.sha256(b"parley ledger mark" + salted.encode()).hexdigest()[:32]
 
     def find(self, identity: Identity) -> str | None:
@@ -362,9 +275,9 @@ class Ledger:
     def verify(self, anchor: Head | None = None) -> Head:
         """Check the chain from its first entry, and that no entry breaks the ledger's own rules; the newest head."""
         head = self._chain.verify(anchor, self._former())
-        state = _State()
+        state = State()
         for entry in self._chain.entries():
-            _replay(state, entry)
+            replay(state, entry)
             self._seen = Head(entry.sequence, entry.digest)
         self._state = state
         return head
@@ -377,11 +290,11 @@ class Ledger:
         entries = self._chain.entries()
         first = next(entries, None)
         before = first.body.get("before") if first is not None else None
-        if first is None or not before or not _salt_path(self._chain.path).exists():
+        if first is None or not before or not salt_path(self._chain.path).exists():
             return {}
         kept = Head.parse(str(before))
         found, previous = {}, GENESIS
-        was = {"policy": first.body.get("policy"), "salt": _read_salt(self._chain.path)}
+        was = {"policy": first.body.get("policy"), "salt": read_salt(self._chain.path)}
         for entry in [Entry(1, first.kind, was, ""), *entries]:
             if entry.sequence <= kept.sequence:
                 previous = entry_digest(previous, entry.sequence, entry.kind, canonical_json(entry.body))
@@ -393,8 +306,8 @@ class Ledger:
     def _salt(self) -> str:
         if self._state.salt:
             return self._state.salt
-        salt = _read_salt(self._chain.path)
-        if _salt_digest(salt) != self._state.salt_digest:
+        salt = read_salt(self._chain.path)
+        if salt_digest(salt) != self._state.salt_digest:
             raise LedgerCorrupt("the ledger's salt is another ledger's: restore the one that belongs to it")
         return salt
 
@@ -434,7 +347,7 @@ class Ledger:
 
     def _follow(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
-            _replay(self._state, entry)
+            replay(self._state, entry)
             self._seen = Head(entry.sequence, entry.digest)
 
     def _append(self, kind: str, body: dict[str, Any]) -> None:
@@ -465,48 +378,4 @@ class Ledger:
 
 
 def _first(policy: dict[str, Any], salt: str, before: str) -> dict[str, Any]:
-    return {"layout": LAYOUT, "policy": policy, "salt": _salt_digest(salt), "before": before}
-
-
-def _salt_path(path: Path) -> Path:
-    return path.with_name(path.name + ".salt")
-
-
-def _salt_digest(salt: str) -> str:
-    return hashlib.sha256(b"parley-ledger-salt-1" + bytes.fromhex(salt)).hexdigest()
-
-
-def _write_salt(path: Path, salt: str) -> None:
-    try:
-        replace_durably(_salt_path(path), f"{salt}\n")
-    except OSError as error:
-        raise LedgerRefused(f"the ledger's salt cannot be written ({error}): free the disk, then repeat") from None
-
-
-def _read_salt(path: Path) -> str:
-    text = ""
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        text = _salt_path(path).read_text().strip()
-    if re.fullmatch("[0-9a-f]{32}", text) is None:
-        raise LedgerCorrupt(f"{_salt_path(path).name} is missing or damaged: restore it from a backup")
-    return text
-
-
-def _replay(state: _State, entry: Entry) -> None:
-    """Apply one entry; one that this program would never have written is an edit with a mended chain."""
-    if (entry.kind == "ledger") != (entry.sequence == 1):
-        raise LedgerCorrupt(f"entry {entry.sequence} is of kind {entry.kind} where it cannot be: restore the ledger")
-    try:
-        if entry.kind == "reserve":
-            budget = state.populations[entry.body["population"]]
-            charge = Charge.from_json(entry.body["charge"])
-            room = room_for(state.policy, budget.cap, budget.spent, charge.cost)
-            if entry.body["run"] in state.runs or not room.fits:
-                raise LedgerCorrupt(f"entry {entry.sequence} admits a run that does not fit: restore the ledger")
-        if entry.kind in ("release", "settle") and state.runs[entry.body["run"]].ended:
-            raise LedgerCorrupt(f"entry {entry.sequence} goes on with a run that has ended: restore the ledger")
-        if entry.kind == "population" and entry.body["name"] in state.populations:
-            raise LedgerCorrupt(f"entry {entry.sequence} registers a population again: restore the ledger")
-        state.apply(entry)
-    except (KeyError, TypeError, ValueError, InvalidParameter) as error:
-        raise LedgerCorrupt(f"entry {entry.sequence} makes no sense ({error}): restore the ledger") from None
+    return {"layout": LAYOUT, "policy": policy, "salt": salt_digest(salt), "before": before}

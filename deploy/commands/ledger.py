@@ -17,7 +17,8 @@ from privacy.budget import budget_of
 from privacy.chain import Head
 from privacy.errors import LedgerCorrupt
 from privacy.filters import recounted
-from privacy.ledger import Ledger, Population
+from privacy.ledger import Ledger
+from privacy.ledger_state import Population
 from privacy.lying import guaranteed, in_words
 
 app = typer.Typer(help="Read and verify a privacy ledger.", no_args_is_help=True)

@@ -83,7 +83,7 @@ def test_a_crash_of_the_migration_leaves_a_ledger_that_opens(
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(privacy.chain, "replace_durably", dies)
-        patched.setattr("privacy.ledger.replace_durably", dies)
+        patched.setattr("privacy.ledger_salt.replace_durably", dies)
         Ledger.open_newest(path)
     with closing(Ledger.open_newest(path)) as after:
         assert after.populations["patients"].spent.epsilon == pytest.approx(cost)
