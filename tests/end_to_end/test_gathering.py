@@ -34,7 +34,8 @@ def test_one_hospitals_refusal_costs_the_others_nothing(
 ) -> None:
     with LocalFederation(tmp_path / "nodes", manifest, data) as federation:
         broken = federation.parties[1].folder / "policy.toml"
-        broken.write_text(re.sub("epsilon_per_run = .*", "epsilon_per_run = 1e-6", broken.read_text()))
+        # Final: what a person may wave through would be waited for.
+        broken.write_text(re.sub("epsilon_total = .*", "epsilon_total = 1e-6", broken.read_text()))
         row, signed = tried(federation, manifest)
         assert (row.state, signed) == (State.failed, 2)
         assert "party-2 refused" in row.outcome
