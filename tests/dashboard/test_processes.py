@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from coordinator.dashboard.access import token_in
+from deploy.attacks import staging
 from deploy.local import LocalFederation
 from tests.dashboard.chromium import free_port, wait_until_served
-from tests.federation.documents import manifest
 
 pytestmark = pytest.mark.slow
 
@@ -25,9 +25,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def federation(tmp_path: Path) -> Iterator[LocalFederation]:
     """With only its coordinator running."""
-    document = manifest()
-    data = {party: [tmp_path / "none.csv"] for party in document.parties}
-    with LocalFederation(tmp_path / "n", document, data, dashboard=True) as made:
+    with LocalFederation(tmp_path / "n", staging.sample(), staging.records(), dashboard=True) as made:
         home = made.coordinator.folder / "node.toml"
         home.write_text(home.read_text() + f'[metrics]\nlisten = "127.0.0.1:{free_port()}"\n')
         made.coordinator.start()
