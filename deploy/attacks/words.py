@@ -31,7 +31,7 @@ class Signed:
     def state(self, query: bytes, uploads: Mapping[str, bytes], changes: Mapping[str, Any] | None = None) -> None:
         """The next round, over these uploads and enough of others; `changes` of role 1's draft."""
         found = dict(uploads)
-        for party in self.manifest.parties:
+        for party in reversed(self.manifest.parties):  # the first is whose history this is, and given where it is in
             if len(found) < self.manifest.minimum_parties and party not in found:
                 found[party] = digest(party)
         for role in (0, 1):

@@ -88,6 +88,7 @@ class Federation:
         self._channels: dict[tuple[str, str, int], grpc.Channel] = {}
         self.identities = {name: self._issue(Role.party, name) for name in PARTIES}
         self.identities["lead"] = self._issue(Role.coordinator, "lead")
+        self.identities["north"] = self._issue(Role.aggregator, "north")
 
     def _issue(self, role: Role, name: str) -> Identity:
         return self.authority.issue_as(NodeName("cardio", role, name))

@@ -16,7 +16,7 @@ from parley.v1 import aggregator_pb2 as wire
 
 from mpc.openings import OpeningStore
 from tests.federation import documents
-from tests.federation.servers import Federation, contributions, is_noised, value_of
+from tests.federation.servers import WAIT, Federation, contributions, is_noised, value_of
 
 STATE = wire.OpenResponse
 
@@ -192,10 +192,16 @@ def test_a_share_over_one_mebibyte_is_fetched_in_pieces(servers: Federation) -> 
 
 
 def test_status_tells_public_facts_and_health_serves_on_every_port(servers: Federation) -> None:
-    status = servers.control(0).Status(wire.StatusRequest())
+    until = time.monotonic() + WAIT
+    while not (status := servers.control(0).Status(wire.StatusRequest())).pool_available and time.monotonic() < until:
+        time.sleep(0.05)
     assert status.version
     assert 0 < status.pool_available <= status.pool_capacity
-    for role, port, who in ((0, "share", "lead"), (1, "control", "lead"), (1, "peer", "lead")):
+    for role, port, who in (
+        (0, "share", "hospital-a"),
+        (1, "control", "lead"),
+        (1, "peer", "north"),
+    ):  # each port is its callers'
         stub = health_pb2_grpc.HealthStub(servers.channel(who, role, port))
         assert stub.Check(health_pb2.HealthCheckRequest(), timeout=10).status == 1
 
