@@ -106,6 +106,8 @@ class Federation:
 
     def up(self) -> None:
         self.compose("run", "--rm", "provision")
+        if SMALL_DISKS in self.files:  # they are in memory, and forgotten while nobody holds them
+            self.compose("up", "-d", "--no-build", "--no-deps", "holder")
         for hospital in PARTIES:
             self.compose("run", "--rm", "--no-deps", hospital, "schema", "check", "/node")
         self.compose("up", "-d", "--no-build")
