@@ -258,6 +258,9 @@ class RunState:
             self._lost = error
         except MpcError:
             self._check_later(min(2 * seconds + 0.5, MOST_WAIT_SECONDS))
+        except Exception:  # a defect, and logged as one; the other server may wait for this and for nothing else
+            self._check_later(MOST_WAIT_SECONDS)
+            raise
 
     # ------------------------------------------------------------ waiting
 

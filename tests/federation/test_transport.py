@@ -8,6 +8,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent import futures
 from contextlib import closing
@@ -18,7 +19,7 @@ from typing import Any
 import grpc
 import pytest
 from cryptography import x509
-from parley.federation import pins, tls
+from parley.federation import pins, tls, transport
 from parley.federation.authorization import AioAuthorization, Authorization, Authorizer, peer_of
 from parley.federation.credentials import Identity, NodeFolder
 from parley.federation.errors import (
@@ -34,7 +35,14 @@ from parley.federation.errors import (
 )
 from parley.federation.names import NodeName, Role
 from parley.federation.succession import Succession
-from parley.federation.transport import channel_options, open_aio_channel, open_channel, refusal_of, server_credentials
+from parley.federation.transport import (
+    RenewedChannel,
+    channel_options,
+    open_aio_channel,
+    open_channel,
+    refusal_of,
+    server_credentials,
+)
 
 from deploy import nodes, pinning
 from deploy.certificates import PEM, Authority, ThrowAwayAuthority, Validity, request_fingerprint
@@ -382,6 +390,24 @@ def test_a_broken_installation_keeps_the_certificate_in_use(served: Served) -> N
         served.folder.current.unlink()
         served.folder.current.symlink_to(target)
         assert presented(served.port) == first
+
+
+def test_two_threads_ask_for_a_channel_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server's noise and its openings do, at its start: the second one finds a channel, not half of one."""
+    begun = threading.Event()
+
+    def slowly(*arguments: Any) -> grpc.Channel:
+        begun.set()
+        time.sleep(0.3)  # time enough for the second one to come
+        return open_channel(*arguments)
+
+    monkeypatch.setattr(transport, "open_channel", slowly)
+    channel = RenewedChannel("127.0.0.1:1", AUTHORITY.install(tmp_path / "north", SERVER), ALLOWED)
+    with futures.ThreadPoolExecutor(2) as threads:
+        first = threads.submit(channel)
+        assert begun.wait(10)
+        assert threads.submit(channel).result() is first.result()
+    channel.close()
 
 
 def test_a_certificate_that_expires_on_a_standing_connection_is_refused(tmp_path: Path) -> None:

@@ -138,31 +138,37 @@ def open_aio_channel(
 
 
 class RenewedChannel:
-    """A connection that lasts: called it gives the channel to use now, another one for a new certificate or pins."""
+    """A connection that lasts: called it gives the channel to use now, another one for a new certificate or pins.
+
+    Several threads call it: a server's noise and its openings go over one.
+    """
 
     def __init__(
         self, address: str, folder: NodeFolder, peer: NodeName, options: Sequence[tuple[str, Any]] = ()
     ) -> None:
         self._address, self._folder, self._peer, self._options = address, folder, peer, options
+        self._lock = threading.Lock()
         self._in_use: InUse | None = None
         self._identity: Identity | None = None
         self._channels = list[grpc.Channel]()
 
     def __call__(self) -> grpc.Channel:
         """A FederationError where there is no certificate to dial with, and never was."""
-        if self._in_use is None:
-            self._in_use = InUse(self._folder)
-        if (identity := self._in_use()) is not self._identity:
-            self._identity = identity
-            self._channels.append(open_channel(self._address, identity, self._peer, self._options))
-            for old in self._channels[:-2]:  # the one before may still carry a conversation
-                old.close()
-            del self._channels[:-2]
-        return self._channels[-1]
+        with self._lock:
+            if self._in_use is None:
+                self._in_use = InUse(self._folder)
+            if (identity := self._in_use()) is not self._identity:
+                self._channels.append(open_channel(self._address, identity, self._peer, self._options))
+                self._identity = identity
+                for old in self._channels[:-2]:  # the one before may still carry a conversation
+                    old.close()
+                del self._channels[:-2]
+            return self._channels[-1]
 
     def close(self) -> None:
-        for channel in self._channels:
-            channel.close()
+        with self._lock:
+            for channel in self._channels:
+                channel.close()
 
 
 def refusal_of(error: grpc.RpcError, identity: Identity, peer: NodeName) -> FederationError | None:
