@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := pyproject.toml $(wildcard mpc/native/*.c) mpc/native/build.py
+SOURCES := pyproject.toml $(wildcard mpc/native/*.c) mpc/parley/mpc/native/build.py
 PROTOS := $(wildcard proto/parley/v1/*.proto)
 
 .PHONY: demo compose-demo compose-up compose-link compose-down test test-all test-long check generate clean
@@ -35,10 +35,10 @@ check: $(VENV)/.test-installed  ## lint, types, generated code
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m deploy.generate --check
+	$(BIN)/python -m tools.generate --check
 
 generate: $(VENV)/.test-installed  ## rewrite the code generated from proto/
-	$(BIN)/python -m deploy.generate
+	$(BIN)/python -m tools.generate
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -18,24 +18,24 @@ import time
 from pathlib import Path
 from typing import Any
 
-from parley.federation.manifest import Manifest, Operator
 from scipy.stats import ttest_ind
 
-from coordinator.regularisers import Regulariser
-from coordinator.service.store import State
-from deploy.batch_runs import simulate_seeds
-from deploy.experiments.tables import DATA_SETS, TARGET
-from deploy.local import LocalFederation
-from deploy.manifests import draft
-from deploy.preparation import model_of
-from deploy.run_file import RunFile
-from deploy.running import Coordinator
-from deploy.simulation import SeededRandomness, permutation
-from deploy.train_bench import admit_beforehand
-from mpc.parts import USUAL
-from party.holding import Layout
-from party.records import load
-from party.schema import Schema, schema_from_json
+from parley.algorithms.regularisers import Regulariser
+from parley.bench.train_bench import admit_beforehand
+from parley.coordinator.operator_client import Coordinator
+from parley.coordinator.preparation import model_of
+from parley.coordinator.store import State
+from parley.demo.local import LocalFederation
+from parley.federation.manifest import Manifest, Operator
+from parley.learning.holding import Layout
+from parley.learning.records import load
+from parley.learning.schema import Schema, schema_from_json
+from parley.mpc.parts import USUAL
+from parley.research.experiments.tables import DATA_SETS, TARGET
+from parley.study.batch_runs import simulate_seeds
+from parley.study.manifests import draft
+from parley.study.run_file import RunFile
+from parley.study.simulation import SeededRandomness, permutation
 
 PARTIES, EPSILON, DELTA = 10, 0.5, 1e-5
 ALGORITHM: dict[str, Any] = {
@@ -90,7 +90,7 @@ def over_the_federation(manifest: Manifest, data: dict[str, list[Path]], test: P
         theta = coordinator.store.theta(digest)
     assert theta is not None
     _, model = model_of(manifest)
-    from deploy.evaluation import evaluate
+    from parley.study.evaluation import evaluate
 
     quality = evaluate(model, load([test], schema()), theta, REGULARISER, "binary")
     return {

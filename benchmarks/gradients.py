@@ -3,7 +3,7 @@
 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/gradients.py
 """
 
-from deploy.gradient_bench import measure
+from parley.bench.gradient_bench import measure
 
 if __name__ == "__main__":
     print("| model | query | batch | thousand records/s | plain NumPy | ratio |")

@@ -21,16 +21,16 @@ from typing import Any
 
 import numpy as np
 
-from coordinator.regularisers import Regulariser
-from deploy.comparison import compare, fit_logistic, score
-from deploy.comparison import dense as matrix
-from deploy.demo_recipe import ALGORITHM, DELTA, HOSPITALS, MODEL, SIZES, schema
-from deploy.heart_data import hold_out_file
-from deploy.run_file import build_algorithm, build_model, setting_of
-from deploy.simulation import Federation, calibrate
-from party.records import Records, load
-from party.rows import DenseRows
-from party.schema import Category
+from parley.algorithms.regularisers import Regulariser
+from parley.demo.heart_data import hold_out_file
+from parley.demo.recipe import ALGORITHM, DELTA, HOSPITALS, MODEL, SIZES, schema
+from parley.learning.records import Records, load
+from parley.learning.rows import DenseRows
+from parley.learning.schema import Category
+from parley.research.comparison import compare, fit_logistic, score
+from parley.research.comparison import dense as matrix
+from parley.study.run_file import build_algorithm, build_model, setting_of
+from parley.study.simulation import Federation, calibrate
 
 EPSILONS = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0)
 OUTPUT = Path(__file__).parent.parent / "docs" / "experiments"

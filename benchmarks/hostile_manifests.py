@@ -69,12 +69,11 @@ def bodies() -> dict[str, Callable[[dict[str, Any]], None]]:
 
 def answer(shape: str) -> dict[str, float]:
     """In this process: parse and decide, up to verification."""
+    from parley.attacks.institution import BODY, POLICY, Institution
     from parley.federation.errors import ManifestError
     from parley.federation.manifest import HEADER, Manifest
-
-    from deploy.attacks.institution import BODY, POLICY, Institution
-    from party.client.admission import Gate
-    from party.client.errors import RefusedRunError
+    from parley.party.admission import Gate
+    from parley.party.errors import RefusedRunError
 
     policy = POLICY.replace("largest_parties = 100", "largest_parties = 10000").replace("= 1000\n", "= 1000000000\n")
     with tempfile.TemporaryDirectory() as folder:
@@ -103,9 +102,8 @@ def main() -> None:
         done = subprocess.run([sys.executable, __file__, shape], capture_output=True, text=True, check=True)
         found = json.loads(done.stdout.splitlines()[-1])
         print(f"{shape:32} {found['bytes']:9,} bytes  {found['seconds']:6.2f} s  {found['mb']:6.1f} MB more")
+    from parley.attacks.institution import UNITS, manifest
     from parley.federation.meaning import verify
-
-    from deploy.attacks.institution import UNITS, manifest
 
     parties = [{"name": "hospital-a", "sampler": {"kind": "wor", "units": UNITS, "batch": 5}}]
     parties += [{"name": f"p{n}", "sampler": {"kind": "wor", "units": 1000 + n, "batch": 5}} for n in range(9500)]

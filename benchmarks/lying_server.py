@@ -10,17 +10,16 @@ replacement: a9a four data passes at ε = 0.2 and five at 0.5 (two gradients per
 
 from dataclasses import dataclass
 
+from parley.demo.recipe import manifest
 from parley.federation.meaning import finite_precision, servers_for
-
-from deploy.demo_recipe import manifest
-from deploy.manifests import Claiming
-from mpc.parts import OWN, NoiseParts
-from privacy.accountants import accountant
-from privacy.calibration import smallest_noise
-from privacy.event import Event, SampledGaussian
-from privacy.lying import in_words
-from privacy.sampling import FixedSize
-from privacy.worst import worst
+from parley.mpc.parts import OWN, NoiseParts
+from parley.privacy.accountants import accountant
+from parley.privacy.calibration import smallest_noise
+from parley.privacy.event import Event, SampledGaussian
+from parley.privacy.lying import in_words
+from parley.privacy.sampling import FixedSize
+from parley.privacy.worst import worst
+from parley.study.manifests import Claiming
 
 DELTA = 1e-5
 PARTS = [*(NoiseParts("semi-honest", own) for own in OWN), NoiseParts("malicious", 1.0)]

@@ -12,11 +12,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from coordinator.service.store import State
-from deploy.local import LocalFederation
-from deploy.running import Coordinator
-from deploy.train_bench import admit_beforehand
-from deploy.train_data import study, write_party
+from parley.bench.train_bench import admit_beforehand
+from parley.bench.train_data import study, write_party
+from parley.coordinator.operator_client import Coordinator
+from parley.coordinator.store import State
+from parley.demo.local import LocalFederation
 
 EVERY = 100
 

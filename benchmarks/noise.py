@@ -30,7 +30,7 @@ def main() -> None:
     print("| --- " * len(COLUMNS) + "|")
     rate, size = "gaussians_per_second", "bytes_per_gaussian_per_server"
     for dimension, precision, channel in ROWS:
-        command = [sys.executable, "-m", "deploy.cli", "bench", "noise", "--json", "--dimension", dimension]
+        command = [sys.executable, "-m", "parley.cli.main", "bench", "noise", "--json", "--dimension", dimension]
         command += ["--precision", precision, "--channel", channel]
         command += ["--seconds", "0" if dimension == "123" else seconds]
         done = subprocess.run(command, check=True, capture_output=True, text=True)

@@ -20,12 +20,12 @@ from typing import Any
 
 from scipy.stats import t as student
 
-from coordinator.regularisers import Regulariser
-from deploy.batch_runs import Prepared, one_run, prepare
-from deploy.demo_recipe import ALGORITHM, DELTA, EPSILON, HOSPITALS, MODEL, schema
-from deploy.experiments.tables import DATA_SETS, EPSILONS, rows_of, setup_of
-from deploy.heart_data import hold_out_file
-from deploy.run_file import RunFile
+from parley.algorithms.regularisers import Regulariser
+from parley.demo.heart_data import hold_out_file
+from parley.demo.recipe import ALGORITHM, DELTA, EPSILON, HOSPITALS, MODEL, schema
+from parley.research.experiments.tables import DATA_SETS, EPSILONS, rows_of, setup_of
+from parley.study.batch_runs import Prepared, one_run, prepare
+from parley.study.run_file import RunFile
 
 OWN = (0.0, 0.5)
 MEASURES = {"a9a": ("test_objective", "test_loss", "test_error"), "demo": ("test_loss", "auc", "test_error")}

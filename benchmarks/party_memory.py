@@ -29,15 +29,15 @@ def hold(path: Path) -> dict[str, float | int]:
     import numpy as np
 
     bare = resident("VmRSS")
-    from deploy.settling import settle
-    from party.contributor import Contributor, Encoding, Query
-    from party.holding import described
-    from party.models import Linear, Logistic
-    from party.records import load
-    from privacy.clipping import MomentumClip
-    from privacy.mechanism import Cohort, Mechanism
-    from privacy.randomness import SystemRandomness
-    from privacy.sampling import FixedSize
+    from parley.learning.contributor import Contributor, Encoding, Query
+    from parley.learning.holding import described
+    from parley.learning.models import Linear, Logistic
+    from parley.learning.records import load
+    from parley.node.collector import settle
+    from parley.privacy.clipping import MomentumClip
+    from parley.privacy.mechanism import Cohort, Mechanism
+    from parley.privacy.randomness import SystemRandomness
+    from parley.privacy.sampling import FixedSize
 
     layout, schema = described(
         {

@@ -12,11 +12,11 @@ import argparse
 import statistics
 import time
 
-from privacy.accountants import Accountant, accountant
-from privacy.calibration import largest_count, smallest_noise
-from privacy.event import Event, SampledGaussian
-from privacy.paper_accountant import PaperAccountant
-from privacy.sampling import FixedSize, Poisson, Sampler
+from parley.privacy.accountants import Accountant, accountant
+from parley.privacy.calibration import largest_count, smallest_noise
+from parley.privacy.event import Event, SampledGaussian
+from parley.privacy.paper_accountant import PaperAccountant
+from parley.privacy.sampling import FixedSize, Poisson, Sampler
 
 DELTA = 1e-5
 REPEATS = 5

@@ -29,9 +29,9 @@ CAPACITY = 1 << 15
 """Of a pool: more than twice what the longer run takes, for a pool is filled again once half of it is used."""
 PATIENCE_SECONDS = 900.0
 BASELINE = """
-from mpc import kernels
+from parley.mpc import kernels
 kernels.processor_features = lambda: kernels.BASELINE_FEATURES
-from deploy.cli import main
+from parley.cli.main import main
 main()
 """
 """`parley` on the processor that valgrind plays: /proc/cpuinfo is still this machine's."""
@@ -40,13 +40,14 @@ COUNTED = re.compile(r"I\s+refs:\s+([\d,]+)")
 
 def play(parties: int, dimension: int, rounds: int, counted: str, log: Path) -> dict[str, Any]:
     """One run of this process's checkout; valgrind in front of the process named `counted`, if any."""
-    from deploy import local, train_bench
-    from deploy.train_data import study, write_party
+    from parley.bench import train_bench
+    from parley.bench.train_data import study, write_party
+    from parley.demo import local
 
     start = subprocess.Popen
 
     def starting(command: list[str], *rest: Any, **more: Any) -> "subprocess.Popen[bytes]":
-        if "deploy.cli" in command and Path(command[-1]).name == counted:
+        if "parley.cli.main" in command and Path(command[-1]).name == counted:
             tool = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
             command = [*tool, f"--log-file={log}", sys.executable, "-c", BASELINE, *command[-3:]]
         return start(command, *rest, **more)

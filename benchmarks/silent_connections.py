@@ -17,12 +17,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from parley.attacks import stage as staging
+from parley.attacks.registry import guards
+from parley.demo.local import LocalFederation, NodeProcess
 from parley.federation.names import Role
 from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc
-
-from deploy.attacks import staging
-from deploy.attacks.registry import guards
-from deploy.local import LocalFederation, NodeProcess
 
 HELD = 15_000
 

@@ -2,7 +2,6 @@
 
 import warnings
 
-import parley.federation  # noqa: F401  before any test loads grpc
 import pytest
 
 

@@ -17,21 +17,21 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from deploy.simulation import SeededRandomness
-from mpc.errors import MpcError
-from mpc.tables import FORMATS
-from party.contributor import FRAMED, Contributor, Encoding, Query
-from party.errors import PartyError
-from party.local import MARGIN, LocalFit, constants
-from party.models import Huber, Linear, Logistic, Model, Residual, Softmax, Squared
-from party.perceptron import Perceptron
-from party.proximal import SmoothedHinge
-from party.records import Records
-from party.rows import DenseRows, Rows, SparseRows
-from privacy.clipping import Clip, GradientClip, MomentumClip
-from privacy.errors import PrivacyError
-from privacy.mechanism import Cohort, Mechanism, Unit
-from privacy.sampling import FixedSize, Poisson
+from parley.learning.contributor import FRAMED, Contributor, Encoding, Query
+from parley.learning.errors import PartyError
+from parley.learning.local import MARGIN, LocalFit, constants
+from parley.learning.models import Huber, Linear, Logistic, Model, Residual, Softmax, Squared
+from parley.learning.perceptron import Perceptron
+from parley.learning.proximal import SmoothedHinge
+from parley.learning.records import Records
+from parley.learning.rows import DenseRows, Rows, SparseRows
+from parley.mpc.errors import MpcError
+from parley.mpc.tables import FORMATS
+from parley.privacy.clipping import Clip, GradientClip, MomentumClip
+from parley.privacy.errors import PrivacyError
+from parley.privacy.mechanism import Cohort, Mechanism, Unit
+from parley.privacy.sampling import FixedSize, Poisson
+from parley.study.simulation import SeededRandomness
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

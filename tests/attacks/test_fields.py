@@ -6,11 +6,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from parley.demo import recipe as demo_recipe
 from parley.federation.manifest import Manifest
+from parley.learning.schema import Category, Number, Schema, Target, Uniform
 from parley.v1 import aggregator_pb2, common_pb2, coordinator_pb2, noise_pb2, operator_pb2
-
-from deploy import demo_recipe
-from party.schema import Category, Number, Schema, Target, Uniform
 from tests.federation import documents
 
 PAGE = Path(__file__).parents[2] / "docs" / "attacks.md"

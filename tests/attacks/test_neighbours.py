@@ -8,8 +8,8 @@ import secrets
 
 import pytest
 
-from deploy.attacks.contribution import FAILING, FRAMES, RANGE, REACH
-from deploy.attacks.kinds import Guard, removed
+from parley.attacks.contribution import FAILING, FRAMES, RANGE, REACH
+from parley.attacks.kinds import Guard, removed
 from tests.attacks.neighbours import Search, search
 
 TRIES, LONG = 20_000, 200_000

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from deploy.attacks.kinds import removed
-from deploy.attacks.noise import OWN_NOISE, SEMI_HONEST, TAU, left_by_collapse, left_by_leak
+from parley.attacks.kinds import removed
+from parley.attacks.noise import OWN_NOISE, SEMI_HONEST, TAU, left_by_collapse, left_by_leak
 
 
 def test_the_joint_noise_alone_is_gone(tmp_path: Path) -> None:

@@ -7,14 +7,14 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from parley.federation.endings import sign_end, verify_ends
+
+from parley.coordinator.controls import LONGEST_SECONDS, Controls, Wanted
 from parley.federation.errors import NotAuthenticatedError
 from parley.federation.names import NodeName, Role
-from parley.federation.refusals import LONGEST_WORDS, METADATA, refusal_in
+from parley.node.authority import ThrowAwayAuthority
+from parley.node.endings import sign_end, verify_ends
+from parley.node.refusals import LONGEST_WORDS, METADATA, refusal_in
 from parley.v1 import aggregator_pb2, common_pb2
-
-from coordinator.service.controls import LONGEST_SECONDS, Controls, Wanted
-from deploy.certificates import ThrowAwayAuthority
 from tests.federation import documents
 
 

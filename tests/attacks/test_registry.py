@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from deploy import attack_audit
-from deploy.attacks import registry
-from deploy.attacks.kinds import Attack, Finding, Guard
+from parley.attacks import audit as attack_audit
+from parley.attacks import registry
+from parley.attacks.kinds import Attack, Finding, Guard
 
 OF_THE_REVIEWS = {
     "records": {"C1", "C2", "H5", "M5", "M6", "M7"},
@@ -26,7 +26,7 @@ OF_THE_REVIEWS = {
     "noise": {"collapse", "leak"},
     "floods": {"M1", "M2", "M3", "M4", "stale-files"},
 }
-"""By the module of `deploy.attacks` that tries them."""
+"""By the module of `parley.attacks` that tries them."""
 NEW = {
     "foreign-column", "spread-threshold", "edited-records", "subset-of-columns", "M4-party",
     "rounding", "other-kinds", "failing-again",
@@ -162,7 +162,7 @@ def test_an_attack_that_something_else_refuses_is_noticed_without_its_guard(
 
 def _command(*arguments: str) -> tuple[int, str, str]:
     done = subprocess.run(
-        [sys.executable, "-m", "deploy.cli", "audit", "attacks", *arguments],
+        [sys.executable, "-m", "parley.cli.main", "audit", "attacks", *arguments],
         capture_output=True,
         text=True,
         check=False,
@@ -173,7 +173,7 @@ def _command(*arguments: str) -> tuple[int, str, str]:
 def test_the_command_lists_refuses_and_ends_with_one_line_of_json() -> None:
     code, out, _ = _command("--list")
     assert code == 0
-    assert "guard doorkeeper: parley.federation.doorkeeper:Doorkeeper.look" in out
+    assert "guard doorkeeper: parley.node.doorkeeper:Doorkeeper.look" in out
     code, _, said = _command("--without", "no-such-guard")
     assert (code, said) == (2, "error: no guard is called no-such-guard: see parley audit attacks --list\n")
     code, out, _ = _command("--only", "M1", "--json")
@@ -183,8 +183,10 @@ def test_the_command_lists_refuses_and_ends_with_one_line_of_json() -> None:
 
 def test_a_process_runs_without_the_guards_that_are_named(tmp_path: Path) -> None:
     """And only guards that are known are taken away."""
-    script = [sys.executable, "-m", "deploy.attacks.unguarded"]
-    (tmp_path / "shows.py").write_text("from mpc.grpc_link import MOST_CONNECTIONS\nprint(MOST_CONNECTIONS)\n")
+    script = [sys.executable, "-m", "parley.attacks.unguarded"]
+    (tmp_path / "shows.py").write_text(
+        "from parley.aggregator.grpc_link import MOST_CONNECTIONS\nprint(MOST_CONNECTIONS)\n"
+    )
     done = subprocess.run(
         [*script, "connections-of-a-port", "shows"], capture_output=True, text=True, check=True, cwd=tmp_path
     )
@@ -192,7 +194,7 @@ def test_a_process_runs_without_the_guards_that_are_named(tmp_path: Path) -> Non
     done = subprocess.run([*script, "nothing", "shows"], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 2
     done = subprocess.run(
-        [*script, "doorkeeper", "parley.federation.doorkeeper"],
+        [*script, "doorkeeper", "parley.node.doorkeeper"],
         capture_output=True,
         text=True,
         check=False,

@@ -4,16 +4,16 @@ import math
 
 import numpy as np
 import pytest
-from parley.federation.kinds import PROGRAMMES, kind_of
 
-from coordinator.algorithm import Algorithm, Plan, Setting, build, known
-from coordinator.algorithms.auto import Auto
-from coordinator.errors import AlgorithmError
-from coordinator.regularisers import Regulariser
-from coordinator.schedules import Output, Schedule
-from party.encoding import Terms
-from privacy.clipping import MomentumClip
-from privacy.randomness import SystemRandomness
+from parley.algorithms.algorithm import Algorithm, Plan, Setting, build, known
+from parley.algorithms.auto import Auto
+from parley.algorithms.errors import AlgorithmError
+from parley.algorithms.regularisers import Regulariser
+from parley.algorithms.schedules import Output, Schedule
+from parley.federation.kinds import PROGRAMMES, kind_of
+from parley.learning.encoding import Terms
+from parley.privacy.clipping import MomentumClip
+from parley.privacy.randomness import SystemRandomness
 
 SETTING = Setting(1000, 3, 0.5, 1e-5, 2.0)
 

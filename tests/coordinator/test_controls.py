@@ -7,13 +7,13 @@ from typing import Any
 
 import grpc
 import pytest
-from parley.federation.credentials import NodeFolder
-from parley.federation.names import NodeName, Role
-from parley.v1 import aggregator_pb2
 
-from coordinator.errors import RunFailedError
-from coordinator.service import controls
-from coordinator.service.controls import Control, StalledError
+from parley.algorithms.errors import RunFailedError
+from parley.coordinator import controls
+from parley.coordinator.controls import Control, StalledError
+from parley.federation.names import NodeName, Role
+from parley.node.credentials import NodeFolder
+from parley.v1 import aggregator_pb2
 
 PEER = NodeName("cardio", Role.aggregator, "north")
 

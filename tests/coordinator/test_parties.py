@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from coordinator.service.parties import _until
+from parley.coordinator.parties import _until
 
 LONG_SECONDS = 30.0
 

@@ -5,18 +5,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from parley.federation.manifest import Manifest
-
-import deploy.nodes_coordinator
-from coordinator.errors import StateError
-from coordinator.service.store import State
-from privacy.ledger import Ledger
 from tests.hostile.lead import Lead, asking, joining, verified
+
+import parley.coordinator.process
+from parley.algorithms.errors import StateError
+from parley.coordinator.store import State
+from parley.federation.manifest import Manifest
+from parley.privacy.ledger import Ledger
 
 
 @pytest.fixture
 def lead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lead]:
-    monkeypatch.setattr(deploy.nodes_coordinator, "verify_apart_with_charge", verified)
+    monkeypatch.setattr(parley.coordinator.process, "verify_apart_with_charge", verified)
     made = Lead(tmp_path)
     yield made
     made.close()

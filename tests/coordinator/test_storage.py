@@ -10,17 +10,17 @@ from typing import Any
 
 import grpc
 import pytest
+from tests.hostile.lead import SECONDS, Lead, verified
+
+import parley.coordinator.process
+from parley.coordinator.store import State
 from parley.federation.errors import TrailError
 from parley.v1 import operator_pb2
-
-import deploy.nodes_coordinator
-from coordinator.service.store import State
-from tests.hostile.lead import SECONDS, Lead, verified
 
 
 @pytest.fixture
 def lead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lead]:
-    monkeypatch.setattr(deploy.nodes_coordinator, "verify_apart_with_charge", verified)
+    monkeypatch.setattr(parley.coordinator.process, "verify_apart_with_charge", verified)
     made = Lead(tmp_path)
     yield made
     made.close()
@@ -34,7 +34,7 @@ class Disk:
         store, books = lead.process.store, lead.process.runs._tools.books
         for owner, name in ((store, "advance"), (store, "finish"), (store, "set_state"), (books, "record")):
             monkeypatch.setattr(owner, name, self._writing(getattr(owner, name)))
-        monkeypatch.setattr(deploy.nodes_coordinator, "disk_is_full", lambda folder: self.is_full.is_set())
+        monkeypatch.setattr(parley.coordinator.process, "disk_is_full", lambda folder: self.is_full.is_set())
 
     def _writing(self, write: Any) -> Any:
         def wrapped(*arguments: Any) -> Any:

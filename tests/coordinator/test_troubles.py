@@ -5,16 +5,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from parley.federation import vigil
-from parley.v1 import operator_pb2
-
-import deploy.nodes_coordinator
 from tests.hostile.lead import SECONDS, Lead, asking, verified
+
+import parley.coordinator.process
+from parley.node import vigil
+from parley.v1 import operator_pb2
 
 
 @pytest.fixture
 def lead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lead]:
-    monkeypatch.setattr(deploy.nodes_coordinator, "verify_apart_with_charge", verified)
+    monkeypatch.setattr(parley.coordinator.process, "verify_apart_with_charge", verified)
     monkeypatch.setattr(vigil, "START_SECONDS", 1.0)
     made = Lead(tmp_path)
     yield made

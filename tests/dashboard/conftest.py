@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from parley.federation.manifest import Manifest
 from starlette.testclient import TestClient
 
-from coordinator.dashboard import rendering
-from coordinator.dashboard.access import token_in
-from coordinator.dashboard.server import Settings, assemble
+from parley.dashboard import rendering
+from parley.dashboard.access import token_in
+from parley.dashboard.server import Settings, assemble
+from parley.federation.manifest import Manifest
 from tests.dashboard.folders import FakeOperator, coordinator_folder, place_of
 
 HOME = "http://127.0.0.1:7480"

@@ -9,19 +9,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from parley.algorithms.errors import CoordinatorError
+from parley.coordinator.store import RoundRecord, RunStore, State
+from parley.dashboard.server import Place
+from parley.dashboard.servers import Presence
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
-from parley.federation.trail import Trail
+from parley.node.trail import Trail
+from parley.privacy.filters import Cap, Charge, Cost, Policy
+from parley.privacy.finite_precision import EXACT
+from parley.privacy.ledger import Ledger
+from parley.privacy.mechanism import ROW
 from parley.v1 import aggregator_pb2
-
-from coordinator.dashboard.server import Place
-from coordinator.dashboard.servers import Presence
-from coordinator.errors import CoordinatorError
-from coordinator.service.store import RoundRecord, RunStore, State
-from privacy.filters import Cap, Charge, Cost, Policy
-from privacy.finite_precision import EXACT
-from privacy.ledger import Ledger
-from privacy.mechanism import ROW
 from tests.federation.documents import manifest
 
 CLAIM = {
@@ -91,7 +90,7 @@ def write_run(
 
 
 def write_lines(path: Path, run: str, rounds: int) -> None:
-    """A log as `parley.federation.logs` writes it, its last hundred lines."""
+    """A log as `parley.node.logs` writes it, its last hundred lines."""
     who = {"role": "coordinator", "name": "lead"}
     lines: list[dict[str, Any]] = []
     for place in range(max(0, rounds - 100), rounds):

@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from parley.v1 import common_pb2
 from playwright.sync_api import Browser
 
-from coordinator.dashboard.access import token_in
-from coordinator.service.store import State
-from deploy.local import LocalFederation
-from deploy.running import Coordinator
-from deploy.train_data import study, write_party
-from privacy.ledger import Ledger
+from parley.bench.train_data import study, write_party
+from parley.coordinator.operator_client import Coordinator
+from parley.coordinator.store import State
+from parley.dashboard.access import token_in
+from parley.demo.local import LocalFederation
+from parley.privacy.ledger import Ledger
+from parley.v1 import common_pb2
 from tests.dashboard.chromium import (
     FITS,
     LINES_SHOWN,

@@ -10,17 +10,17 @@ import time
 from typing import Any
 
 import pytest
-from parley.federation.names import Role
-from parley.v1 import common_pb2
 
-from coordinator.dashboard import charts, figures
-from coordinator.dashboard.allowed import ALLOWED, NotAllowedError, check
-from coordinator.dashboard.app import manifest_of
-from coordinator.dashboard.history import Histories
-from coordinator.dashboard.loglines import LogFile, matches, parsed
-from coordinator.dashboard.views import LogLine, RunHead
-from coordinator.service.store import RoundRecord, RunStore, State
-from privacy.ledger import Ledger
+from parley.coordinator.store import RoundRecord, RunStore, State
+from parley.dashboard import charts, figures
+from parley.dashboard.allowed import ALLOWED, NotAllowedError, check
+from parley.dashboard.app import manifest_of
+from parley.dashboard.history import Histories
+from parley.dashboard.loglines import LogFile, matches, parsed
+from parley.dashboard.views import LogLine, RunHead
+from parley.federation.names import Role
+from parley.privacy.ledger import Ledger
+from parley.v1 import common_pb2
 from tests.dashboard.conftest import Browser, Make
 from tests.dashboard.folders import CLAIM, FakeOperator, write_run
 from tests.federation.documents import manifest

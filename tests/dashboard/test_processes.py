@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.dashboard.access import token_in
-from deploy.attacks import staging
-from deploy.local import LocalFederation
+from parley.attacks import stage as staging
+from parley.dashboard.access import token_in
+from parley.demo.local import LocalFederation
 from tests.dashboard.chromium import free_port, wait_until_served
 
 pytestmark = pytest.mark.slow
@@ -74,7 +74,7 @@ def test_a_dashboard_that_dies_comes_back_and_ends_with_its_coordinator(federati
 
 def test_elsewhere_than_on_loopback_it_speaks_tls_with_the_nodes_certificate(federation: LocalFederation) -> None:
     folder, port = federation.coordinator.folder, free_port()
-    command = [sys.executable, "-m", "deploy.cli", "dashboard", str(folder), "--listen", f"0.0.0.0:{port}"]
+    command = [sys.executable, "-m", "parley.cli.main", "dashboard", str(folder), "--listen", f"0.0.0.0:{port}"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None

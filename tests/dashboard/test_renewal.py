@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
-from parley.federation.credentials import NodeFolder
-from parley.federation.names import NodeName, Role
 
-from coordinator.dashboard import server
-from coordinator.dashboard.server import Settings, serve
-from deploy import nodes
-from deploy.certificates import PEM, ThrowAwayAuthority
+from parley.dashboard import server
+from parley.dashboard.server import Settings, serve
+from parley.federation.names import NodeName, Role
+from parley.node import installation as nodes
+from parley.node.authority import PEM, ThrowAwayAuthority
+from parley.node.credentials import NodeFolder
 from tests.dashboard.chromium import free_port
 from tests.dashboard.folders import coordinator_folder, place_of
 

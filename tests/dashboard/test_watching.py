@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from coordinator.dashboard.history import Histories
-from coordinator.dashboard.servers import Presence
-from coordinator.service.store import RoundRecord, RunRow, RunStore, State
-from deploy.dashboard import DEFAULT, link, settings_of
-from deploy.errors import DeployError, NodeFileError
-from deploy.node_file import Address, CoordinatorNode, read_node
-from deploy.watching import follow_plainly, spark, view
+from parley.cli.watch_screen import follow_plainly, spark, view
+from parley.coordinator.store import RoundRecord, RunRow, RunStore, State
+from parley.dashboard.history import Histories
+from parley.dashboard.launcher import DEFAULT, link, settings_of
+from parley.dashboard.servers import Presence
+from parley.node.deploy_errors import DeployError, NodeFileError
+from parley.node.node_file import Address, CoordinatorNode, read_node
 from tests.dashboard.folders import coordinator_folder, write_run
 
 NODE = """role = "coordinator"

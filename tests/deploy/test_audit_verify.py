@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
-from parley.federation.names import NodeName, Role
-from parley.federation.trail import Trail
 
-from privacy.filters import Cap, Policy
-from privacy.ledger import Ledger
-from privacy.mechanism import Unit
+from parley.federation.names import NodeName, Role
+from parley.node.trail import Trail
+from parley.privacy.filters import Cap, Policy
+from parley.privacy.ledger import Ledger
+from parley.privacy.mechanism import Unit
 from tests.deploy.test_commands import answer, parley
 
 PARTY = NodeName("cardio", Role.party, "hospital-a")

@@ -2,18 +2,18 @@
 
 import numpy as np
 import pytest
+
+from parley.algorithms.algorithm import Ask
+from parley.coordinator.preparation import prepare
+from parley.coordinator.questions import Question
+from parley.demo.recipe import AGGREGATORS, COORDINATOR, MODEL, SIZES, schema
 from parley.federation.manifest import Manifest
 from parley.federation.rounds import PIECE_BYTES
-
-from coordinator.algorithm import Ask
-from coordinator.service.questions import Question
-from deploy.demo_recipe import AGGREGATORS, COORDINATOR, MODEL, SIZES, schema
-from deploy.manifests import draft
-from deploy.preparation import prepare
-from deploy.simulation import query_of
-from party.client.errors import RefusedRunError
-from party.client.questions import HELD, Points, check_form
-from privacy.randomness import SystemRandomness
+from parley.party.errors import RefusedRunError
+from parley.party.questions import HELD, Points, check_form
+from parley.privacy.randomness import SystemRandomness
+from parley.study.manifests import draft
+from parley.study.simulation import query_of
 
 
 @pytest.fixture(scope="module")

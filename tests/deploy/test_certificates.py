@@ -12,7 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-from parley.federation.credentials import Identity, NodeFolder, check_usage, write_private
+
 from parley.federation.errors import (
     CertificateError,
     ExpiredError,
@@ -23,9 +23,9 @@ from parley.federation.errors import (
     WrongIdentityError,
 )
 from parley.federation.names import NodeName, Role
-
-from deploy import nodes
-from deploy.certificates import PEM, Authority, ThrowAwayAuthority, Validity, load_request, request_fingerprint
+from parley.node import installation as nodes
+from parley.node.authority import PEM, Authority, ThrowAwayAuthority, Validity, load_request, request_fingerprint
+from parley.node.credentials import Identity, NodeFolder, check_usage, write_private
 from tests.deploy.test_commands import answer, parley
 from tests.federation.documents import BODY
 

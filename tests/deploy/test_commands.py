@@ -9,7 +9,7 @@ import pytest
 
 
 def parley(*words: str, timeout: float = 120) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "deploy.cli", *words]
+    command = [sys.executable, "-m", "parley.cli.main", *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
 
 
@@ -116,7 +116,7 @@ def test_a_dump_into_a_missing_folder_is_refused_before_anything_runs() -> None:
 def test_the_command_starts_without_the_accounting_extra() -> None:
     """A bare installation has no scipy: help and what needs none must work, and the rest say what to install."""
     block = "import sys; sys.modules.update(scipy=None, dp_accounting=None)"
-    start = f"{block}; sys.argv = ['parley', *sys.argv[1:]]; from deploy.cli import main; main()"
+    start = f"{block}; sys.argv = ['parley', *sys.argv[1:]]; from parley.cli.main import main; main()"
     for words in (["--help"], ["noise", "--help"], ["bench", "--help"], ["ledger", "--help"]):
         done = subprocess.run([sys.executable, "-c", start, *words], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr

@@ -5,11 +5,11 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from deploy.comparison import Comparison, Score, compare, dense, fit_logistic
-from deploy.demo_recipe import HOSPITALS, SIZES, schema
-from deploy.errors import DeployError
-from deploy.heart_data import hold_out_file
-from party.records import Records, load
+from parley.demo.heart_data import hold_out_file
+from parley.demo.recipe import HOSPITALS, SIZES, schema
+from parley.learning.records import Records, load
+from parley.node.deploy_errors import DeployError
+from parley.research.comparison import Comparison, Score, compare, dense, fit_logistic
 
 
 @pytest.fixture(scope="module")

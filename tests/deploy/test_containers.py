@@ -7,15 +7,16 @@ import time
 from pathlib import Path
 
 import pytest
-from parley.federation.credentials import NodeFolder
+
+from parley.demo import provision as provisioning
+from parley.demo import recipe as demo_recipe
 from parley.federation.manifest import read_manifest
 from parley.federation.names import Role
-
-from deploy import demo_recipe, provisioning
-from deploy.health import UnhealthyError, check_health
-from deploy.image import requirements
-from deploy.node_file import AggregatorNode, CoordinatorNode, PartyNode, read_node
-from deploy.source_digest import source_digest, source_files
+from parley.node.credentials import NodeFolder
+from parley.node.health import UnhealthyError, check_health
+from parley.node.node_file import AggregatorNode, CoordinatorNode, PartyNode, read_node
+from parley.node.source_digest import source_digest, source_files
+from tools.image import requirements
 
 ROOT = Path(__file__).parents[2]
 
@@ -94,7 +95,11 @@ def test_a_party_is_healthy_while_its_loop_turns(federation: Path) -> None:
 
 def test_the_source_digest_covers_code_and_data_but_no_keys() -> None:
     names = set(source_files())
-    assert {"deploy/health.py", "parley/federation/names.py", "deploy/data/heart_disease/va.csv"} <= names
+    assert {
+        "federation/parley/node/health.py",
+        "parley/federation/names.py",
+        "deploy/parley/demo/data/heart_disease/va.csv",
+    } <= names
     assert not [name for name in names if name.startswith("deploy/federation/") or name.endswith((".pyc", ".so"))]
     assert source_digest() == source_digest()
 

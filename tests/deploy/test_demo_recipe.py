@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from coordinator.regularisers import Regulariser
-from deploy.comparison import compare
-from deploy.demo_recipe import ALGORITHM, DELTA, EPSILON, HOSPITALS, MODEL, SCHEMA_BODY, SIZES, manifest, schema
-from deploy.heart_data import COLUMNS, hold_out_file
-from deploy.run_file import build_algorithm, build_model, setting_of
-from deploy.simulation import Federation
-from party.records import load
-from party.schema import Category, Number
+from parley.algorithms.regularisers import Regulariser
+from parley.demo.heart_data import COLUMNS, hold_out_file
+from parley.demo.recipe import ALGORITHM, DELTA, EPSILON, HOSPITALS, MODEL, SCHEMA_BODY, SIZES, manifest, schema
+from parley.learning.records import load
+from parley.learning.schema import Category, Number
+from parley.research.comparison import compare
+from parley.study.run_file import build_algorithm, build_model, setting_of
+from parley.study.simulation import Federation
 
 
 def test_the_recipe_is_within_three_hundredths_of_pooling_the_records() -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from deploy.comparison import Comparison, Score
-from deploy.demo_report import Budget, PhaseCost, Report, show_report
-from deploy.demo_screen import WHAT_HAPPENS, Cast, DemoScreen, Hospital, bracketed, duration
+from parley.demo.report import Budget, PhaseCost, Report, show_report
+from parley.demo.screen import WHAT_HAPPENS, Cast, DemoScreen, Hospital, bracketed, duration
+from parley.research.comparison import Comparison, Score
 
 CAST = Cast(
     (

@@ -9,19 +9,20 @@ from typing import Any
 
 import grpc
 import pytest
-from parley.federation.admission import AdmissionRecord
-from parley.federation.credentials import NodeFolder
-from parley.federation.names import NodeName, Role
-from parley.federation.trail import Trail
-from parley.federation.transport import server_credentials
 
-from deploy import doctor, pinning
-from deploy.certificates import ThrowAwayAuthority, Validity
-from deploy.doctor import FAILED, OK, UNKNOWN, WARNING, Finding, examine, healthy
-from deploy.sealing import seal_node
-from privacy.filters import Cap
-from privacy.ledger import Ledger
-from privacy.mechanism import Unit
+from parley.cli import doctor
+from parley.cli.doctor import FAILED, OK, UNKNOWN, WARNING, Finding, examine, healthy
+from parley.federation.admission import AdmissionRecord
+from parley.federation.names import NodeName, Role
+from parley.node import trust as pinning
+from parley.node.authority import ThrowAwayAuthority, Validity
+from parley.node.credentials import NodeFolder
+from parley.node.trail import Trail
+from parley.node.transport import server_credentials
+from parley.party.record_check import seal_node
+from parley.privacy.filters import Cap
+from parley.privacy.ledger import Ledger
+from parley.privacy.mechanism import Unit
 from tests.deploy.test_commands import answer, parley
 from tests.federation.documents import COORDINATOR_POLICY, PARTY_POLICY, SCHEMA, manifest
 

@@ -18,12 +18,12 @@ from typing import Any
 
 import pytest
 import typer.main
+
+from parley.cli.main import app
+from parley.demo.provision import provision
+from parley.demo.recipe import manifest_body
 from parley.federation.extras import EXTRAS, missing
 from parley.federation.manifest import Manifest
-
-from deploy.cli import app
-from deploy.demo_recipe import manifest_body
-from deploy.provisioning import provision
 
 ROOT = Path(__file__).parents[2]
 ABSENT = """
@@ -39,7 +39,7 @@ sys.meta_path[sys.meta_path.index(PathFinder)] = Installed
 """
 PLAYER = """
 import contextlib, io, json, sys, traceback
-from deploy.cli import main
+from parley.cli.main import main
 
 for words in json.load(sys.stdin):
     code, out, err = 0, io.StringIO(), io.StringIO()

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from deploy.demo_recipe import HOSPITALS, SIZES, schema
-from deploy.heart_data import FILES, bundled, clean, hold_out, hold_out_file, hospital_file, make
-from party.records import load
+from parley.demo.heart_data import FILES, bundled, clean, hold_out, hold_out_file, hospital_file, make
+from parley.demo.recipe import HOSPITALS, SIZES, schema
+from parley.learning.records import load
 
 RAW = Path(__file__).resolve().parents[3] / "shared" / "data" / "heart-disease"
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 import typer
+
+from parley.cli.commands.init import write_project
+from parley.cli.main import app
 from parley.federation.manifest import read_manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.policy import ROLES, read_policy, reasons_against
-
-from deploy.cli import app
-from deploy.commands.init import write_project
-from deploy.errors import DeployError
-from deploy.node_file import AggregatorNode, CoordinatorNode, PartyNode, read_node
-from deploy.vocabulary import check_vocabulary
+from parley.node.deploy_errors import DeployError
+from parley.node.node_file import AggregatorNode, CoordinatorNode, PartyNode, read_node
+from parley.study.vocabulary import check_vocabulary
 from tests.deploy.test_commands import answer, parley
 
 NODES = {"hospital-a": PartyNode, "north": AggregatorNode, "south": AggregatorNode, "lead": CoordinatorNode}

@@ -3,19 +3,19 @@
 import itertools
 
 import pytest
-from parley.federation.meaning import verify, verify_with_charge
 
-from coordinator.algorithm import Plan
-from deploy.certified import calibrate_certified, cheapest
-from deploy.demo_recipe import AGGREGATORS, COORDINATOR
-from deploy.manifests import Claiming, draft
-from party.schema import schema_from_json
-from privacy.accountants import accountant
-from privacy.calibration import TOLERANCE
-from privacy.clipping import GradientClip
-from privacy.filters import Policy
-from privacy.mechanism import Unit
-from privacy.sampling import Poisson
+from parley.algorithms.algorithm import Plan
+from parley.demo.recipe import AGGREGATORS, COORDINATOR
+from parley.federation.meaning import verify, verify_with_charge
+from parley.learning.schema import schema_from_json
+from parley.privacy.accountants import accountant
+from parley.privacy.calibration import TOLERANCE
+from parley.privacy.clipping import GradientClip
+from parley.privacy.filters import Policy
+from parley.privacy.mechanism import Unit
+from parley.privacy.sampling import Poisson
+from parley.study.certified import calibrate_certified, cheapest
+from parley.study.manifests import Claiming, draft
 
 DELTA = 1e-5
 RECORDS = 60_000

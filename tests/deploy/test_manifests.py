@@ -4,23 +4,33 @@ import contextlib
 from typing import Any
 
 import pytest
+
+from parley.algorithms.algorithm import build
+from parley.algorithms.regularisers import Regulariser
+from parley.demo.recipe import (
+    AGGREGATORS,
+    ALGORITHM,
+    COORDINATOR,
+    DELTA,
+    EPSILON,
+    MODEL,
+    SIZES,
+    manifest_body,
+    schema,
+)
 from parley.federation.errors import ManifestError
 from parley.federation.manifest import Manifest, Operator
 from parley.federation.meaning import verify
-
-from coordinator.algorithm import build
-from coordinator.regularisers import Regulariser
-from deploy.demo_recipe import AGGREGATORS, ALGORITHM, COORDINATOR, DELTA, EPSILON, MODEL, SIZES, manifest_body, schema
-from deploy.errors import DeployError
-from deploy.manifests import draft, smallest_own
-from deploy.run_file import build_model
-from deploy.vocabulary import check_answers, check_vocabulary
-from mpc.errors import MpcError
-from mpc.parts import NoiseParts
-from mpc.tables import FORMATS
-from party.contributor import Encoding
-from party.schema import Schema, schema_from_json
-from privacy.errors import InvalidParameter
+from parley.learning.contributor import Encoding
+from parley.learning.schema import Schema, schema_from_json
+from parley.mpc.errors import MpcError
+from parley.mpc.parts import NoiseParts
+from parley.mpc.tables import FORMATS
+from parley.node.deploy_errors import DeployError
+from parley.privacy.errors import InvalidParameter
+from parley.study.manifests import draft, smallest_own
+from parley.study.run_file import build_model
+from parley.study.vocabulary import check_answers, check_vocabulary
 
 A9A = schema_from_json(
     {

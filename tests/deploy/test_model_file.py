@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coordinator.service.store import RoundRecord, RunStore
-from deploy.errors import ModelFileError
-from deploy.finishing import write_result
-from deploy.model_file import LoadedModel, card_path, load, read_model, write_model
-from deploy.software import source_digest
+from parley.coordinator.result import write_result
+from parley.coordinator.store import RoundRecord, RunStore
+from parley.node.deploy_errors import ModelFileError
+from parley.node.software import source_digest
+from parley.study.model_file import LoadedModel, card_path, load, read_model, write_model
 from tests.deploy.test_commands import answer, parley
 from tests.federation.documents import BODY, manifest, meaning
 
@@ -35,7 +35,9 @@ def by_hand(age: float, pulse: float) -> float:
 
 
 def test_three_lines_load_and_predict(path: Path) -> None:
-    program = f"from deploy.model_file import load\nmodel = load({str(path)!r})\nprint(model.predict([[80.0, 60.0]]))"
+    program = (
+        f"from parley.study.model_file import load\nmodel = load({str(path)!r})\nprint(model.predict([[80.0, 60.0]]))"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "['1']", done.stderr
 

@@ -3,11 +3,19 @@
 from pathlib import Path
 
 import pytest
-from parley.federation.names import Role
 
-from deploy.errors import DeployError, NodeFileError
-from deploy.node_file import Address, AggregatorNode, CoordinatorNode, LogSettings, NoiseSettings, PartyNode, read_node
-from deploy.nodes_party import party_node, settings_of
+from parley.federation.names import Role
+from parley.node.deploy_errors import DeployError, NodeFileError
+from parley.node.node_file import (
+    Address,
+    AggregatorNode,
+    CoordinatorNode,
+    LogSettings,
+    NoiseSettings,
+    PartyNode,
+    read_node,
+)
+from parley.party.process import party_node, settings_of
 from tests.federation.documents import PARTY_POLICY
 
 PARTY = """

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import grpc
 import pytest
-from parley.v1 import operator_pb2, operator_pb2_grpc
 
-from coordinator.errors import StateError
-from deploy.nodes_coordinator import bind_socket
-from deploy.operator_socket import LONGEST_PATH, SocketAddress
+from parley.algorithms.errors import StateError
+from parley.coordinator.operator_socket import LONGEST_PATH, SocketAddress
+from parley.coordinator.process import bind_socket
+from parley.v1 import operator_pb2, operator_pb2_grpc
 
 
 class Echo(operator_pb2_grpc.OperatorServiceServicer):

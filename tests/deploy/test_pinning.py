@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from parley.federation.credentials import NodeFolder
+
 from parley.federation.errors import (
     CertificateError,
     FederationError,
@@ -16,12 +16,13 @@ from parley.federation.errors import (
     PinError,
 )
 from parley.federation.names import NodeName, Role
-from parley.federation.pins import Entry, Pin, Pins, anchor, check_entries, key_text, parse_key, read_pins
-from parley.federation.succession import Succession
-
-from deploy import nodes, pinning
-from deploy.certificates import PEM, ThrowAwayAuthority, Validity
-from deploy.node_file import read_node
+from parley.node import installation as nodes
+from parley.node import trust as pinning
+from parley.node.authority import PEM, ThrowAwayAuthority, Validity
+from parley.node.credentials import NodeFolder
+from parley.node.node_file import read_node
+from parley.node.pins import Entry, Pin, Pins, anchor, check_entries, key_text, parse_key, read_pins
+from parley.node.succession import Succession
 from tests.deploy.test_commands import answer, parley
 
 PARTY, OTHER = (NodeName("cardio", Role.party, name) for name in ("hospital-a", "hospital-b"))

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.service.store import RunStore
-from deploy.running import show_status
+from parley.coordinator.operator_client import show_status
+from parley.coordinator.store import RunStore
 from tests.dashboard.folders import CLAIM, coordinator_folder, write_run
 
 

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from parley.cli.commands.init import write_project
 from parley.federation.errors import FieldError
 from parley.federation.manifest import read_manifest
-
-from deploy.commands.init import write_project
-from deploy.errors import RunFileError
-from deploy.study_file import draft_from, read_study
-from deploy.toml_text import toml_text
-from deploy.vocabulary import check_vocabulary
+from parley.node.deploy_errors import RunFileError
+from parley.node.toml_text import toml_text
+from parley.study.study_file import draft_from, read_study
+from parley.study.vocabulary import check_vocabulary
 from tests.deploy.test_commands import answer, parley
 from tests.federation.documents import BODY
 

@@ -14,18 +14,18 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from docker.models.containers import Container
-from parley.federation.credentials import certificate_fingerprint
+
+from parley.coordinator.store import RunStore, State
+from parley.demo import recipe as demo_recipe
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import verify
-
-from coordinator.service.store import RunStore, State
-from deploy import demo_recipe
-from deploy.manifests import draft
-from deploy.toml_text import toml_text
-from privacy.filters import Charge, Cost
-from privacy.finite_precision import EXACT
-from privacy.ledger import Ledger
-from privacy.mechanism import ROW
+from parley.node.credentials import certificate_fingerprint
+from parley.node.toml_text import toml_text
+from parley.privacy.filters import Charge, Cost
+from parley.privacy.finite_precision import EXACT
+from parley.privacy.ledger import Ledger
+from parley.privacy.mechanism import ROW
+from parley.study.manifests import draft
 from tests.dashboard.folders import write_run
 from tests.docker.engine import COORDINATOR, ROOT, Federation
 

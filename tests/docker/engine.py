@@ -16,7 +16,7 @@ from typing import Any
 import docker
 from docker.models.containers import Container
 
-from deploy.source_digest import source_digest
+from parley.node.source_digest import source_digest
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "deploy" / "compose.yaml"
@@ -153,7 +153,7 @@ class Federation:
         found = self.container(name)
         if found.status != "running":
             return False
-        answer = found.exec_run(["python", "-m", "deploy.health", "/node"])
+        answer = found.exec_run(["python", "-m", "parley.node.health", "/node"])
         return bool(answer.exit_code == 0)
 
     def wait_ready(self, name: str, seconds: float = 90.0) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from docker.models.containers import Container
-from parley.federation.manifest import Manifest, read_manifest
 from playwright.sync_api import Browser, Page
 
+from parley.federation.manifest import Manifest, read_manifest
 from tests.dashboard.chromium import (
     CUT,
     FITS,

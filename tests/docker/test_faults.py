@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from parley.federation.manifest import Manifest
 
-from deploy import demo_recipe
-from deploy.toml_text import toml_text
+from parley.demo import recipe as demo_recipe
+from parley.federation.manifest import Manifest
+from parley.node.toml_text import toml_text
 from tests.docker.engine import AGGREGATORS, COORDINATOR, NODES, PARTIES, RUN_SECONDS, Federation, wait
 from tests.docker.page import RunPage
 from tests.docker.table import Cell, write_table
@@ -49,7 +49,7 @@ SAID = {"full disk": Said(("disk_full",), ("has no space on its disk",)), "resta
 BACK = ("a node is well again", "a node was restarted")
 BACK_SECONDS = 30.0
 BROKEN_SECONDS = 4.0
-"""Longer than it takes the others to notice (parley.federation.vigil), on a machine that is not busy."""
+"""Longer than it takes the others to notice (parley.node.vigil), on a machine that is not busy."""
 NAMED_SECONDS = 15.0
 """In which they have noticed on a busy one; the node stays broken as long as that takes."""
 HELD_SECONDS = 300.0
@@ -105,7 +105,7 @@ def broken(federation: Federation, name: str, fault: str) -> Iterator[None]:
 CHARGED = """
 import sys
 from pathlib import Path
-from privacy.ledger import Ledger
+from parley.privacy.ledger import Ledger
 ledger = Ledger.open(Path(sys.argv[1]))
 ledger.verify()
 print(len(ledger.runs[sys.argv[2]].recorded))

@@ -5,7 +5,7 @@ import time
 import docker
 import pytest
 
-from deploy.source_digest import source_digest
+from parley.node.source_digest import source_digest
 from tests.docker.engine import IMAGES, LABEL, NODES, PARTIES, Federation
 
 pytestmark = pytest.mark.docker
@@ -44,13 +44,13 @@ def test_an_image_holds_no_compiler_and_nothing_that_installs_software(
 
 
 def test_the_source_digest_of_what_is_installed_is_the_label(client: "docker.DockerClient", images: None) -> None:
-    command = ["-m", "deploy.source_digest"]
+    command = ["-m", "parley.node.source_digest"]
     found = client.containers.run(IMAGES["party"], command, entrypoint="python", remove=True, network_mode="none")
     assert found.decode().strip() == source_digest()
 
 
 def test_the_kernels_are_compiled_ahead(client: "docker.DockerClient", images: None) -> None:
-    command = ["-c", "from mpc import kernels"]
+    command = ["-c", "from parley.mpc import kernels"]
     client.containers.run(
         IMAGES["party"], command, entrypoint="python", remove=True, network_mode="none", read_only=True
     )

@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from parley.federation.credentials import certificate_fingerprint
 
+from parley.node.credentials import certificate_fingerprint
 from tests.docker.dashboard import presented, study, submit
 from tests.docker.engine import COORDINATOR, IMAGES, NODES, PARTIES, Federation, wait
 
@@ -14,7 +14,7 @@ PARTY, AGGREGATOR = "va", "north"
 SHOWN = """
 import socket, ssl, sys
 from cryptography import x509
-from parley.federation.pins import key_of, key_text
+from parley.node.pins import key_of, key_text
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
 context.set_alpn_protocols(["h2"])

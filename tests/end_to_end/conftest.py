@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from parley.federation.manifest import Manifest
 
-from deploy.train_data import study, write_party
+from parley.bench.train_data import study, write_party
+from parley.federation.manifest import Manifest
 
 PARTIES, DIMENSION, ROUNDS = 3, 40, 12
 

@@ -14,15 +14,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from parley.bench.train_bench import admit_beforehand
+from parley.bench.train_data import RECORDS, study
+from parley.demo.local import LocalFederation, NodeProcess
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import kept_file
 from parley.federation.names import Role
-
-from deploy.local import LocalFederation, NodeProcess
-from deploy.train_bench import admit_beforehand
-from deploy.train_data import RECORDS, study
-from party.client.outbox import SETTLED, Outbox
-from privacy.filters import Policy
+from parley.party.outbox import SETTLED, Outbox
+from parley.privacy.filters import Policy
 from tests.end_to_end.killed import Checked, check, keep_shares, write_alike
 from tests.end_to_end.killing import ADMITTED, DISCARDED, FIRST, LAST, ROUNDS, Killing, RunLostError
 

@@ -13,21 +13,21 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from parley.federation.manifest import Manifest
-from parley.federation.names import NodeName, Role
-from parley.federation.trail import verify as verify_trail
 from scipy.stats import chi2, norm
 
-from coordinator.service.store import RoundRecord, RunStore, State
-from deploy.local import LocalFederation, NodeProcess
-from deploy.nodes_party import party_node, settings_of, vocabulary
-from deploy.preparation import prepare
-from deploy.simulation import query_of
-from mpc.openings import Counts, OpeningStore, Phase, Stored
-from party.client.data import Shelf, understand
-from party.client.outbox import SETTLED, Outbox
-from privacy.ledger import Ledger
-from privacy.randomness import SystemRandomness
+from parley.aggregator.opening_store import Counts, OpeningStore, Phase, Stored
+from parley.coordinator.preparation import prepare
+from parley.coordinator.store import RoundRecord, RunStore, State
+from parley.demo.local import LocalFederation, NodeProcess
+from parley.federation.manifest import Manifest
+from parley.federation.names import NodeName, Role
+from parley.node.trail import verify as verify_trail
+from parley.party.data import Shelf, understand
+from parley.party.outbox import SETTLED, Outbox
+from parley.party.process import party_node, settings_of, vocabulary
+from parley.privacy.ledger import Ledger
+from parley.privacy.randomness import SystemRandomness
+from parley.study.simulation import query_of
 from tests.end_to_end.killing import Watched
 
 FALSE_ALARM = 1e-6

@@ -1,7 +1,7 @@
 """A federation whose processes are killed: at labelled points by their own hand, at random moments from outside.
 
-Every process is started with the next label of its role armed (`mpc.crash`), and started again when it has died, until
-the plan is used up; then the run is left to end. Whoever dies is counted by where. Uses `deploy.local`, as the demo.
+Every process is started with the next label of its role armed (`parley.mpc.crash`), and started again when it has died, until
+the plan is used up; then the run is left to end. Whoever dies is counted by where. Uses `parley.demo.local`, as the demo.
 """
 
 import contextlib
@@ -15,17 +15,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import grpc
-from parley.federation.credentials import NodeFolder
+
+from parley.algorithms.errors import StateError
+from parley.coordinator.operator_client import Coordinator
+from parley.coordinator.store import RunRow, State
+from parley.demo.local import LocalFederation, NodeProcess
 from parley.federation.manifest import Manifest
 from parley.federation.names import Role
-from parley.federation.transport import open_channel
+from parley.mpc.crash import VARIABLE
+from parley.node.credentials import NodeFolder
+from parley.node.transport import open_channel
 from parley.v1 import aggregator_pb2, aggregator_pb2_grpc
-
-from coordinator.errors import StateError
-from coordinator.service.store import RunRow, State
-from deploy.local import LocalFederation, NodeProcess
-from deploy.running import Coordinator
-from mpc.crash import VARIABLE
 
 FIRST: Mapping[Role, tuple[str, ...]] = {
     Role.coordinator: ("submitted", "charged", "gathering", "joined", "running"),

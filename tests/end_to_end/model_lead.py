@@ -9,17 +9,17 @@ from typing import Any
 import grpc
 import numpy as np
 from numpy.typing import NDArray
+
+from parley.aggregator.terms import CallRefusedError
+from parley.algorithms.algorithm import Ask
+from parley.coordinator.controls import Control, Controls, Opening, Wanted
+from parley.coordinator.driver import Tools as DriverTools
+from parley.coordinator.parties import PartyServicer
+from parley.coordinator.questions import Prepared
+from parley.coordinator.runs import Runs
+from parley.coordinator.store import RunStore
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
-
-from coordinator.algorithm import Ask
-from coordinator.service.controls import Control, Controls, Opening, Wanted
-from coordinator.service.driver import Tools as DriverTools
-from coordinator.service.parties import PartyServicer
-from coordinator.service.questions import Prepared
-from coordinator.service.runs import Runs
-from coordinator.service.store import RunStore
-from mpc.service.terms import CallRefusedError
 from tests.end_to_end.model_servers import CallFailedError, Gone, Network, Server, on_behalf, refused
 from tests.end_to_end.virtual import NODE, Inline, Mortal, World
 

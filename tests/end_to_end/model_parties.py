@@ -17,14 +17,14 @@ from typing import Any
 import grpc
 import numpy as np
 from numpy.typing import NDArray
+
+from parley.aggregator.terms import CallRefusedError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
+from parley.party.memory import Recollection
+from parley.party.outbox import Outbox
+from parley.party.run import Life
 from parley.v1 import aggregator_pb2
-
-from mpc.service.terms import CallRefusedError
-from party.client.outbox import Outbox
-from party.client.remembering import Recollection
-from party.client.run import Life
 from tests.end_to_end.model_lead import Lead
 from tests.end_to_end.model_servers import CallFailedError, Gone, Network, Server, identity, refused
 from tests.end_to_end.virtual import NODE, Died, Inline, Mortal, Waiter, World, call_from_thread

@@ -1,4 +1,4 @@
-"""The model's network, and its aggregation servers: `mpc.service.run` with its real store, and noise of zeros.
+"""The model's network, and its aggregation servers: `parley.aggregator.run` with its real store, and noise of zeros.
 
 Noise of zeros exists here only: the product refuses σ = 0.
 """
@@ -15,26 +15,26 @@ from typing import Any
 import grpc
 import numpy as np
 from numpy.typing import NDArray
-from parley.federation.credentials import Identity
+
+from parley.aggregator.admission import terms_of
+from parley.aggregator.opening import Aggregator
+from parley.aggregator.opening_store import OpeningStore
+from parley.aggregator.peer import AnsweringLink, Conversation, DiallingLink, Halves, naming
+from parley.aggregator.pool import Reservation
+from parley.aggregator.run import Run
+from parley.aggregator.state import Tools
+from parley.aggregator.terms import RunTerms
+from parley.aggregator.uploads import Memory
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
-from parley.federation.refusals import CODES, METADATA
-from parley.federation.statements import LIFE_BYTES, sign_receipt, sign_statement
+from parley.mpc.errors import PeerClosedError
+from parley.mpc.history import Draft
+from parley.mpc.tables import FORMATS
+from parley.node.authority import ThrowAwayAuthority
+from parley.node.credentials import Identity
+from parley.node.refusals import CODES, METADATA
+from parley.node.statements import LIFE_BYTES, sign_receipt, sign_statement
 from parley.v1 import aggregator_pb2, common_pb2
-
-from deploy.aggregator_admission import terms_of
-from deploy.certificates import ThrowAwayAuthority
-from mpc.aggregate import Aggregator
-from mpc.errors import PeerClosedError
-from mpc.history import Draft
-from mpc.openings import OpeningStore
-from mpc.pool import Reservation
-from mpc.service.peer import AnsweringLink, Conversation, DiallingLink, Halves, naming
-from mpc.service.run import Run
-from mpc.service.state import Tools
-from mpc.service.terms import RunTerms
-from mpc.service.uploads import Memory
-from mpc.tables import FORMATS
 from tests.end_to_end.virtual import NODE, Died, FrameLink, Mortal, Threads, World
 
 DIAL_SECONDS = 0.02
@@ -189,7 +189,7 @@ class ZeroPool:
 
 
 class Server(Mortal):
-    """An aggregation server: `mpc.service.run.Run` on its store."""
+    """An aggregation server: `parley.aggregator.run.Run` on its store."""
 
     def __init__(self, world: World, manifest: Manifest, role: int, path: Path, session: list[int]) -> None:
         self.world, self.manifest, self.role, self.path, self.session = world, manifest, role, path, session
@@ -296,7 +296,7 @@ class Server(Mortal):
 
 
 def refused(error: Any) -> tuple[grpc.StatusCode, str, Any]:
-    """As `deploy` and `parley.federation.refusals` put a refusal on the wire."""
+    """As `deploy` and `parley.node.refusals` put a refusal on the wire."""
     detail = common_pb2.RefusalDetail(refusal=error.refusal, message=error.message, hint=error.hint)
     code = CODES.get(error.refusal, grpc.StatusCode.UNKNOWN)
     return code, str(error), ((METADATA, detail.SerializeToString()),)

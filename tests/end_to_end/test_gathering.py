@@ -3,12 +3,11 @@
 import re
 from pathlib import Path
 
+from parley.coordinator.operator_client import Coordinator
+from parley.coordinator.store import RunRow, State
+from parley.demo.local import LocalFederation
 from parley.federation.manifest import Manifest
-
-from coordinator.service.store import RunRow, State
-from deploy.local import LocalFederation
-from deploy.running import Coordinator
-from privacy.ledger import Ledger
+from parley.privacy.ledger import Ledger
 
 
 def tried(federation: LocalFederation, manifest: Manifest) -> tuple[RunRow, int]:

@@ -4,20 +4,20 @@ import asyncio
 from pathlib import Path
 
 import numpy as np
-from parley.federation.credentials import NodeFolder
-from parley.federation.names import Role
-from parley.v1 import aggregator_pb2
 
-from coordinator.service.controls import Control
-from coordinator.service.store import State
-from deploy.aggregator_admission import reasons_against_server
-from deploy.local import LocalFederation
-from deploy.model_file import read_model
-from deploy.node_file import AggregatorNode, read_node
-from deploy.running import Coordinator
-from deploy.train_data import study
-from mpc.parts import NoiseParts
-from privacy.ledger import Ledger
+from parley.aggregator.admission import reasons_against_server
+from parley.bench.train_data import study
+from parley.coordinator.controls import Control
+from parley.coordinator.operator_client import Coordinator
+from parley.coordinator.store import State
+from parley.demo.local import LocalFederation
+from parley.federation.names import Role
+from parley.mpc.parts import NoiseParts
+from parley.node.credentials import NodeFolder
+from parley.node.node_file import AggregatorNode, read_node
+from parley.privacy.ledger import Ledger
+from parley.study.model_file import read_model
+from parley.v1 import aggregator_pb2
 from tests.end_to_end.conftest import DIMENSION, PARTIES
 
 ROUNDS = 6

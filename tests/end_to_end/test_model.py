@@ -24,12 +24,12 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+
+from parley.aggregator.opening import MOST_NOISINGS
+from parley.coordinator.store import State
 from parley.federation.manifest import Manifest
 from parley.federation.names import Role
-
-from coordinator.service.store import State
-from mpc import crash
-from mpc.aggregate import MOST_NOISINGS
+from parley.mpc import crash
 from tests.end_to_end.killing import ROUNDS as ROUND_LABELS
 from tests.end_to_end.model_lead import Lead
 from tests.end_to_end.model_parties import Party, contribution_of
@@ -70,10 +70,10 @@ class WholeSystem(RuleBasedStateMachine):
         self.patches: list[Any] = [
             mock.patch.object(time, "monotonic", self.world.loop.time),
             mock.patch.object(crash, "point", self._point),
-            mock.patch("coordinator.service.controls.refusal_of", return_value=None),
-            mock.patch("party.client.run.log"),
-            mock.patch("party.client.uploads.log"),
-            mock.patch("coordinator.service.parties.peer_of", lambda context: context.name),
+            mock.patch("parley.coordinator.controls.refusal_of", return_value=None),
+            mock.patch("parley.party.run.log"),
+            mock.patch("parley.party.uploads.log"),
+            mock.patch("parley.coordinator.parties.peer_of", lambda context: context.name),
         ]
         for patch in self.patches:
             patch.start()

@@ -6,19 +6,19 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from parley.federation import facts
-from parley.federation.logs import REDACTED
-from parley.federation.manifest import Manifest
-from parley.federation.trail import cross_check
-from parley.federation.trail import verify as verify_trail
 from typer.testing import CliRunner
 
-from coordinator.service.store import State
-from deploy.commands.audit import app
-from deploy.local import LocalFederation
-from deploy.model_file import read_model
-from deploy.running import Coordinator
-from privacy.ledger import Ledger
+from parley.cli.commands.audit import app
+from parley.coordinator.operator_client import Coordinator
+from parley.coordinator.store import State
+from parley.demo.local import LocalFederation
+from parley.federation.manifest import Manifest
+from parley.node import facts
+from parley.node.logs import REDACTED
+from parley.node.trail import cross_check
+from parley.node.trail import verify as verify_trail
+from parley.privacy.ledger import Ledger
+from parley.study.model_file import read_model
 
 
 def test_a_run_ends_with_a_model_and_every_ledger_charged(

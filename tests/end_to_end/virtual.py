@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, Future
 from typing import Any, Self
 
-from mpc.errors import PeerClosedError, PeerTimeoutError
+from parley.mpc.errors import PeerClosedError, PeerTimeoutError
 
 NODE: contextvars.ContextVar["Mortal | None"] = contextvars.ContextVar("node", default=None)
 """On whose behalf code runs: of tasks, of the workers they use, of a party's thread."""
@@ -194,7 +194,7 @@ class Inline(Executor):
 
 
 class FrameLink:
-    """`mpc.channel.Link` in memory, with its deadlines in virtual time."""
+    """`parley.mpc.channel.Link` in memory, with its deadlines in virtual time."""
 
     def __init__(self, world: World) -> None:
         self._world, self._lock = world, threading.Lock()

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+import parley.party.admission
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning
-
-import party.client.admission
-from privacy.filters import Charge, Policy
+from parley.privacy.filters import Charge, Policy
 from tests.federation.party_process import verified
 from tests.federation.stage import Stage
 
@@ -21,7 +21,7 @@ def verified_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
         assert kept.parts[-2:] == ("state", "verified")
         return verified(made.canonical, name, rule)
 
-    monkeypatch.setattr(party.client.admission, "verify_apart_with_charge", quick)
+    monkeypatch.setattr(parley.party.admission, "verify_apart_with_charge", quick)
 
 
 @pytest.fixture

@@ -5,15 +5,15 @@ from functools import cache
 from typing import Self
 
 import numpy as np
+
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning, verify_with_charge
-
-from deploy.nodes_party import party_node, settings_of, vocabulary
-from party.client.client import PartyClient
-from party.client.data import Shelf, understand
-from party.contributor import Contributor
-from privacy.filters import Charge, Policy
-from privacy.ledger import Ledger
+from parley.learning.contributor import Contributor
+from parley.party.client import PartyClient
+from parley.party.data import Shelf, understand
+from parley.party.process import party_node, settings_of, vocabulary
+from parley.privacy.filters import Charge, Policy
+from parley.privacy.ledger import Ledger
 from tests.federation.stage import PARTY, Stage, question, wait_for
 
 EVERYONE = {

@@ -15,20 +15,20 @@ from typing import Any
 
 import grpc
 import numpy as np
+
+from parley.aggregator.relay import RoundKey, seal
 from parley.federation.admission import BY_HAND, AdmissionRecord
-from parley.federation.credentials import Identity
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
-from parley.federation.refusals import refusal_in
 from parley.federation.rounds import commitment_a, commitment_b, upload_digest
-from parley.federation.transport import open_channel
+from parley.mpc.crash import VARIABLE
+from parley.mpc.ring import share
+from parley.node.authority import ThrowAwayAuthority
+from parley.node.credentials import Identity
+from parley.node.refusals import refusal_in
+from parley.node.transport import open_channel
 from parley.v1 import aggregator_pb2 as wire
 from parley.v1 import aggregator_pb2_grpc
-
-from deploy.certificates import ThrowAwayAuthority
-from mpc.crash import VARIABLE
-from mpc.ring import share
-from mpc.service.relay import RoundKey, seal
 from tests.federation import documents
 
 NAMES = ("north", "south")
@@ -51,7 +51,7 @@ class Server:
         environment |= {"OMP_NUM_THREADS": "1"} | ({VARIABLE: crash_at} if crash_at else {})
         log = (self.path / "log").open("a")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "deploy.cli", "aggregator", "run", str(self.path)],
+            [sys.executable, "-m", "parley.cli.main", "aggregator", "run", str(self.path)],
             stdout=subprocess.PIPE, stderr=log, text=True, env=environment,
         )  # fmt: skip
         assert self.process.stdout is not None

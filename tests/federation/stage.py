@@ -11,29 +11,22 @@ from typing import Any
 import grpc
 import numpy as np
 from numpy.typing import NDArray
-from parley.federation.authorization import peer_of
-from parley.federation.credentials import Identity, NodeFolder
-from parley.federation.endings import sign_admission, sign_end
+
+from parley.aggregator.relay import Keys
+from parley.attacks.words import Signed
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
-from parley.federation.rounds import (
-    BLIND_BYTES,
-    PIECE_BYTES,
-    commitment_a,
-    commitment_b,
-    point_digest,
-    upload_digest,
-)
-from parley.federation.transport import server_credentials
+from parley.federation.rounds import BLIND_BYTES, PIECE_BYTES, commitment_a, commitment_b, point_digest, upload_digest
+from parley.learning.fit import Fit
+from parley.mpc.ring import expand
+from parley.node.authority import ThrowAwayAuthority
+from parley.node.authorization import peer_of
+from parley.node.credentials import Identity, NodeFolder
+from parley.node.endings import sign_admission, sign_end
+from parley.node.transport import server_credentials
+from parley.party.questions import digest_of
+from parley.party.record_check import seal_node
 from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc
-
-from deploy.attacks.words import Signed
-from deploy.certificates import ThrowAwayAuthority
-from deploy.sealing import seal_node
-from mpc.ring import expand
-from mpc.service.relay import Keys
-from party.client.questions import digest_of
-from party.fit import Fit
 from tests.federation.documents import PARTY_POLICY, SCHEMA
 
 Response = aggregator_pb2.UploadResponse

@@ -8,6 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from parley.aggregator import admission as aggregator_admission
+from parley.algorithms.errors import RunFailedError
+from parley.coordinator import process as nodes_coordinator
 from parley.federation.admission import Admission, AdmissionRecord, Refusal, admit, approve_by_hand
 from parley.federation.claimed import reasons_even_if_true
 from parley.federation.errors import ApprovalError, PolicyError
@@ -15,11 +19,8 @@ from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning
 from parley.federation.names import NodeName, Role
 from parley.federation.policy import Policy, read_policy, reasons_against
-
-from coordinator.errors import RunFailedError
-from deploy import aggregator_admission, nodes_coordinator
-from deploy.certificates import ThrowAwayAuthority
-from deploy.node_file import NoiseSettings
+from parley.node.authority import ThrowAwayAuthority
+from parley.node.node_file import NoiseSettings
 from tests.federation import documents
 from tests.federation.documents import AGGREGATOR_POLICY, COORDINATOR_POLICY, PARTY_POLICY, manifest, meaning
 

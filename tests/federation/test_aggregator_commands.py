@@ -13,7 +13,7 @@ from tests.federation.servers import Federation
 
 
 def parley(*words: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "deploy.cli", "aggregator", *words]
+    command = [sys.executable, "-m", "parley.cli.main", "aggregator", *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 

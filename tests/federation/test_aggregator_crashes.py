@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from parley.federation.manifest import Manifest
 from parley.v1 import aggregator_pb2 as wire
-
 from tests.federation import documents
 from tests.federation.servers import Federation, contributions, is_noised
 

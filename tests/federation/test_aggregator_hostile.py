@@ -7,12 +7,12 @@ from typing import Any
 
 import grpc
 import pytest
+
 from parley.federation.manifest import Manifest
 from parley.federation.names import Role
-from parley.federation.refusals import refusal_in
+from parley.node.refusals import refusal_in
 from parley.v1 import aggregator_pb2 as wire
 from parley.v1 import aggregator_pb2_grpc, noise_pb2, noise_pb2_grpc
-
 from tests.federation import documents
 from tests.federation.servers import Contribution, Federation, contributions, is_noised, open_request, query_of
 

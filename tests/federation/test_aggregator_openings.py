@@ -8,13 +8,13 @@ from pathlib import Path
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from parley.federation.admission import AdmissionRecord
-from parley.federation.endings import verify_ends
-from parley.federation.manifest import Manifest
-from parley.federation.refusals import refusal_in
-from parley.v1 import aggregator_pb2 as wire
 
-from mpc.openings import OpeningStore
+from parley.aggregator.opening_store import OpeningStore
+from parley.federation.admission import AdmissionRecord
+from parley.federation.manifest import Manifest
+from parley.node.endings import verify_ends
+from parley.node.refusals import refusal_in
+from parley.v1 import aggregator_pb2 as wire
 from tests.federation import documents
 from tests.federation.servers import WAIT, Federation, contributions, is_noised, value_of
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import grpc
 import pytest
-from parley.federation.manifest import Manifest
-from parley.federation.pins import Pins
-from parley.federation.refusals import refusal_in
-from parley.federation.statements import check_agreement, check_statement, read_receipt, read_statement
-from parley.v1 import aggregator_pb2 as wire
 
+from parley.federation.manifest import Manifest
+from parley.node.pins import Pins
+from parley.node.refusals import refusal_in
+from parley.node.statements import check_agreement, check_statement, read_receipt, read_statement
+from parley.v1 import aggregator_pb2 as wire
 from tests.federation import documents
 from tests.federation.servers import WAIT, Contribution, Federation, contributions, query_of
 
@@ -46,9 +46,8 @@ def open_all(federation: Federation, manifest: Manifest, index: int) -> list[Any
 
 
 def upload_digest_of(manifest: Manifest, made: Contribution) -> bytes:
+    from parley.aggregator.admission import terms_of
     from parley.federation.rounds import commitment_a, commitment_b
-
-    from deploy.aggregator_admission import terms_of
 
     words = (query_of(made.index), commitment_a(made.payloads[0]), commitment_b(made.payloads[1]))
     return terms_of(manifest, 0).upload_digest(made.index, made.party, *words)

@@ -8,14 +8,14 @@ from typing import Any
 
 import grpc
 import pytest
+
 from parley.federation.admission import BY_HAND, AdmissionRecord
-from parley.federation.endings import verify_admissions, verify_ends
 from parley.federation.errors import ApprovalError, NotAuthenticatedError
 from parley.federation.manifest import Manifest
-from parley.federation.pins import Pins
-from parley.federation.refusals import refusal_in
+from parley.node.endings import verify_admissions, verify_ends
+from parley.node.pins import Pins
+from parley.node.refusals import refusal_in
 from parley.v1 import aggregator_pb2 as wire
-
 from tests.federation import documents
 from tests.federation.servers import WAIT, Federation, contributions
 

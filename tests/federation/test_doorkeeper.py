@@ -7,14 +7,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from parley.federation.doorkeeper import (
-    DESCRIPTORS,
-    TALKING_BYTES,
-    TOGETHER,
-    YOUNG_SECONDS,
-    Doorkeeper,
-    room_for,
-)
+
+from parley.node.doorkeeper import DESCRIPTORS, TALKING_BYTES, TOGETHER, YOUNG_SECONDS, Doorkeeper, room_for
 
 MOST = 4
 

@@ -17,15 +17,15 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from parley.federation import facts, logs
-from parley.federation.errors import FederationError, FieldError
-from parley.federation.facts import TRAIL_FACTS
-from parley.federation.names import NodeName, Role
-from parley.federation.rotation import RotatingFile
-from parley.federation.trail import EVENT
 
-from mpc.errors import PeerError
-from party.errors import QueryError, SchemaError
+from parley.federation.errors import FederationError, FieldError
+from parley.federation.names import NodeName, Role
+from parley.learning.errors import QueryError, SchemaError
+from parley.mpc.errors import PeerError
+from parley.node import facts, logs
+from parley.node.facts import TRAIL_FACTS
+from parley.node.log_rotation import RotatingFile
+from parley.node.trail import EVENT
 
 ROOT = Path(__file__).parents[2]
 SHARE = np.arange(4, dtype=np.uint64) * np.uint64(0x1234567890ABCDE) + np.uint64(0xFEDCBA9876543210)
@@ -258,7 +258,7 @@ def test_a_grpc_error_keeps_its_code_and_loses_its_details(lines: io.StringIO) -
 
 def test_an_uncaught_exception_of_a_process_is_reported_without_its_text() -> None:
     program = (
-        "from parley.federation import logs\nlogs.configure('party', 'hospital-a')\n"
+        "from parley.node import logs\nlogs.configure('party', 'hospital-a')\n"
         "records = ['malignant 63']\nraise ValueError(records)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
@@ -269,7 +269,7 @@ def test_an_uncaught_exception_of_a_process_is_reported_without_its_text() -> No
 
 def test_before_configuration_warnings_are_printed_and_redacted_all_the_same() -> None:
     program = (
-        "from parley.federation import logs\nlog = logs.logger()\n"
+        "from parley.node import logs\nlog = logs.logger()\n"
         "log.info('quiet')\nlog.warning('loud', data='malignant')\nlog.warning('malignant 63')"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -281,7 +281,7 @@ def test_importing_is_light_and_leaves_rich_alone() -> None:
     """Processor time beside asyncio's, which every node has loaded anyway: a busy machine does not count."""
     program = (
         "import time, sys, parley.federation.names, asyncio\nstart = time.process_time()\n"
-        "import parley.federation.logs\nspent = time.process_time() - start\n"
+        "import parley.node.logs\nspent = time.process_time() - start\n"
         "assert 'rich' not in sys.modules and 'numpy' not in sys.modules and 'grpc' not in sys.modules\n"
         "import rich.console\nprint(spent)"
     )

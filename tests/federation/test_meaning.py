@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from parley.federation import meaning
 from parley.federation.errors import ManifestError
 from parley.federation.meaning import (
@@ -18,10 +19,9 @@ from parley.federation.meaning import (
     verify_apart_with_charge,
     verify_with_charge,
 )
-
-from mpc.law import certify
-from privacy.accountants import accountant, worst_party
-from privacy.filters import Policy
+from parley.mpc.law import certify
+from parley.privacy.accountants import accountant, worst_party
+from parley.privacy.filters import Policy
 from tests.federation.documents import manifest
 
 

@@ -5,10 +5,11 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+
 from parley.federation.errors import TrailRefusedError
-from parley.federation.metrics import MOST_SERIES, Registry, counting, serve
 from parley.federation.names import NodeName, Role
-from parley.federation.trail import Trail
+from parley.node.metrics import MOST_SERIES, Registry, counting, serve
+from parley.node.trail import Trail
 
 
 def test_what_stands_in_the_trail_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,17 +8,17 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from parley.federation.admission import AdmissionRecord
-from parley.federation.errors import ApprovalError
 from typer.testing import CliRunner
 
-import privacy.chain
-from deploy.commands.party import app
-from mpc.openings import DamagedError, OpeningStore, Phase
-from party.client.outbox import Outbox
-from privacy.chain import Head
-from privacy.errors import LedgerCorrupt, LedgerRefused, OtherContent
-from privacy.ledger import EndProof, Ledger
+import parley.privacy.chain
+from parley.aggregator.opening_store import DamagedError, OpeningStore, Phase
+from parley.cli.commands.party import app
+from parley.federation.admission import AdmissionRecord
+from parley.federation.errors import ApprovalError
+from parley.party.outbox import Outbox
+from parley.privacy.chain import Head
+from parley.privacy.errors import LedgerCorrupt, LedgerRefused, OtherContent
+from parley.privacy.ledger import EndProof, Ledger
 from tests.federation.documents import manifest
 from tests.federation.old_nodes import unpack
 from tests.federation.party_process import Running
@@ -82,8 +82,8 @@ def test_a_crash_of_the_migration_leaves_a_ledger_that_opens(
         target.write_text(text)
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(privacy.chain, "replace_durably", dies)
-        patched.setattr("privacy.ledger_salt.replace_durably", dies)
+        patched.setattr(parley.privacy.chain, "replace_durably", dies)
+        patched.setattr("parley.privacy.ledger_salt.replace_durably", dies)
         Ledger.open_newest(path)
     with closing(Ledger.open_newest(path)) as after:
         assert after.populations["patients"].spent.epsilon == pytest.approx(cost)

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from parley.attacks.words import Signed, digest
 from parley.federation.manifest import Manifest
 from parley.federation.names import Role
 from parley.federation.rounds import BLIND_BYTES
+from parley.node.authority import ThrowAwayAuthority
+from parley.party.errors import AskAgainError, RefusedRunError
+from parley.party.history import MOST_FORGOTTEN, History, beginning
+from parley.party.outbox import Answer, Outbox, Seen
 from parley.v1 import aggregator_pb2, common_pb2
-
-from deploy.attacks.words import Signed, digest
-from deploy.certificates import ThrowAwayAuthority
-from party.client.errors import AskAgainError, RefusedRunError
-from party.client.history import MOST_FORGOTTEN, History, beginning
-from party.client.outbox import Answer, Outbox, Seen
 from tests.federation.documents import manifest as made_manifest
 from tests.federation.party_process import Running
 from tests.federation.stage import PARTY, Stage, State, question, wait_for
@@ -297,7 +297,7 @@ def test_what_was_seen_outlives_the_process(world: World, tmp_path: Path) -> Non
 
 def test_digests_cover_the_body_and_not_the_signature(world: World) -> None:
     """One statement has many signatures; its body has one digest."""
-    from parley.federation.statements import digest_of
+    from parley.node.statements import digest_of
 
     world.state()
     word = world.handed(1)[0]

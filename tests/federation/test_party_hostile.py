@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from parley.federation.endings import sign_end
-from parley.federation.names import NodeName, Role
-from parley.v1 import common_pb2, coordinator_pb2
 
-from deploy.certificates import ThrowAwayAuthority
-from deploy.nodes_party import party_node, settings_of, vocabulary
-from party.client.client import PartyClient
-from party.client.outbox import Outbox
-from privacy.errors import LedgerRefused
+from parley.federation.names import NodeName, Role
+from parley.node.authority import ThrowAwayAuthority
+from parley.node.endings import sign_end
+from parley.party.client import PartyClient
+from parley.party.outbox import Outbox
+from parley.party.process import party_node, settings_of, vocabulary
+from parley.privacy.errors import LedgerRefused
+from parley.v1 import common_pb2, coordinator_pb2
 from tests.federation.documents import PARTY_POLICY, manifest
 from tests.federation.party_process import EVERYONE, Running, charged, ledger
 from tests.federation.stage import NORTH, SOUTH, Stage, State, question, wait_for
@@ -276,7 +276,7 @@ def test_no_words_of_a_coordinator_make_another_population_of_the_same_people(st
     with pytest.raises(LedgerRefused, match="those of population patients"):
         stage.seal()
     declare = ["populations", str(stage.node), "--apart", "staff", "--by", "Ada Osei", "--json"]
-    done = subprocess.run([sys.executable, "-m", "deploy.cli", "party", *declare], capture_output=True, check=True)
+    done = subprocess.run([sys.executable, "-m", "parley.cli.main", "party", *declare], capture_output=True, check=True)
     assert json.loads(done.stdout)["declared_apart"] == ["staff"]
     assert b'"population":"staff"' in (stage.node / "state" / "trail.jsonl").read_bytes()
     stage.write_node(population="staff")

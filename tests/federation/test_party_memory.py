@@ -7,19 +7,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from parley.federation.manifest import Manifest
-from parley.v1 import aggregator_pb2
 from typer.testing import CliRunner
 
-from deploy.commands.ledger import app as ledger_app
-from deploy.commands.party import app
-from deploy.doctor import FAILED, OK, WARNING, examine
-from party.client.admission import exceeded
-from party.client.errors import OutboxError
-from party.client.outbox import Outbox
-from party.client.settling import settle
-from privacy.errors import BudgetExceeded, LedgerCorrupt
-from privacy.filters import LYING
+from parley.cli.commands.ledger import app as ledger_app
+from parley.cli.commands.party import app
+from parley.cli.doctor import FAILED, OK, WARNING, examine
+from parley.federation.manifest import Manifest
+from parley.party.admission import exceeded
+from parley.party.errors import OutboxError
+from parley.party.outbox import Outbox
+from parley.party.settlement import settle
+from parley.privacy.errors import BudgetExceeded, LedgerCorrupt
+from parley.privacy.filters import LYING
+from parley.v1 import aggregator_pb2
 from tests.federation.documents import PARTY_POLICY, manifest
 from tests.federation.party_process import EVERYONE, Running, charged, ledger
 from tests.federation.stage import SOUTH, Stage, State, question, wait_for

@@ -14,14 +14,14 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from parley.federation.rounds import BLIND_BYTES, commitment_a, commitment_b, upload_digest
 
-from deploy.toml_text import toml_text
-from mpc import crash
-from party.client.errors import OutboxError
-from party.client.outbox import Answer, Outbox
-from party.client.settling import WAIT_SECONDS as SETTLING_SECONDS
-from party.contributor import Query
+from parley.federation.rounds import BLIND_BYTES, commitment_a, commitment_b, upload_digest
+from parley.learning.contributor import Query
+from parley.mpc import crash
+from parley.node.toml_text import toml_text
+from parley.party.errors import OutboxError
+from parley.party.outbox import Answer, Outbox
+from parley.party.settlement import WAIT_SECONDS as SETTLING_SECONDS
 from tests.federation.documents import PARTY_POLICY, manifest
 from tests.federation.party_process import EVERYONE, Running, contributor, ledger
 from tests.federation.stage import PARTY, Response, Stage, question, wait_for
@@ -36,7 +36,7 @@ def asked(made: Any, index: int) -> Any:
 
 def process(stage: Stage, crash_at: str = "") -> "subprocess.Popen[bytes]":
     environment = {**os.environ, crash.VARIABLE: crash_at, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "deploy.cli", "party", "run", str(stage.node)]
+    command = [sys.executable, "-m", "parley.cli.main", "party", "run", str(stage.node)]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -185,7 +185,7 @@ def test_a_computation_that_fails_is_answered_with_zeros_once_and_the_run_is_lef
     with Running(stage):
         stage.coordinator.ask(asked(made, 0))
         assert stage.opened(0).any()
-        monkeypatch.setattr("party.contributor.Contributor._summed", fails)
+        monkeypatch.setattr("parley.learning.contributor.Contributor._summed", fails)
         stage.coordinator.ask(asked(made, 1))
         assert stage.opened(1).tolist() == [0, 0, 0]
         wait_for(lambda: not stage.coordinator.joins[-1].accepted)
@@ -222,8 +222,8 @@ def test_a_party_that_dies_before_its_last_answer_is_stored_does_not_compute_it_
 
     with monkeypatch.context() as patches, Running(stage):
         wait_for(lambda: stage.coordinator.joins)
-        patches.setattr("party.contributor.Contributor._summed", fails)
-        patches.setattr("party.client.outbox.Outbox.put", full)
+        patches.setattr("parley.learning.contributor.Contributor._summed", fails)
+        patches.setattr("parley.party.outbox.Outbox.put", full)
         stage.coordinator.ask(asked(made, 0))
         wait_for(lambda: not stage.coordinator.joins[-1].accepted)
     with Running(stage):
@@ -238,7 +238,7 @@ def test_records_that_do_not_fit_are_named_locally_and_to_nobody_else(
     records = stage.node / "records.csv"
     good = records.read_text()
     records.write_text(good.replace("\n", "\n77.7,secretvalue,1\n", 1))
-    check = [sys.executable, "-m", "deploy.cli", "schema", "check", str(stage.node), "--json"]
+    check = [sys.executable, "-m", "parley.cli.main", "schema", "check", str(stage.node), "--json"]
     done = subprocess.run(check, capture_output=True, check=False)
     assert done.returncode == 1
     problems = json.loads(done.stdout)["problems"]
@@ -270,7 +270,7 @@ def test_a_person_may_wave_through_what_the_policy_does_not(stage: Stage) -> Non
     (stage.node / "policy.toml").write_text(PARTY_POLICY.replace('["ddp-srm"]', '["dp-sgd"]'))
     made = manifest(**EVERYONE)
     stage.offer(made)
-    parley = [sys.executable, "-m", "deploy.cli", "party"]
+    parley = [sys.executable, "-m", "parley.cli.main", "party"]
     with Running(stage):
         listed = [*parley, "runs", str(stage.node), "--json"]
         wait_for(lambda: b'"waiting"' in subprocess.run(listed, capture_output=True, check=True).stdout)

@@ -4,12 +4,12 @@ import json
 
 import numpy as np
 import pytest
-from parley.federation.manifest import Manifest
 from typer.testing import CliRunner
 
-from deploy.commands.party import app
-from party.client.outbox import Outbox
-from party.contributor import Query
+from parley.cli.commands.party import app
+from parley.federation.manifest import Manifest
+from parley.learning.contributor import Query
+from parley.party.outbox import Outbox
 from tests.federation.documents import manifest
 from tests.federation.party_process import (
     EVERYONE,

@@ -9,11 +9,11 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from parley.federation.manifest import Manifest
-from parley.federation.refusals import refusal_in
-from parley.v1 import aggregator_pb2 as wire
 
-from mpc.service import relay
+from parley.aggregator import relay
+from parley.federation.manifest import Manifest
+from parley.node.refusals import refusal_in
+from parley.v1 import aggregator_pb2 as wire
 from tests.federation import documents
 from tests.federation.documents import manifest as made_manifest
 from tests.federation.party_process import EVERYONE, Running

@@ -11,12 +11,12 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from parley.federation import mentions
+
 from parley.federation.errors import TrailError, TrailRefusedError
 from parley.federation.names import NodeName, Role
-from parley.federation.trail import Trail, cross_check, verify
-
-from privacy.chain import START, Head
+from parley.node import mentions
+from parley.node.trail import Trail, cross_check, verify
+from parley.privacy.chain import START, Head
 
 PARTY = NodeName("cardio", Role.party, "hospital-a")
 NORTH = NodeName("cardio", Role.aggregator, "north")

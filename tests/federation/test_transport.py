@@ -19,9 +19,7 @@ from typing import Any
 import grpc
 import pytest
 from cryptography import x509
-from parley.federation import pins, tls, transport
-from parley.federation.authorization import AioAuthorization, Authorization, Authorizer, peer_of
-from parley.federation.credentials import Identity, NodeFolder
+
 from parley.federation.errors import (
     CertificateError,
     ExpiredError,
@@ -34,8 +32,14 @@ from parley.federation.errors import (
     WrongIdentityError,
 )
 from parley.federation.names import NodeName, Role
-from parley.federation.succession import Succession
-from parley.federation.transport import (
+from parley.node import installation as nodes
+from parley.node import pins, tls, transport
+from parley.node import trust as pinning
+from parley.node.authority import PEM, Authority, ThrowAwayAuthority, Validity, request_fingerprint
+from parley.node.authorization import AioAuthorization, Authorization, Authorizer, peer_of
+from parley.node.credentials import Identity, NodeFolder
+from parley.node.succession import Succession
+from parley.node.transport import (
     RenewedChannel,
     channel_options,
     open_aio_channel,
@@ -43,9 +47,6 @@ from parley.federation.transport import (
     refusal_of,
     server_credentials,
 )
-
-from deploy import nodes, pinning
-from deploy.certificates import PEM, Authority, ThrowAwayAuthority, Validity, request_fingerprint
 
 AUTHORITY = ThrowAwayAuthority("cardio")
 SERVER = NodeName("cardio", Role.aggregator, "north")
@@ -433,7 +434,7 @@ def test_requests_are_fingerprinted_as_a_whole(tmp_path: Path) -> None:
 def test_grpc_loaded_too_early_is_noticed() -> None:
     """In processes of their own, for what is loaded stays loaded."""
     for order, refused in (("import grpc", True), ("import parley.federation", False)):
-        script = f"{order}\nimport grpc\nfrom parley.federation import tls\n"
+        script = f"{order}\nimport grpc\nfrom parley.node import tls\n"
         script += "from parley.federation.errors import FederationError\ntry:\n    tls.require()\n"
         script += "except FederationError:\n    print('refused')"
         environment = {name: value for name, value in os.environ.items() if name != tls.VARIABLE}

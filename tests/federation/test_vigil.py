@@ -14,14 +14,14 @@ from typing import Any
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from parley.federation import logs, vigil
-from parley.federation.authorization import Authorization, Authorizer
-from parley.federation.credentials import NodeFolder
-from parley.federation.names import NodeName, Role
-from parley.federation.transport import open_channel, server_credentials
-from parley.federation.vigil import DISK_FULL, SILENT, UNREACHABLE, Health, Incidents, Vigil, quiet_seconds
 
-from deploy.certificates import ThrowAwayAuthority
+from parley.federation.names import NodeName, Role
+from parley.node import logs, vigil
+from parley.node.authority import ThrowAwayAuthority
+from parley.node.authorization import Authorization, Authorizer
+from parley.node.credentials import NodeFolder
+from parley.node.transport import open_channel, server_credentials
+from parley.node.vigil import DISK_FULL, SILENT, UNREACHABLE, Health, Incidents, Vigil, quiet_seconds
 
 AUTHORITY = ThrowAwayAuthority("cardio")
 NORTH, SOUTH = (NodeName("cardio", Role.aggregator, name) for name in ("north", "south"))

@@ -4,9 +4,9 @@ import hashlib
 from collections.abc import Iterator
 
 import pytest
-from parley.federation.manifest import Manifest
 
-import deploy.nodes_coordinator
+import parley.coordinator.process
+from parley.federation.manifest import Manifest
 from tests.federation.conftest import stage, verified_in_process  # noqa: F401  fixtures
 from tests.hostile.lead import Lead, verified
 
@@ -14,7 +14,7 @@ from tests.hostile.lead import Lead, verified
 @pytest.fixture(scope="module")
 def lead(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lead]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(deploy.nodes_coordinator, "verify_apart_with_charge", verified)
+        patch.setattr(parley.coordinator.process, "verify_apart_with_charge", verified)
         made = Lead(tmp_path_factory.mktemp("lead"))
         yield made
         made.close()

@@ -10,21 +10,21 @@ from typing import Any
 
 import grpc
 import numpy as np
-from parley.federation.credentials import Identity, NodeFolder
-from parley.federation.endings import sign_end
+
+from parley.coordinator.operator_socket import SOCKET
+from parley.coordinator.process import CoordinatorProcess
+from parley.coordinator.store import State
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning, verify_with_charge
 from parley.federation.names import NodeName, Role
-from parley.federation.refusals import refusal_in
-from parley.federation.transport import open_channel, server_credentials
+from parley.node.authority import ThrowAwayAuthority
+from parley.node.credentials import Identity, NodeFolder
+from parley.node.endings import sign_end
+from parley.node.node_file import CoordinatorNode, read_node
+from parley.node.refusals import refusal_in
+from parley.node.transport import open_channel, server_credentials
+from parley.privacy.filters import Charge, Policy
 from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc, operator_pb2_grpc
-
-from coordinator.service.store import State
-from deploy.certificates import ThrowAwayAuthority
-from deploy.node_file import CoordinatorNode, read_node
-from deploy.nodes_coordinator import CoordinatorProcess
-from deploy.operator_socket import SOCKET
-from privacy.filters import Charge, Policy
 from tests.federation import documents
 
 LEAD = NodeName("cardio", Role.coordinator, "lead")

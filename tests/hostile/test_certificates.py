@@ -13,15 +13,15 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-from parley.federation import pins
-from parley.federation.credentials import Identity, load_certificate, name_in
+
 from parley.federation.errors import CertificateError, FederationError, WrongIdentityError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
-from parley.federation.transport import channel_options, open_channel, refusal_of
+from parley.node import pins
+from parley.node.authority import ThrowAwayAuthority, Validity
+from parley.node.credentials import Identity, load_certificate, name_in
+from parley.node.transport import channel_options, open_channel, refusal_of
 from parley.v1 import coordinator_pb2, coordinator_pb2_grpc
-
-from deploy.certificates import ThrowAwayAuthority, Validity
 from tests.hostile.lead import LEAD, Lead, asking, refused
 
 PARTY = NodeName("cardio", Role.party, "hospital-a")

@@ -7,11 +7,11 @@ from typing import Any
 
 import grpc
 import pytest
+
+from parley.coordinator.store import State
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.v1 import coordinator_pb2, coordinator_pb2_grpc, operator_pb2
-
-from coordinator.service.store import State
 from tests.federation import documents
 from tests.hostile.lead import LEAD, PARTIES, SECONDS, Lead, asking, joining, refused
 

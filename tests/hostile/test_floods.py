@@ -11,13 +11,13 @@ from typing import Any
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from parley.federation.authorization import MOST_CALLS_OF_ONE
+
+from parley.aggregator.terms import CallWaitsError
+from parley.aggregator.uploads import Memory, Upload
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
+from parley.node.authorization import MOST_CALLS_OF_ONE
 from parley.v1 import aggregator_pb2
-
-from mpc.service.terms import CallWaitsError
-from mpc.service.uploads import Memory, Upload
 from tests.federation import documents
 from tests.federation.servers import Federation, contributions, is_noised, open_request
 from tests.hostile.lead import SECONDS, Lead, asking, refused
@@ -147,7 +147,7 @@ def test_a_list_of_expected_parties_without_end_is_refused(servers: Federation, 
 
 
 def test_uploads_beyond_the_servers_memory_have_to_wait() -> None:
-    from deploy.aggregator_admission import terms_of
+    from parley.aggregator.admission import terms_of
 
     made = documents.manifest()
     memory, terms = Memory(100), terms_of(made, 0)

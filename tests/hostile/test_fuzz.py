@@ -16,11 +16,11 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from parley.federation.manifest import Manifest
 from parley.federation.names import Role
-from parley.federation.refusals import refusal_in
+from parley.node.refusals import refusal_in
 from parley.v1 import aggregator_pb2, common_pb2, coordinator_pb2, noise_pb2, operator_pb2
-
 from tests.federation import documents
 from tests.federation.servers import Federation, contributions, is_noised
 from tests.hostile.lead import Lead

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import grpc
 import pytest
-from parley.federation.manifest import HEADER, Manifest
-from parley.v1 import operator_pb2
 from rich.console import Console
 
-from coordinator.errors import StateError
-from coordinator.service.store import State
-from deploy.nodes_coordinator import bind_socket
-from deploy.running import show_status
-from deploy.watching import follow
+from parley.algorithms.errors import StateError
+from parley.cli.watch_screen import follow
+from parley.coordinator.operator_client import show_status
+from parley.coordinator.process import bind_socket
+from parley.coordinator.store import State
+from parley.federation.manifest import HEADER, Manifest
+from parley.v1 import operator_pb2
 from tests.federation import documents
 from tests.hostile.lead import SECONDS, Lead, joining, refused
 
@@ -132,6 +132,6 @@ def test_what_parties_say_is_text_on_the_operators_terminal(
     assert REASON in run.outcome
     monkeypatch.setattr("rich.console.Console", lambda **_: Console(width=2000))
     show_status(lead.folder, quiet=False)
-    from deploy.running import Coordinator
+    from parley.coordinator.operator_client import Coordinator
 
     follow(Coordinator(lead.folder), made.digest)

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from parley.federation.errors import ManifestError
 from parley.federation.manifest import HEADER
+from parley.party.client import MOST_KNOWN
+from parley.party.outbox import MOST_REFUSED, REFUSED, Outbox
 from parley.v1 import common_pb2
-
-from party.client.client import MOST_KNOWN
-from party.client.outbox import MOST_REFUSED, REFUSED, Outbox
 from tests.federation.documents import manifest
 from tests.federation.party_process import EVERYONE, Running, charged, ledger
 from tests.federation.stage import LEAD, Stage, State, wait_for

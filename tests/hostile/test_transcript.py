@@ -20,27 +20,27 @@ import pytest
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 from grpc_health.v1 import health_pb2
-from parley.federation.authorization import AioAuthorization
-from parley.federation.endings import verify_ends
+
+import parley.coordinator.controls
+import parley.coordinator.process
+from parley.bench.train_data import study, write_party
+from parley.coordinator.preparation import prepare
+from parley.coordinator.process import CoordinatorProcess
+from parley.coordinator.store import RoundRecord, State
+from parley.demo.local import LocalFederation
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
-from parley.federation.pins import Pins
 from parley.federation.rounds import point_digest
-from parley.federation.statements import digest_of, mode_of
-from parley.federation.transport import open_aio_channel
-from parley.federation.vigil import Vigil
+from parley.node.authorization import AioAuthorization
+from parley.node.endings import verify_ends
+from parley.node.node_file import CoordinatorNode, read_node
+from parley.node.pins import Pins
+from parley.node.statements import digest_of, mode_of
+from parley.node.transport import open_aio_channel
+from parley.node.vigil import Vigil
+from parley.privacy.ledger import Ledger
+from parley.privacy.randomness import SystemRandomness
 from parley.v1 import aggregator_pb2, common_pb2, coordinator_pb2
-
-import coordinator.service.controls
-import deploy.nodes_coordinator
-from coordinator.service.store import RoundRecord, State
-from deploy.local import LocalFederation
-from deploy.node_file import CoordinatorNode, read_node
-from deploy.nodes_coordinator import CoordinatorProcess
-from deploy.preparation import prepare
-from deploy.train_data import study, write_party
-from privacy.ledger import Ledger
-from privacy.randomness import SystemRandomness
 
 PARTIES, DIMENSION, ROUNDS = 3, 40, 6
 Open = aggregator_pb2.OpenResponse
@@ -155,8 +155,8 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         return asyncio.run_coroutine_threadsafe(work, loop).result(seconds)
 
     with pytest.MonkeyPatch.context() as patch, LocalFederation(folder / "nodes", manifest, data) as federation:
-        patch.setattr(deploy.nodes_coordinator, "AioAuthorization", recorder.interceptor)
-        patch.setattr(coordinator.service.controls, "open_aio_channel", recorder.channel(open_aio_channel))
+        patch.setattr(parley.coordinator.process, "AioAuthorization", recorder.interceptor)
+        patch.setattr(parley.coordinator.controls, "open_aio_channel", recorder.channel(open_aio_channel))
         patch.setattr(Vigil, "told", recorder.telling(Vigil.told))
         node = read_node(federation.coordinator.folder)
         assert isinstance(node, CoordinatorNode)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from coordinator.algorithm import Setting, build
-from deploy.certified import calibrate_certified, cheapest
-from deploy.errors import RunFileError
-from deploy.simulation import calibrate
-from mpc.parts import NoiseParts
-from privacy.finite_precision import EXACT
-from privacy.mechanism import Unit
+from parley.algorithms.algorithm import Setting, build
+from parley.mpc.parts import NoiseParts
+from parley.node.deploy_errors import RunFileError
+from parley.privacy.finite_precision import EXACT
+from parley.privacy.mechanism import Unit
+from parley.study.certified import calibrate_certified, cheapest
+from parley.study.simulation import calibrate
 
 SIZES = {"a": 600, "b": 400}
 

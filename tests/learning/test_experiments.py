@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from deploy.cli import app
-from deploy.experiments import tables
+from parley.cli.main import app
+from parley.research.experiments import tables
 
 FIELDS = {
     "method", "epsilon", "accountant", "parties", "passes", "test_loss", "test_loss_std", "test_error", "gradient_norm",
@@ -58,7 +58,7 @@ def test_a_row_of_table_2_has_every_field(folder: Path, method: str) -> None:
 
 
 def test_a_folder_without_the_data_is_one_line(tmp_path: Path) -> None:
-    from deploy.errors import RunFileError
+    from parley.node.deploy_errors import RunFileError
 
     with pytest.raises(RunFileError, match=r"a9a/a9a\.xz is not in the folder"):
         tables.reproduce("a9a", tmp_path, 1)
@@ -67,7 +67,7 @@ def test_a_folder_without_the_data_is_one_line(tmp_path: Path) -> None:
 def test_a_figure_has_a_curve_per_method_and_epsilon(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deploy.experiments.figures.METHODS", ("dp-gd", "rrpsgd"))
+    monkeypatch.setattr("parley.research.experiments.figures.METHODS", ("dp-gd", "rrpsgd"))
     command = ["reproduce", "figures", "--data", str(folder), "--out", str(tmp_path), "--seeds", "2", "--only", "a9a"]
     result = CliRunner().invoke(app, [*command, "--json"])
     assert result.exit_code == 0, result.output
@@ -134,7 +134,7 @@ def test_adaptive_names_what_it_has(digits: Path, wrong: list[str]) -> None:
 
 
 def test_the_staircase_falls_to_a_tenth_after_every_30_of_100_epochs() -> None:
-    from coordinator.schedules import Schedule
+    from parley.algorithms.schedules import Schedule
 
     schedule = Schedule(0.1, "staircase")
     steps = [schedule.at(epoch, 100) for epoch in (0, 29, 30, 59, 60, 89, 90, 99)]

@@ -5,19 +5,19 @@ import itertools
 import numpy as np
 import pytest
 
-from coordinator.algorithm import Algorithm, Plan, Setting, build, known
-from deploy.simulation import Federation, calibrate, mechanism_of, query_of, split
-from mpc.clear import ClearSampler
-from mpc.law import acceptance, cell_probability
-from mpc.parts import NoiseParts
-from mpc.randomness import Csprng
-from mpc.reference import Lane, sample
-from mpc.ring import expand, share
-from mpc.tables import FORMATS, load
-from party.models import Linear, Logistic
-from party.records import Records
-from party.rows import DenseRows
-from privacy.mechanism import Unit
+from parley.algorithms.algorithm import Algorithm, Plan, Setting, build, known
+from parley.learning.models import Linear, Logistic
+from parley.learning.records import Records
+from parley.learning.rows import DenseRows
+from parley.mpc.clear import ClearSampler
+from parley.mpc.law import acceptance, cell_probability
+from parley.mpc.parts import NoiseParts
+from parley.mpc.randomness import Csprng
+from parley.mpc.reference import Lane, sample
+from parley.mpc.ring import expand, share
+from parley.mpc.tables import FORMATS, load
+from parley.privacy.mechanism import Unit
+from parley.study.simulation import Federation, calibrate, mechanism_of, query_of, split
 
 D, N = 6, 240
 

@@ -5,16 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from coordinator.algorithm import Plan, Setting, build
-from deploy.simulation import Federation, mechanism_of
-from party.errors import QueryError
-from party.local import LocalFit, constants, fit, require_reach
-from party.models import Linear, Logistic
-from party.records import Records
-from party.rows import DenseRows
-from privacy.clipping import GradientClip
-from privacy.mechanism import Unit
-from privacy.randomness import SystemRandomness
+from parley.algorithms.algorithm import Plan, Setting, build
+from parley.learning.errors import QueryError
+from parley.learning.local import LocalFit, constants, fit, require_reach
+from parley.learning.models import Linear, Logistic
+from parley.learning.records import Records
+from parley.learning.rows import DenseRows
+from parley.privacy.clipping import GradientClip
+from parley.privacy.mechanism import Unit
+from parley.privacy.randomness import SystemRandomness
+from parley.study.simulation import Federation, mechanism_of
 
 D, N, BITS = 4, 60, 8
 

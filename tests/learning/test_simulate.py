@@ -8,10 +8,10 @@ import pytest
 from sklearn.metrics import roc_auc_score
 from typer.testing import CliRunner
 
-from deploy.cli import app
-from deploy.errors import RunFileError
-from deploy.evaluation import area_under_curve
-from deploy.run_file import read_run_file
+from parley.cli.main import app
+from parley.node.deploy_errors import RunFileError
+from parley.study.evaluation import area_under_curve
+from parley.study.run_file import read_run_file
 
 RUN = """
 [data]
@@ -87,7 +87,7 @@ def test_simulate_trains_a_useful_model_and_speaks_json(folder: Path, workers: i
     ],
 )
 def test_a_wrong_run_file_is_one_line_that_says_what_to_change(folder: Path, old: str, new: str, message: str) -> None:
-    from coordinator.errors import AlgorithmError
+    from parley.algorithms.errors import AlgorithmError
 
     with pytest.raises((RunFileError, AlgorithmError), match=message):
         read_run_file(write(folder, RUN.replace(old, new).replace("ALGORITHM", "auto")))

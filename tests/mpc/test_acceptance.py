@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deploy.attacks.lying_server import Servers, sampled, servers, uploads
-from deploy.attacks.servers import LATTICE, Forgetful, Peek, Squeeze, request
-from mpc.acceptance import DEVIATIONS, TAIL, accepted_range, binomial_range, check_accepted
-from mpc.aggregate import MOST_NOISINGS, NoisedTooOftenError
-from mpc.channel import Channel
-from mpc.errors import AcceptedCountError, MpcError, SealBrokenError
-from mpc.law import acceptance
-from mpc.openings import Opened, OpeningStore
-from mpc.randomness import Csprng
-from mpc.sealing import exchanged, seal
-from mpc.steps import Bytes, Steps
-from mpc.tables import load
+from parley.aggregator.opening import MOST_NOISINGS, NoisedTooOftenError
+from parley.aggregator.opening_store import Opened, OpeningStore
+from parley.attacks.lying_server import Servers, sampled, servers, uploads
+from parley.attacks.servers import LATTICE, Forgetful, Peek, Squeeze, request
+from parley.mpc.acceptance import DEVIATIONS, TAIL, accepted_range, binomial_range, check_accepted
+from parley.mpc.channel import Channel
+from parley.mpc.errors import AcceptedCountError, MpcError, SealBrokenError
+from parley.mpc.law import acceptance
+from parley.mpc.randomness import Csprng
+from parley.mpc.sealed_shares import exchanged, seal
+from parley.mpc.steps import Bytes, Steps
+from parley.mpc.tables import load
 from tests.mpc.two import outcomes, run_both
 
 

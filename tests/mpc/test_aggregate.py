@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mpc.aggregate import Aggregator, Contributions, RolledBackError, RoundLostError, TooFewError
-from mpc.channel import Channel, MemoryLink
-from mpc.errors import ConfigurationError, FrameError, MpcError, RangeError
-from mpc.openings import Counts, ErasedError, Opened, OpeningStore, Phase, RefusedError
-from mpc.pool import NoisePool
-from mpc.request import Request
-from mpc.ring import Lattice, share
+from parley.aggregator.opening import Aggregator, Contributions, RolledBackError, RoundLostError, TooFewError
+from parley.aggregator.opening_store import Counts, ErasedError, Opened, OpeningStore, Phase, RefusedError
+from parley.aggregator.pool import NoisePool
+from parley.aggregator.request import Request
+from parley.mpc.channel import Channel, MemoryLink
+from parley.mpc.errors import ConfigurationError, FrameError, MpcError, RangeError
+from parley.mpc.ring import Lattice, share
 from tests.mpc.test_pool import pools
 
 DIMENSION = 300

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from nacl import bindings as sodium
 
-from mpc.base_ot import transfer
-from mpc.errors import InvalidPointError
-from mpc.randomness import Csprng
+from parley.mpc.base_ot import transfer
+from parley.mpc.errors import InvalidPointError
+from parley.mpc.randomness import Csprng
 from tests.mpc.two import run_steps
 
 SESSION = bytes(range(16))

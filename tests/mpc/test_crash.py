@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from mpc.crash import VARIABLE
+from parley.mpc.crash import VARIABLE
 
-CODE = "from mpc import crash\nfor _ in range(3): crash.point('aggregator.prepared'); print('on', flush=True)"
+CODE = "from parley.mpc import crash\nfor _ in range(3): crash.point('aggregator.prepared'); print('on', flush=True)"
 
 
 @pytest.mark.parametrize(

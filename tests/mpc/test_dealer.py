@@ -4,11 +4,11 @@ import inspect
 
 import pytest
 
-from mpc.dealer import Dealer
-from mpc.errors import ConfigurationError
-from mpc.kernels import kernels
-from mpc.pool import NoisePool
-from mpc.session import Session
+from parley.aggregator.pool import NoisePool
+from parley.mpc.dealer import Dealer
+from parley.mpc.errors import ConfigurationError
+from parley.mpc.kernels import kernels
+from parley.mpc.session import Session
 
 
 def test_it_warns_each_time() -> None:

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mpc.dealer import Dealer
-from mpc.errors import ConfigurationError
-from mpc.gates import Gates
-from mpc.kernels import kernels
-from mpc.randomness import Csprng
-from mpc.steps import Message, Steps, together
+from parley.mpc.dealer import Dealer
+from parley.mpc.errors import ConfigurationError
+from parley.mpc.gates import Gates
+from parley.mpc.kernels import kernels
+from parley.mpc.randomness import Csprng
+from parley.mpc.steps import Message, Steps, together
 from tests.mpc.two import run_steps
 
 LANES = 48

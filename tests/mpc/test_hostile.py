@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mpc.channel import FRAME_OVERHEAD, HEADER, Channel, MemoryLink
-from mpc.errors import (
+from parley.mpc.channel import FRAME_OVERHEAD, HEADER, Channel, MemoryLink
+from parley.mpc.errors import (
     FrameError,
     PeerClosedError,
     PeerError,
@@ -21,9 +21,9 @@ from mpc.errors import (
     SessionClosedError,
     TablesDifferError,
 )  # fmt: skip
-from mpc.randomness import Csprng
-from mpc.session import Session
-from mpc.tables import Tables, load
+from parley.mpc.randomness import Csprng
+from parley.mpc.session import Session
+from parley.mpc.tables import Tables, load
 from tests.mpc.two import outcomes
 
 STEPS = [

@@ -3,11 +3,11 @@
 import ast
 from pathlib import Path
 
-import mpc
+import parley.mpc
 
-FOLDER = Path(mpc.__file__).parent
+FOLDER = Path(parley.mpc.__file__).parent
 RANDOM = {"random", "secrets", "numpy.random", "uuid"}
-ALLOWED = {"mpc", "parley"}
+ALLOWED = {"parley.mpc", "parley"}
 
 
 def imports(path: Path) -> set[str]:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from mpc.kernels import CHUNK, Bytes, Kernels, as_matrices, best_variant, kernels
-from mpc.randomness import Csprng
+from parley.mpc.kernels import CHUNK, Bytes, Kernels, as_matrices, best_variant, kernels
+from parley.mpc.randomness import Csprng
 
 VARIANTS = ["baseline", "wide"] if best_variant() == "wide" else ["baseline"]
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from mpc import law as module
-from mpc.errors import ConfigurationError
-from mpc.law import (
+from parley.mpc import law as module
+from parley.mpc.errors import ConfigurationError
+from parley.mpc.law import (
     DITHER_BITS,
     STEPS,
     Law,
@@ -27,8 +27,8 @@ from mpc.law import (
     row_probability,
     smoothed_normal,
 )  # fmt: skip
-from mpc.reference import Lane, sample
-from mpc.tables import Tables, load
+from parley.mpc.reference import Lane, sample
+from parley.mpc.tables import Tables, load
 from tests.mpc.test_sampler import PRESETS
 
 

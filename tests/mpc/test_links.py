@@ -15,16 +15,16 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from parley.federation.credentials import Identity
-from parley.v1 import noise_pb2_grpc
 
-from deploy.certificates import ThrowAwayAuthority, identity_uri
-from mpc.channel import Channel, Link
-from mpc.errors import FrameError, PeerClosedError, PeerError, PeerTimeoutError
-from mpc.grpc_link import KEEPALIVE, GrpcLink, NoiseServicer, dial
-from mpc.session import Session
-from mpc.socket_link import SocketLink
-from mpc.tables import load
+from parley.aggregator.grpc_link import KEEPALIVE, GrpcLink, NoiseServicer, dial
+from parley.bench.socket_link import SocketLink
+from parley.mpc.channel import Channel, Link
+from parley.mpc.errors import FrameError, PeerClosedError, PeerError, PeerTimeoutError
+from parley.mpc.session import Session
+from parley.mpc.tables import load
+from parley.node.authority import ThrowAwayAuthority, identity_uri
+from parley.node.credentials import Identity
+from parley.v1 import noise_pb2_grpc
 from tests.mpc.two import run_both
 
 

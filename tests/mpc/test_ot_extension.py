@@ -5,13 +5,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from mpc.base_ot import transfer
-from mpc.errors import ConfigurationError, PeerCheatedError, SessionClosedError
-from mpc.kernels import kernels
-from mpc.ot_extension import ObliviousTransfers
-from mpc.randomness import Csprng
-from mpc.steps import Bytes, Message, Steps
-from mpc.transfers import MOST_TRANSFERS, Transfers, check_budget
+from parley.mpc.base_ot import transfer
+from parley.mpc.errors import ConfigurationError, PeerCheatedError, SessionClosedError
+from parley.mpc.kernels import kernels
+from parley.mpc.ot_extension import ObliviousTransfers
+from parley.mpc.randomness import Csprng
+from parley.mpc.steps import Bytes, Message, Steps
+from parley.mpc.transfers import MOST_TRANSFERS, Transfers, check_budget
 from tests.mpc.two import outcomes, run_steps
 
 SESSION, KEY = b"extension test..", b"hash key of test"

@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mpc.aggregate import Aggregator, Contributions
-from mpc.channel import Channel, MemoryLink
-from mpc.clear import OwnNoise
-from mpc.errors import MpcError, PeerError
-from mpc.openings import Opened, OpeningStore, Phase
-from mpc.parts import OWN, NoiseParts
-from mpc.pool import NoisePool
-from mpc.request import Request
-from mpc.ring import Lattice, share
-from mpc.tables import load
+from parley.aggregator.opening import Aggregator, Contributions
+from parley.aggregator.opening_store import Opened, OpeningStore, Phase
+from parley.aggregator.pool import NoisePool
+from parley.aggregator.request import Request
+from parley.mpc.channel import Channel, MemoryLink
+from parley.mpc.clear import OwnNoise
+from parley.mpc.errors import MpcError, PeerError
+from parley.mpc.parts import OWN, NoiseParts
+from parley.mpc.ring import Lattice, share
+from parley.mpc.tables import load
 from tests.mpc import statistics
 from tests.mpc.test_pool import pools
 
@@ -214,7 +214,7 @@ def test_own_noise_is_on_no_tape(monkeypatch: pytest.MonkeyPatch) -> None:
 
     own = OwnNoise(TABLES)
     own.prepare()
-    monkeypatch.setattr("mpc.randomness.random_bytes", fixed)
+    monkeypatch.setattr("parley.mpc.randomness.random_bytes", fixed)
     first, second = np.zeros(100, np.uint64), np.zeros(100, np.uint64)
     own.add(first, 0)
     own.add(second, 0)

@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import pytest
 
-from mpc.errors import ConfigurationError, RangeError
-from mpc.parts import JOINT, OWN, USUAL, NoiseParts, parts_of, usual_own
-from mpc.ring import LARGEST_NOISE, Lattice
+from parley.mpc.errors import ConfigurationError, RangeError
+from parley.mpc.parts import JOINT, OWN, USUAL, NoiseParts, parts_of, usual_own
+from parley.mpc.ring import LARGEST_NOISE, Lattice
 
 MALICIOUS = NoiseParts("malicious", 1.0)
 EVERY = [NoiseParts("semi-honest", own) for own in OWN] + [MALICIOUS]

@@ -10,15 +10,15 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+
+from parley.aggregator import peer
+from parley.aggregator.grpc_link import begin
+from parley.aggregator.peer import UNREADY, AnsweringLink, Dialler, Halves, OpeningServicer, PeerShortError
+from parley.mpc.channel import Channel
+from parley.mpc.errors import PeerError
+from parley.mpc.steps import Steps
 from parley.v1 import aggregator_pb2 as wire
 from parley.v1 import aggregator_pb2_grpc
-
-from mpc.channel import Channel
-from mpc.errors import PeerError
-from mpc.grpc_link import begin
-from mpc.service import peer
-from mpc.service.peer import UNREADY, AnsweringLink, Dialler, Halves, OpeningServicer, PeerShortError
-from mpc.steps import Steps
 
 DIGEST = b"m" * 32
 SHORT_ROUND, LOST_TRACK = 90, 91

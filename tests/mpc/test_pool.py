@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from mpc.channel import Link, MemoryLink
-from mpc.errors import MpcError, PeerError, PositionError, SessionClosedError
-from mpc.pool import NoisePool
-from mpc.tables import load
+from parley.aggregator.pool import NoisePool
+from parley.mpc.channel import Link, MemoryLink
+from parley.mpc.errors import MpcError, PeerError, PositionError, SessionClosedError
+from parley.mpc.tables import load
 
 LANES = 512
 
@@ -234,7 +234,7 @@ def test_what_was_agreed_first_is_taken_first_though_its_thread_comes_later() ->
 
 def test_an_idle_pool_outlives_any_number_of_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses are exchanges: their steps start over each time, or a full pool would run out of step numbers."""
-    monkeypatch.setattr("mpc.pool.PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("parley.aggregator.pool.PAUSE_SECONDS", 0.0)
     with pools(capacity=2 * LANES) as (a, b, _):
         wait_for(lambda: a.level().available > LANES and b.level().available > LANES)
         channel = a._channel

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mpc.products import CHUNK, LARGEST_FACTOR, LARGEST_TERM, available, outer_sums
+from parley.mpc.products import CHUNK, LARGEST_FACTOR, LARGEST_TERM, available, outer_sums
 
 pytestmark = pytest.mark.skipif(
     not available(), reason="this processor has no AVX-512 with VNNI: the sums are float64's"

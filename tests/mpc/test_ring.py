@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from mpc.errors import ConfigurationError, RangeError
-from mpc.randomness import Csprng
-from mpc.ring import Lattice, expand, share
+from parley.mpc.errors import ConfigurationError, RangeError
+from parley.mpc.randomness import Csprng
+from parley.mpc.ring import Lattice, expand, share
 
 
 def small_ring(ring_bits: int, dropped_bits: int) -> Lattice:

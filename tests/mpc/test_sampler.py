@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mpc.channel import Channel
-from mpc.kernels import kernels
-from mpc.law import DITHER_BITS
-from mpc.randomness import Csprng
-from mpc.reference import Lane, Outcome, sample
-from mpc.sampler import Batch
-from mpc.session import Session
-from mpc.steps import Steps
-from mpc.tables import Cover, Precision, Tables, load
+from parley.mpc.channel import Channel
+from parley.mpc.kernels import kernels
+from parley.mpc.law import DITHER_BITS
+from parley.mpc.randomness import Csprng
+from parley.mpc.reference import Lane, Outcome, sample
+from parley.mpc.sampler import Batch
+from parley.mpc.session import Session
+from parley.mpc.steps import Steps
+from parley.mpc.tables import Cover, Precision, Tables, load
 from tests.mpc.two import dealt_sampler, run_both, run_steps
 
 PRESETS: list[tuple[Cover, Precision]] = [

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mpc.law import acceptance
-from mpc.sampler import Sampler
-from mpc.tables import Cover, Precision, Tables, load
+from parley.mpc.law import acceptance
+from parley.mpc.sampler import Sampler
+from parley.mpc.tables import Cover, Precision, Tables, load
 from tests.mpc.statistics import CHECKS, LEVEL, Samples, failures
 from tests.mpc.two import dealt_sampler, run_both
 
@@ -20,7 +20,17 @@ from tests.mpc.two import dealt_sampler, run_both
 def dumped(folder: Path, *options: str) -> tuple[Samples, dict[str, Any]]:
     """Samples from the shares that two separately started processes hold in their pools."""
     file = folder / "shares.npz"
-    command = [sys.executable, "-m", "deploy.cli", "bench", "noise", "--json", "--no-baseline", "--dump", str(file)]
+    command = [
+        sys.executable,
+        "-m",
+        "parley.cli.main",
+        "bench",
+        "noise",
+        "--json",
+        "--no-baseline",
+        "--dump",
+        str(file),
+    ]
     done = subprocess.run([*command, *options], check=True, capture_output=True, text=True, timeout=500)
     with np.load(file) as data:
         assert data["share_a"].dtype == data["share_b"].dtype == np.uint64

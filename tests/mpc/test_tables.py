@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mpc.errors import ConfigurationError
-from mpc.law import pairs_of_level, row_probability
-from mpc.table_builder import build
-from mpc.tables import FORMATS, Cover, Precision, check_precision, load, rise
+from parley.mpc.errors import ConfigurationError
+from parley.mpc.law import pairs_of_level, row_probability
+from parley.mpc.table_builder import build
+from parley.mpc.tables import FORMATS, Cover, Precision, check_precision, load, rise
 from tests.mpc.test_sampler import PRESETS
 
 VECTORS = Path(__file__).parent.parent / "vectors"

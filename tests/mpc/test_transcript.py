@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mpc.channel import Channel, record
-from mpc.kernels import Bytes, Kernels, Words, best_variant
-from mpc.randomness import Csprng
-from mpc.sampler import Batch
-from mpc.session import Session
-from mpc.steps import as_bytes
-from mpc.tables import load
+from parley.mpc.channel import Channel, record
+from parley.mpc.kernels import Bytes, Kernels, Words, best_variant
+from parley.mpc.randomness import Csprng
+from parley.mpc.sampler import Batch
+from parley.mpc.session import Session
+from parley.mpc.steps import as_bytes
+from parley.mpc.tables import load
 from tests.mpc.two import run_both
 
 Transcript = list[tuple[Bytes, Bytes]]

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mpc import errors
-from mpc.channel import Channel
-from mpc.randomness import Csprng
-from mpc.session import Session
-from mpc.tables import check_precision, load
+from parley.mpc import errors
+from parley.mpc.channel import Channel
+from parley.mpc.randomness import Csprng
+from parley.mpc.session import Session
+from parley.mpc.tables import check_precision, load
 from tests.mpc.two import outcomes
 from tests.vectors.make import replay
 

@@ -4,13 +4,13 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from mpc.channel import Channel, Link, MemoryLink
-from mpc.dealer import Dealer
-from mpc.kernels import kernels
-from mpc.randomness import Csprng
-from mpc.sampler import Sampler
-from mpc.steps import Steps
-from mpc.tables import Tables
+from parley.mpc.channel import Channel, Link, MemoryLink
+from parley.mpc.dealer import Dealer
+from parley.mpc.kernels import kernels
+from parley.mpc.randomness import Csprng
+from parley.mpc.sampler import Sampler
+from parley.mpc.steps import Steps
+from parley.mpc.tables import Tables
 
 T = TypeVar("T")
 

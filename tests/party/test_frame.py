@@ -6,19 +6,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mpc.ring import Lattice
-from party.contributor import Contributor, Encoding, Query, answer_length
-from party.encoding import Scale, Terms, fraction_bits
-from party.errors import QueryError
-from party.frame import BITS, Frame
-from party.models import Constant, Linear, Logistic, Model, Softmax
-from party.perceptron import Perceptron
-from party.records import Records
-from party.rows import DenseRows, SparseRows
-from privacy.clipping import GradientClip, MomentumClip
-from privacy.mechanism import Cohort, Mechanism
-from privacy.randomness import SystemRandomness
-from privacy.sampling import FixedSize
+from parley.learning.contributor import Contributor, Encoding, Query, answer_length
+from parley.learning.encoding import Scale, Terms, fraction_bits
+from parley.learning.errors import QueryError
+from parley.learning.frame import BITS, Frame
+from parley.learning.models import Constant, Linear, Logistic, Model, Softmax
+from parley.learning.perceptron import Perceptron
+from parley.learning.records import Records
+from parley.learning.rows import DenseRows, SparseRows
+from parley.mpc.ring import Lattice
+from parley.privacy.clipping import GradientClip, MomentumClip
+from parley.privacy.mechanism import Cohort, Mechanism
+from parley.privacy.randomness import SystemRandomness
+from parley.privacy.sampling import FixedSize
 
 COLUMNS, COUNT = 4, 12
 VALUES = np.random.default_rng(3).integers(-8, 9, (COUNT, COLUMNS))

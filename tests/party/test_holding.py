@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from party.errors import DataError, SchemaError
-from party.fit import fit, population_rows
-from party.holding import Holding, Layout, described, holding_from, holding_of, judge
-from party.readers import Table, read
-from party.records import encode
-from party.rows import DenseRows, integer_type
-from party.schema import Schema, schema_from_json
-from privacy.population import Identity
+from parley.learning.errors import DataError, SchemaError
+from parley.learning.fit import fit, population_rows
+from parley.learning.holding import Holding, Layout, described, holding_from, holding_of, judge
+from parley.learning.readers import Table, read
+from parley.learning.records import encode
+from parley.learning.rows import DenseRows, integer_type
+from parley.learning.schema import Schema, schema_from_json
+from parley.privacy.population import Identity
 
 BODY: dict[str, Any] = {
     "units": 6,

@@ -6,14 +6,14 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
-from mpc.ring import Lattice
-from party.contributor import clip_vectors
-from party.encoding import Scale, Terms, fraction_bits
-from party.models import Huber, Linear, Logistic, Model, Softmax, Squared
-from party.perceptron import Perceptron
-from party.proximal import SmoothedHinge
-from party.rows import DenseRows, SparseRows
-from privacy.clipping import Clip, GradientClip, MomentumClip
+from parley.learning.contributor import clip_vectors
+from parley.learning.encoding import Scale, Terms, fraction_bits
+from parley.learning.models import Huber, Linear, Logistic, Model, Softmax, Squared
+from parley.learning.perceptron import Perceptron
+from parley.learning.proximal import SmoothedHinge
+from parley.learning.rows import DenseRows, SparseRows
+from parley.mpc.ring import Lattice
+from parley.privacy.clipping import Clip, GradientClip, MomentumClip
 
 D, N, K = 7, 40, 3
 MODELS: dict[str, Model] = {
@@ -131,7 +131,7 @@ def test_a_perceptrons_answer_is_the_same_with_and_without_the_compiled_sums(
     scale = Scale.of(lattice, bound, N)
     block, present, points = rows.take(np.arange(N)), np.ones(N, np.bool_), (theta, near)[: terms.points]
     compiled = MODELS["perceptron"].contribution(block, targets, present, points, terms, scale)
-    monkeypatch.setattr("party.perceptron.available", lambda: False)
+    monkeypatch.setattr("parley.learning.perceptron.available", lambda: False)
     plain = MODELS["perceptron"].contribution(block, targets, present, points, terms, scale)
     assert (compiled == plain).all()
     assert np.abs(plain).max() > 1000

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from deploy.cli import app
-from deploy.run_file import build_model
-from party.errors import SchemaError
-from party.models import Linear
-from party.proximal import SmoothedHinge, theorem_smoothness
-from party.rows import DenseRows
-from party.schema import schema_from_json
+from parley.cli.main import app
+from parley.learning.errors import SchemaError
+from parley.learning.models import Linear
+from parley.learning.proximal import SmoothedHinge, theorem_smoothness
+from parley.learning.rows import DenseRows
+from parley.learning.schema import schema_from_json
+from parley.study.run_file import build_model
 
 BETA, REACH = 3.0, 2.0
 

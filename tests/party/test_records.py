@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from party.contributor import Contributor, Encoding, Query
-from party.errors import DataError, QueryError, SchemaError
-from party.holding import described
-from party.models import Linear, Logistic
-from party.records import Records
-from party.records import load as load_by
-from party.rows import SparseRows
-from party.schema import schema_from_json
-from privacy.clipping import GradientClip
-from privacy.mechanism import Cohort, Mechanism, Unit
-from privacy.randomness import SystemRandomness
-from privacy.sampling import FixedSize
+from parley.learning.contributor import Contributor, Encoding, Query
+from parley.learning.errors import DataError, QueryError, SchemaError
+from parley.learning.holding import described
+from parley.learning.models import Linear, Logistic
+from parley.learning.records import Records
+from parley.learning.records import load as load_by
+from parley.learning.rows import SparseRows
+from parley.learning.schema import schema_from_json
+from parley.privacy.clipping import GradientClip
+from parley.privacy.mechanism import Cohort, Mechanism, Unit
+from parley.privacy.randomness import SystemRandomness
+from parley.privacy.sampling import FixedSize
 
 AGE: dict[str, Any] = {"name": "age", "low": 0, "high": 100, "centre": 50, "spread": 50}
 SEX: dict[str, Any] = {"name": "sex", "kind": "category", "categories": ["f", "m"]}

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mpc.ring import Lattice
-from party.encoding import Scale, Terms, fraction_bits
-from party.models import Huber, Linear, Logistic, Model, Softmax, Squared
-from party.perceptron import Perceptron
-from party.proximal import SmoothedHinge
-from party.rows import DenseRows, Rows, SparseRows
-from privacy.clipping import GradientClip, MomentumClip
+from parley.learning.encoding import Scale, Terms, fraction_bits
+from parley.learning.models import Huber, Linear, Logistic, Model, Softmax, Squared
+from parley.learning.perceptron import Perceptron
+from parley.learning.proximal import SmoothedHinge
+from parley.learning.rows import DenseRows, Rows, SparseRows
+from parley.mpc.ring import Lattice
+from parley.privacy.clipping import GradientClip, MomentumClip
 
 FEATURES, CLASSES, RECORDS = 5, 3, 6
 MODELS: dict[str, Model] = {

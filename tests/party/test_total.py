@@ -8,26 +8,26 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from parley.federation.errors import ManifestError
-
-from mpc.ring import Lattice
-from mpc.tables import FORMATS
-from party.contributor import Contributor, Encoding, Query
-from party.errors import QueryError, SchemaError
-from party.frame import Frame, largest_entry
-from party.local import LocalFit
-from party.models import Linear, Logistic, Model, Softmax
-from party.perceptron import MOST_FEATURES, MOST_HIDDEN, Perceptron
-from party.readers import Table
-from party.records import Records, encode
-from party.rows import DenseRows
-from party.schema import LARGEST_SQUARED, schema_from_json
-from privacy.clipping import Clip, GradientClip, MomentumClip
-from privacy.errors import InvalidParameter
-from privacy.mechanism import Cohort, Mechanism, Unit
-from privacy.randomness import SystemRandomness
-from privacy.sampling import FixedSize
 from tests.federation.documents import manifest
+
+from parley.federation.errors import ManifestError
+from parley.learning.contributor import Contributor, Encoding, Query
+from parley.learning.errors import QueryError, SchemaError
+from parley.learning.frame import Frame, largest_entry
+from parley.learning.local import LocalFit
+from parley.learning.models import Linear, Logistic, Model, Softmax
+from parley.learning.perceptron import MOST_FEATURES, MOST_HIDDEN, Perceptron
+from parley.learning.readers import Table
+from parley.learning.records import Records, encode
+from parley.learning.rows import DenseRows
+from parley.learning.schema import LARGEST_SQUARED, schema_from_json
+from parley.mpc.ring import Lattice
+from parley.mpc.tables import FORMATS
+from parley.privacy.clipping import Clip, GradientClip, MomentumClip
+from parley.privacy.errors import InvalidParameter
+from parley.privacy.mechanism import Cohort, Mechanism, Unit
+from parley.privacy.randomness import SystemRandomness
+from parley.privacy.sampling import FixedSize
 
 SCALE_BITS = FORMATS["standard"].scale_bits
 

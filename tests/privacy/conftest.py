@@ -8,11 +8,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from deploy.commands import audit, ledger, privacy
-from privacy.clipping import MomentumClip
-from privacy.errors import PrivacyError
-from privacy.mechanism import Cohort, Mechanism
-from privacy.sampling import FixedSize
+from parley.cli.commands import audit, ledger, privacy
+from parley.privacy.clipping import MomentumClip
+from parley.privacy.errors import PrivacyError
+from parley.privacy.mechanism import Cohort, Mechanism
+from parley.privacy.sampling import FixedSize
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ class Answer(NamedTuple):
 
 @pytest.fixture
 def parley() -> Callable[..., Answer]:
-    """Run `parley` with the groups of this folder; errors become exit codes as in `deploy.cli`."""
+    """Run `parley` with the groups of this folder; errors become exit codes as in `parley.cli.main`."""
     app = typer.Typer(pretty_exceptions_enable=False)
     for name, group in (("privacy", privacy), ("ledger", ledger), ("audit", audit)):
         app.add_typer(group.app, name=name)

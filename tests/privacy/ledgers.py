@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from privacy.event import Event, SampledGaussian
-from privacy.filters import Cap, Charge, Cost, Policy
-from privacy.finite_precision import EXACT
-from privacy.ledger import EndProof, Ledger
-from privacy.mechanism import ROW, Unit
-from privacy.sampling import FixedSize
+from parley.privacy.event import Event, SampledGaussian
+from parley.privacy.filters import Cap, Charge, Cost, Policy
+from parley.privacy.finite_precision import EXACT
+from parley.privacy.ledger import EndProof, Ledger
+from parley.privacy.mechanism import ROW, Unit
+from parley.privacy.sampling import FixedSize
 
 CAP = Cap(1.0, 1e-5)
 EVENT = Event((SampledGaussian(FixedSize(1000, 50), 4.0, 21),))

@@ -9,14 +9,14 @@ from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privacy.accountants import ACCOUNTANTS, accountant, trajectory, worst_party
-from privacy.calibration import largest_count, smallest_noise
-from privacy.errors import ConditionsUnmet, InvalidParameter
-from privacy.event import Event, NeighbouringRelation, SampledGaussian
-from privacy.mechanism import Mechanism
-from privacy.paper_accountant import PaperAccountant
-from privacy.rdp_accountant import RdpAccountant
-from privacy.sampling import FixedSize, Poisson
+from parley.privacy.accountants import ACCOUNTANTS, accountant, trajectory, worst_party
+from parley.privacy.calibration import largest_count, smallest_noise
+from parley.privacy.errors import ConditionsUnmet, InvalidParameter
+from parley.privacy.event import Event, NeighbouringRelation, SampledGaussian
+from parley.privacy.mechanism import Mechanism
+from parley.privacy.paper_accountant import PaperAccountant
+from parley.privacy.rdp_accountant import RdpAccountant
+from parley.privacy.sampling import FixedSize, Poisson
 
 A9A = 32561
 DELTA = 1e-5

@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from deploy import privacy_audit as command
-from deploy.release_path import LogisticTraining
-from mpc.ring import Integers, Lattice
-from privacy.accountants import accountant
-from privacy.audit import (
+from parley.mpc.ring import Integers, Lattice
+from parley.privacy.accountants import accountant
+from parley.privacy.audit import (
     Finding,
     Records,
     ReleasePath,
@@ -21,9 +19,11 @@ from privacy.audit import (
     one_run_test,
     worst_neighbours,
 )
-from privacy.errors import InvalidParameter
-from privacy.mechanism import Mechanism
-from privacy.randomness import SystemRandomness
+from parley.privacy.errors import InvalidParameter
+from parley.privacy.mechanism import Mechanism
+from parley.privacy.randomness import SystemRandomness
+from parley.research import privacy_audit as command
+from parley.research.release_path import LogisticTraining
 
 SOURCE = SystemRandomness()
 DELTA = 0.05

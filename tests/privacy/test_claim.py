@@ -4,16 +4,16 @@ import math
 
 import pytest
 
-from privacy.accountants import accountant
-from privacy.claim import Claim
-from privacy.clipping import MomentumClip
-from privacy.errors import InvalidParameter
-from privacy.event import NeighbouringRelation
-from privacy.filters import Policy, charge_of, recounted
-from privacy.finite_precision import EXACT, FinitePrecision
-from privacy.mechanism import Cohort, Mechanism, Unit
-from privacy.paper_accountant import PaperAccountant
-from privacy.sampling import FixedSize, Poisson
+from parley.privacy.accountants import accountant
+from parley.privacy.claim import Claim
+from parley.privacy.clipping import MomentumClip
+from parley.privacy.errors import InvalidParameter
+from parley.privacy.event import NeighbouringRelation
+from parley.privacy.filters import Policy, charge_of, recounted
+from parley.privacy.finite_precision import EXACT, FinitePrecision
+from parley.privacy.mechanism import Cohort, Mechanism, Unit
+from parley.privacy.paper_accountant import PaperAccountant
+from parley.privacy.sampling import FixedSize, Poisson
 
 PLD = accountant("pld")
 DELTA = 1e-5

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from deploy import privacy_audit as audit
-from privacy.accountants import accountant
-from privacy.event import Event, SampledGaussian
-from privacy.filters import Cap, Charge, Cost, Policy
-from privacy.finite_precision import EXACT
-from privacy.ledger import Ledger
-from privacy.mechanism import ROW
-from privacy.sampling import FixedSize
+from parley.privacy.accountants import accountant
+from parley.privacy.event import Event, SampledGaussian
+from parley.privacy.filters import Cap, Charge, Cost, Policy
+from parley.privacy.finite_precision import EXACT
+from parley.privacy.ledger import Ledger
+from parley.privacy.mechanism import ROW
+from parley.privacy.sampling import FixedSize
+from parley.research import privacy_audit as audit
 
 Parley = Callable[..., Any]
 RUN = ("--records", 32561, "--batch", 100, "--rounds", 651, "--delta", 1e-5)
@@ -208,8 +208,8 @@ def test_the_audit_reports_the_documented_fields_and_fails_where_it_misses_a_fau
 
 
 def test_the_whole_command_line_mounts_these_groups() -> None:
-    bench = pytest.importorskip("deploy.commands.bench", reason="the command line's other groups come from mpc")
+    bench = pytest.importorskip("parley.cli.commands.bench", reason="the command line's other groups come from mpc")
     assert bench
-    from deploy.cli import app
+    from parley.cli.main import app
 
     assert {"privacy", "ledger", "audit"} <= {group.name for group in app.registered_groups}

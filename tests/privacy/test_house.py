@@ -3,9 +3,9 @@
 import ast
 from pathlib import Path
 
-import privacy
+import parley.privacy
 
-FOLDER = Path(privacy.__file__).parent
+FOLDER = Path(parley.privacy.__file__).parent
 DRAWING = {"randomness.py", "ledger.py"}
 """Batches, canaries and noise draw through `Randomness`; the ledger draws its salt."""
 

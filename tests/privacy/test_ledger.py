@@ -12,16 +12,16 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from privacy import chain
-from privacy.accountants import accountant
-from privacy.chain import Head
-from privacy.errors import BudgetExceeded, InvalidParameter, LedgerRefused, PrivacyError
-from privacy.event import Event, NeighbouringRelation, SampledGaussian
-from privacy.filters import Cap, Charge, Cost, Policy, charge_of
-from privacy.finite_precision import EXACT
-from privacy.ledger import EndProof, Ledger
-from privacy.mechanism import ROW, Mechanism, Unit
-from privacy.sampling import Poisson
+from parley.privacy import chain
+from parley.privacy.accountants import accountant
+from parley.privacy.chain import Head
+from parley.privacy.errors import BudgetExceeded, InvalidParameter, LedgerRefused, PrivacyError
+from parley.privacy.event import Event, NeighbouringRelation, SampledGaussian
+from parley.privacy.filters import Cap, Charge, Cost, Policy, charge_of
+from parley.privacy.finite_precision import EXACT
+from parley.privacy.ledger import EndProof, Ledger
+from parley.privacy.mechanism import ROW, Mechanism, Unit
+from parley.privacy.sampling import Poisson
 from tests.privacy.ledgers import BASIC, BY_RDP, CAP, EVENT, accepted, new, rows
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from privacy.chain import Head, entry_digest
-from privacy.errors import LedgerCorrupt, LedgerRefused
-from privacy.event import canonical_json
-from privacy.filters import Charge, Cost
-from privacy.finite_precision import EXACT
-from privacy.ledger import Ledger
-from privacy.mechanism import ROW
+from parley.privacy.chain import Head, entry_digest
+from parley.privacy.errors import LedgerCorrupt, LedgerRefused
+from parley.privacy.event import canonical_json
+from parley.privacy.filters import Charge, Cost
+from parley.privacy.finite_precision import EXACT
+from parley.privacy.ledger import Ledger
+from parley.privacy.mechanism import ROW
 from tests.privacy.ledgers import BASIC, EVENT, new
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from privacy.errors import LedgerCorrupt
-from privacy.event import Event, SampledGaussian
-from privacy.filters import Cap, Charge, Cost, Policy
-from privacy.finite_precision import EXACT
-from privacy.ledger import Ledger
-from privacy.mechanism import ROW
-from privacy.sampling import FixedSize
+from parley.privacy.errors import LedgerCorrupt
+from parley.privacy.event import Event, SampledGaussian
+from parley.privacy.filters import Cap, Charge, Cost, Policy
+from parley.privacy.finite_precision import EXACT
+from parley.privacy.ledger import Ledger
+from parley.privacy.mechanism import ROW
+from parley.privacy.sampling import FixedSize
 
 CHARGE = Charge("m", Event((SampledGaussian(FixedSize(100, 10), 4.0, 3),)), ROW, EXACT, "pld", Cost(0.01, 1e-9))
 COST = CHARGE.cost.epsilon

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from privacy.errors import BudgetExceeded
-from privacy.filters import Cap, Charge, Cost, Limit, Policy
-from privacy.finite_precision import EXACT
-from privacy.ledger import Ledger
-from privacy.mechanism import ROW
+from parley.privacy.errors import BudgetExceeded
+from parley.privacy.filters import Cap, Charge, Cost, Limit, Policy
+from parley.privacy.finite_precision import EXACT
+from parley.privacy.ledger import Ledger
+from parley.privacy.mechanism import ROW
 from tests.privacy.ledgers import BY_RDP, EVENT, rows
 
 TOTAL, CAP = 2.0, Cap(20.0, 1e-3)

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 
 import pytest
 
-from privacy.accountants import accountant
-from privacy.calibration import smallest_noise
-from privacy.claim import Claim
-from privacy.errors import InvalidParameter
-from privacy.event import Event, SampledGaussian
-from privacy.filters import Charge, Cost, Policy, charge_of
-from privacy.finite_precision import EXACT, FinitePrecision
-from privacy.lying import FOLLOWING, NO_GUARANTEE, Servers, added, in_words
-from privacy.mechanism import Mechanism
-from privacy.sampling import FixedSize
+from parley.privacy.accountants import accountant
+from parley.privacy.calibration import smallest_noise
+from parley.privacy.claim import Claim
+from parley.privacy.errors import InvalidParameter
+from parley.privacy.event import Event, SampledGaussian
+from parley.privacy.filters import Charge, Cost, Policy, charge_of
+from parley.privacy.finite_precision import EXACT, FinitePrecision
+from parley.privacy.lying import FOLLOWING, NO_GUARANTEE, Servers, added, in_words
+from parley.privacy.mechanism import Mechanism
+from parley.privacy.sampling import FixedSize
 
 PLD = accountant("pld")
 DELTA = 1e-5

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.stats import binom, chi2
 
-from privacy.clipping import GradientClip, MomentumClip, clip_rows
-from privacy.errors import InvalidParameter
-from privacy.event import Event, NeighbouringRelation
-from privacy.mechanism import ROW, Cohort, Mechanism, Unit
-from privacy.randomness import SystemRandomness, uniform_below
-from privacy.sampling import FixedSize, Poisson
+from parley.privacy.clipping import GradientClip, MomentumClip, clip_rows
+from parley.privacy.errors import InvalidParameter
+from parley.privacy.event import Event, NeighbouringRelation
+from parley.privacy.mechanism import ROW, Cohort, Mechanism, Unit
+from parley.privacy.randomness import SystemRandomness, uniform_below
+from parley.privacy.sampling import FixedSize, Poisson
 
 SOURCE = SystemRandomness()
 
@@ -201,7 +201,7 @@ def test_bad_settings_are_refused_in_one_line_that_says_what_to_change(build: ob
 
 
 def test_what_a_party_holds_for_days_imports_neither_scipy_nor_dp_accounting() -> None:
-    code = "import sys, privacy.ledger, privacy.mechanism, privacy.claim, privacy.filters; print(*sys.modules)"
+    code = "import sys, parley.privacy.ledger, parley.privacy.mechanism, parley.privacy.claim, parley.privacy.filters; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"scipy", "dp_accounting", "absl"} & {name.split(".")[0] for name in loaded}
 

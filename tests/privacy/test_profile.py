@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from privacy.composition import Composition, Part
-from privacy.pairs import (
+from parley.privacy.composition import Composition, Part
+from parley.privacy.pairs import (
     Floats,
     LatticeLoss,
     Pair,

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privacy.accountants import accountant
-from privacy.errors import InvalidParameter
-from privacy.event import Event, SampledGaussian
-from privacy.sampling import FixedSize, Poisson, Sampler
-from privacy.worst import MOST_READINGS, worst
+from parley.privacy.accountants import accountant
+from parley.privacy.errors import InvalidParameter
+from parley.privacy.event import Event, SampledGaussian
+from parley.privacy.sampling import FixedSize, Poisson, Sampler
+from parley.privacy.worst import MOST_READINGS, worst
 
 PLD = accountant("pld")
 

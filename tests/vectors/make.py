@@ -10,11 +10,11 @@ from typing import Any, get_args
 
 import numpy as np
 
-from mpc.channel import Channel, record
-from mpc.randomness import Csprng
-from mpc.session import Session
-from mpc.steps import Bytes, Steps
-from mpc.tables import Cover, Precision, check_precision, load
+from parley.mpc.channel import Channel, record
+from parley.mpc.randomness import Csprng
+from parley.mpc.session import Session
+from parley.mpc.steps import Bytes, Steps
+from parley.mpc.tables import Cover, Precision, check_precision, load
 from tests.mpc.two import run_both
 
 HERE = Path(__file__).parent

@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-import party.client.admission
-from mpc.openings import Opened, OpeningStore
-from mpc.request import Request
-from mpc.ring import Lattice
-from party.client.outbox import Outbox
+import parley.party.admission
+from parley.aggregator.opening_store import Opened, OpeningStore
+from parley.aggregator.request import Request
+from parley.mpc.ring import Lattice
+from parley.party.outbox import Outbox
 from tests.federation.documents import manifest
 from tests.federation.party_process import EVERYONE, Running, verified
 from tests.federation.stage import Stage, question, wait_for
@@ -44,7 +44,7 @@ def answered(stage: Stage, index: int) -> bool:
 
 
 def party_state(folder: Path) -> Path:
-    setattr(party.client.admission, "verify_apart_with_charge", quick)  # noqa: B010
+    setattr(parley.party.admission, "verify_apart_with_charge", quick)  # noqa: B010
     stage = Stage(folder)
     for name, rounds, ends in (("heart-1", 2, True), ("heart-2", 1, False), ("heart-3", 0, False)):
         made = manifest(**{**EVERYONE, **NOISE, "run": name})

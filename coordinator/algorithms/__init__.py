@@ -1,1 +1,0 @@
-"""One file per algorithm; `coordinator.algorithm.known` finds them all."""

@@ -1,0 +1,1 @@
+"""One file per algorithm; `parley.algorithms.algorithm.known` finds them all."""

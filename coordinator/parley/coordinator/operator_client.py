@@ -1,0 +1,124 @@
+"""What `parley run, watch, status, stop, resume` do: they ask the coordinator on this machine, and read its store."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from parley.algorithms.errors import StateError
+from parley.coordinator.operator_socket import SocketAddress
+from parley.coordinator.store import RoundRecord, RunRow, RunStore
+from parley.dashboard.servers import Presence
+from parley.federation.manifest import Manifest
+from parley.node.deploy_errors import DeployError
+from parley.node.node_file import CoordinatorNode, read_node
+from parley.v1 import operator_pb2, operator_pb2_grpc
+
+POLL_SECONDS = 0.2
+ANSWER_SECONDS = 60.0
+OPTIONS = [("grpc.use_local_subchannel_pool", 1)]
+"""No connection is shared: the address of a deep folder is one that another folder may have a moment later."""
+PRESENCE_SECONDS = 2.0
+
+
+def coordinator_node(folder: Path) -> CoordinatorNode:
+    node = read_node(folder)
+    if not isinstance(node, CoordinatorNode):
+        raise DeployError(f"{folder} is the folder of a {node.role}: give a coordinator's")
+    return node
+
+
+class Coordinator:
+    """A coordinator on this machine, through its Unix socket and its store."""
+
+    def __init__(self, folder: Path) -> None:
+        self.node = coordinator_node(folder)
+        path = self.node.state / "runs.sqlite"
+        if not path.exists():
+            raise StateError(f"{folder} has no runs yet: start it with `parley coordinator run {folder}`")
+        self.store = RunStore(path, read_only=True)
+
+    def _ask(self, method: str, request: Any, seconds: float = ANSWER_SECONDS) -> Any:
+        with SocketAddress(self.node.state) as address, grpc.insecure_channel(address.text, OPTIONS) as channel:
+            stub = operator_pb2_grpc.OperatorServiceStub(channel)
+            try:
+                return getattr(stub, method)(request, timeout=seconds)
+            except grpc.RpcError as error:
+                code = error.code() if isinstance(error, grpc.Call) else None
+                if code is grpc.StatusCode.UNAVAILABLE:
+                    raise StateError(
+                        f"no coordinator is running in {self.node.folder}: `parley coordinator run {self.node.folder}`"
+                    ) from None
+                raise StateError(str(error.details() if isinstance(error, grpc.Call) else error)) from None
+
+    def submit(self, manifest: Manifest) -> bytes:
+        digest: bytes = self._ask("Submit", operator_pb2.SubmitRequest(manifest=manifest.canonical)).digest
+        return digest
+
+    def stop(self, run: str, final: bool) -> str:
+        return str(self._ask("Stop", operator_pb2.StopRequest(run=run, final=final)).state)
+
+    def resume(self, run: str) -> str:
+        return str(self._ask("Resume", operator_pb2.ResumeRequest(run=run)).state)
+
+    def presence(self, run: str) -> Presence:
+        """Whom the open round waits for."""
+        said = self._ask("Presence", operator_pb2.PresenceRequest(run=run), PRESENCE_SECONDS)
+        troubles = tuple((each.node, each.kind, each.seconds) for each in said.troubles)
+        return Presence(said.round, frozenset(said.uploaded), frozenset(said.absent), said.open_seconds, troubles)
+
+    def follow(self, digest: bytes, since: int = 0) -> Iterator[tuple[RunRow, list[RoundRecord]]]:
+        """The run and its new rounds, whenever something changed, until it rests."""
+        last: tuple[Any, ...] = ()
+        while True:
+            row = self.store.get(digest)
+            if row is None:
+                raise StateError("the run is not in the coordinator's store")
+            records = self.store.history(digest, since)
+            since = records[-1].round + 1 if records else since
+            now = (row.state, row.round, row.outcome)
+            if records or now != last:
+                yield row, records
+            if row.state.resting:
+                return
+            last = now
+            time.sleep(POLL_SECONDS)
+
+
+def summary(row: RunRow) -> dict[str, Any]:
+    """A run as `--json` shows it."""
+    manifest = Manifest.from_canonical(row.manifest)
+    return {
+        "run": row.run,
+        "digest": row.digest.hex(),
+        "state": row.state.value,
+        "outcome": row.outcome,
+        "round": row.round,
+        "rounds": manifest.releases,
+        "epsilon": row.claim.get("epsilon"),
+        "delta": row.claim.get("delta"),
+        "epsilon_if_a_server_lies": row.claim.get("epsilon_if_a_server_lies"),
+        **row.evaluation,
+    }
+
+
+def show_status(folder: Path, quiet: bool) -> dict[str, Any]:
+    """Print a table of all runs; its content for scripts."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from parley.privacy.lying import in_a_column
+
+    rows = [summary(row) for row in Coordinator(folder).store.runs()]
+    if not quiet:
+        table = Table("run", "state", "round", "epsilon", "if a server lies", "outcome", box=None)
+        for row in rows:
+            known = row["epsilon"] is not None
+            costs = (f"{row['epsilon']:.4g}", in_a_column(row["epsilon_if_a_server_lies"])) if known else ("", "")
+            outcome = escape(row["outcome"])  # it quotes peers
+            table.add_row(row["run"], row["state"], f"{row['round']}/{row['rounds']}", *costs, outcome)
+        Console().print(table if rows else "no runs yet: parley run RUN.toml --node NODE")
+    return {"runs": rows}

@@ -1,0 +1,314 @@
+"""The coordinator's process: its folder, its listeners, its books.
+
+    parley coordinator run NODE
+
+Serves parties over mutual TLS and its own operator over a Unix socket. Everything that outlives the process is in
+NODE/state; a run that was under way goes on.
+"""
+
+import asyncio
+import json
+import signal
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health_pb2_grpc
+
+from parley.aggregator.grpc_link import listening
+from parley.algorithms.errors import RunFailedError, StateError
+from parley.coordinator.controls import Controls
+from parley.coordinator.driver import Tools
+from parley.coordinator.operator import OperatorServicer
+from parley.coordinator.operator_socket import SocketAddress
+from parley.coordinator.parties import PartyServicer
+from parley.coordinator.preparation import prepare
+from parley.coordinator.result import write_result
+from parley.coordinator.runs import GATHER_SECONDS, Runs
+from parley.coordinator.store import RunStore
+from parley.dashboard.launcher import start as start_dashboard
+from parley.federation.admission import Admission, AdmissionRecord, Refusal, admit
+from parley.federation.claimed import reasons_even_if_true
+from parley.federation.errors import ApprovalError, FederationError
+from parley.federation.manifest import Manifest
+from parley.federation.meaning import verify_apart_with_charge
+from parley.federation.names import NodeName, Role
+from parley.federation.policy import read_policy
+from parley.learning.holding import CSV, Layout, read_layout
+from parley.node import meters as metering
+from parley.node import trust as pinning
+from parley.node.authorization import AioAuthorization, Authorizer
+from parley.node.collector import settle
+from parley.node.credentials import Identity
+from parley.node.deploy_errors import DeployError
+from parley.node.doorkeeper import Doorkeeper, room_for
+from parley.node.endings import verify_ends
+from parley.node.node_file import CoordinatorNode
+from parley.node.pins import read_pins
+from parley.node.transport import server_credentials
+from parley.node.vigil import AioHealth, Vigil, disk_is_full, quiet_seconds
+from parley.privacy.filters import Cap, Charge, Policy
+from parley.privacy.ledger import EndProof, Ledger
+from parley.privacy.mechanism import ROW
+from parley.v1 import common_pb2, coordinator_pb2_grpc, operator_pb2_grpc
+
+MOST_CALLS = 4096
+"""At once, over all callers; each party has a limit of its own."""
+OF_ONE_ADDRESS = 100
+"""Connections, before they have shown a certificate."""
+SERVICE = "parley.v1.CoordinatorService"
+HEALTH = "/grpc.health.v1.Health/Check"
+STOP_SECONDS = 2.0
+
+
+class NodeBooks:
+    """The coordinator's admissions and ledger."""
+
+    def __init__(self, node: CoordinatorNode, identity: Identity, worker: ThreadPoolExecutor, finished: Any) -> None:
+        self._node, self._name = node, identity.name
+        self._worker, self._finished = worker, finished
+        self._admissions = AdmissionRecord(node.admissions)
+        self._ledger: Ledger | None = None
+
+    async def admit(self, manifest: Manifest) -> dict[str, Any]:
+        """By policy, or because a person approved it; the whole run is charged before anybody else hears of it."""
+        loop = asyncio.get_running_loop()
+        by_hand = self._approved(manifest)
+        policy = read_policy(self._node.policy) if self._node.policy.exists() else None
+        if not by_hand:
+            self._refuse(Refusal(reasons_even_if_true(manifest, self._name, policy)))
+        meaning, charge = await loop.run_in_executor(
+            None, verify_apart_with_charge, manifest, "", Policy(), self._node.verified
+        )
+        if not by_hand:
+            self._refuse(admit(self._admissions, meaning, self._name, policy))
+        await loop.run_in_executor(self._worker, self._reserve, manifest, charge)
+        pinning.name_unpinned(manifest, self._node.identity.load)
+        claim: dict[str, Any] = meaning.as_json()
+        return claim
+
+    def _refuse(self, decision: Admission | Refusal) -> None:
+        if isinstance(decision, Refusal) and decision.reasons:
+            raise RunFailedError(
+                f"this coordinator's policy does not admit the run: {decision}; a person can with "
+                "`parley coordinator approve`, then submit it again"
+            )
+
+    def _approved(self, manifest: Manifest) -> bool:
+        try:
+            return self._admissions.require(manifest.digest).run == manifest.run
+        except ApprovalError:
+            return False
+
+    def _open(self) -> Ledger:
+        """In the worker thread, to which it belongs."""
+        if self._ledger is None:
+            path = self._node.ledger
+            self._ledger = Ledger.open_newest(path) if path.exists() else Ledger.create(path, Policy())
+        return self._ledger
+
+    def _reserve(self, manifest: Manifest, charge: Charge) -> None:
+        ledger = self._open()
+        population = f"{manifest.federation}: each party's {manifest.mechanism.unit.name}"
+        if population not in ledger.populations:
+            cap = Cap(self._node.epsilon, self._node.delta)
+            ledger.register(population, manifest.mechanism.unit if manifest.mechanism.unit.column else ROW, cap)
+        ledger.reserve(manifest.run, population, charge)
+
+    def record(self, manifest: Manifest, round_index: int, digest: str) -> None:
+        self._open().record(manifest.run, round_index, digest)
+
+    async def close(self, manifest: Manifest, ends: list[common_pb2.SignedEnd]) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._worker, self._settle, manifest, ends)
+        await loop.run_in_executor(self._worker, self._finished, manifest)
+
+    def _settle(self, manifest: Manifest, ends: list[common_pb2.SignedEnd]) -> None:
+        ledger = self._open()
+        ledger.verify()
+        held = ledger.runs.get(manifest.run)
+        if held is None or held.ended:
+            return
+        opened = verify_ends(ends, manifest, read_pins(self._node.identity.pin_file))
+        evidence = b"".join(end.SerializeToString() for end in ends)
+        ledger.settle(EndProof(manifest.run, opened, "both aggregators' signed ends", evidence), lambda proof: None)
+
+
+def layout_of(node: CoordinatorNode) -> Layout:
+    """What the files of its public test set look like."""
+    return read_layout(node.layout) if node.layout is not None else CSV
+
+
+class CoordinatorProcess:
+    """Everything that lives as long as the process."""
+
+    def __init__(
+        self,
+        node: CoordinatorNode,
+        note: Callable[..., str],
+        gather_seconds: float = GATHER_SECONDS,
+        adapt: Callable[[Tools], Tools] = lambda tools: tools,
+    ) -> None:
+        """`adapt` is for the benchmark, whose baseline has other tools."""
+        self.node, self._note = node, note
+        node.state.mkdir(mode=0o700, exist_ok=True)
+        pinning.require(node)
+        self.identity = node.identity.load()
+        if self.identity.name.role is not Role.coordinator:
+            raise StateError(
+                f"this folder's certificate is for {self.identity.name}, no coordinator: see `parley node show`"
+            )
+        self.store = RunStore(node.state / "runs.sqlite")
+        self._worker = ThreadPoolExecutor(1, "coordinator")
+        books = NodeBooks(node, self.identity, self._worker, self._write_result)
+        addresses = {name: str(address) for name, address in node.aggregators.items()}
+        tools = Tools(
+            store=self.store,
+            books=books,
+            worker=self._worker,
+            prepare=lambda manifest: prepare(manifest, node.evaluation, layout=layout_of(node)),
+            controls=lambda manifest: Controls(node.identity, manifest, addresses),
+            opener=lambda controls: controls,
+            note=note,
+            full=lambda: disk_is_full(node.state),
+        )
+        self.runs = Runs(adapt(tools), gather_seconds)
+        self.vigil = Vigil(
+            node.identity,
+            self.identity.name,
+            node.state,
+            lambda: {peer: addresses[peer.name] for peer in self.runs.aggregators() if peer.name in addresses},
+            self.runs.parties,
+            lambda: quiet_seconds(len(self.runs.parties())),
+        )
+
+    def _write_result(self, manifest: Manifest) -> None:
+        """The model and its card, in NODE/models; `parley export` writes them again from the store if need be."""
+        try:
+            path = write_result(self.node.folder, self.store, manifest)
+        except DeployError as error:
+            self._note("model.not_written", run=manifest.run, error=error)
+        else:
+            if path is not None:
+                self._note("model.written", run=manifest.run)
+
+    def _authorizer(self) -> Authorizer:
+        members = _PartyOf(self.runs)
+        methods = {f"/{SERVICE}/{name}": members for name in ("ListRuns", "Join", "NextRound", "FetchPoint")}
+        # A party asks for runs before there is one: any party that is pinned may.
+        return Authorizer(
+            {**methods, f"/{SERVICE}/ListRuns": _AnyParty(self.identity.name.federation), HEALTH: _Anyone()},
+            self.node.identity,
+        )
+
+    async def serve(self) -> dict[str, int]:
+        """Start the listeners; the port of the parties' one."""
+        room_for(self.node.connections)
+        options = [
+            *listening(self.node.connections // len(self.node.listen)),
+            ("grpc.max_concurrent_streams", MOST_CALLS),
+        ]
+        self._server = grpc.aio.server(
+            interceptors=[AioAuthorization(self._authorizer())], options=options, maximum_concurrent_rpcs=MOST_CALLS
+        )
+        coordinator_pb2_grpc.add_CoordinatorServiceServicer_to_server(PartyServicer(self.runs), self._server)
+        health_pb2_grpc.add_HealthServicer_to_server(AioHealth(self.vigil), self._server)
+        ports = [
+            self._server.add_secure_port(str(address), server_credentials(self.node.identity))
+            for address in self.node.listen
+        ]
+        if 0 in ports:
+            raise StateError(f"{self.node.listen[ports.index(0)]} cannot be listened on: is another process there?")
+        self._operator = grpc.aio.server()
+        operator_pb2_grpc.add_OperatorServiceServicer_to_server(
+            OperatorServicer(self.runs, self.vigil.troubles), self._operator
+        )
+        self._socket = bind_socket(self._operator, self.node.state)
+        self.runs.take_up()
+        await self._operator.start()
+        self._socket.path.chmod(0o600)
+        await self._server.start()
+        self.vigil.start()
+        self._doorkeeper = Doorkeeper(dict.fromkeys(ports, min(OF_ONE_ADDRESS, self.node.connections // 4)))
+        self._doorkeeper.start()
+        return {"parties": ports[0]}
+
+    async def stop(self) -> None:
+        """Answer what waits, leave the rest to the next start."""
+        await asyncio.to_thread(self.vigil.stop)
+        await self.runs.close()
+        await self._operator.stop(0)
+        await self._server.stop(STOP_SECONDS)
+        self._doorkeeper.stop()
+        self._socket.close()
+        self._worker.shutdown()
+        self.store.close()
+
+
+class _PartyOf:
+    """The parties of this coordinator's runs, as they are at the moment."""
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+
+    def __contains__(self, name: object) -> bool:
+        return any(name in run.manifest.identities(Role.party) for run in self._runs.all.values())
+
+
+class _AnyParty:
+    """Every party of a federation that is pinned: nobody else gets as far as here."""
+
+    def __init__(self, federation: str) -> None:
+        self._federation = federation
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, NodeName) and name.role is Role.party and name.federation == self._federation
+
+
+class _Anyone:
+    """Every node that is pinned."""
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, NodeName)
+
+
+def bind_socket(server: grpc.aio.Server, folder: Path) -> SocketAddress:
+    """Mode 600 from its first moment: it is bound in a folder that only its owner may enter."""
+    if folder.stat().st_mode & 0o077:
+        raise StateError(f"{folder} may be entered by others: chmod 700 it")
+    address = SocketAddress(folder)
+    address.path.unlink(missing_ok=True)
+    server.add_insecure_port(address.text)
+    return address
+
+
+async def run(node: CoordinatorNode, note: Callable[..., str], gather_seconds: float) -> None:
+    """Until SIGTERM or SIGINT."""
+    loop = asyncio.get_running_loop()
+    done = asyncio.Event()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, done.set)
+    process = CoordinatorProcess(node, note, gather_seconds)
+    ports = await process.serve()
+    settle()
+    ready = {"ready": True, "role": "coordinator", "name": process.identity.name.name, "ports": ports}
+    print(json.dumps(ready), flush=True)
+    metering.start(node, process.identity.name)
+    note("node.ready")
+    dashboard = start_dashboard(node, note)
+    try:
+        await done.wait()
+    finally:
+        if dashboard is not None:
+            await dashboard.stop()
+        await process.stop()
+        note("node.stopped")
+
+
+def main(node: CoordinatorNode, note: Callable[..., str], gather_seconds: float = GATHER_SECONDS) -> None:
+    try:
+        asyncio.run(run(node, note, gather_seconds))
+    except FederationError as error:
+        raise StateError(str(error)) from error

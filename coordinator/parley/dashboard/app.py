@@ -1,0 +1,325 @@
+"""The pages: login, runs, one run, its privacy page, its events, stop and resume, metrics.
+
+Every answer but the login, the assets and (if it is so configured) the metrics needs a session. Nothing is changed but
+by POST with the session's own word. Imports Starlette and this folder; reads the store in worker threads.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+from urllib.parse import parse_qs, quote
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from parley.algorithms.errors import CoordinatorError
+from parley.coordinator.store import RunRow, RunStore
+from parley.dashboard import figures
+from parley.dashboard.access import SESSION_SECONDS, Session, Sessions, matches
+from parley.dashboard.accounts import Accounts
+from parley.dashboard.exposition import exposition
+from parley.dashboard.guard import Guard
+from parley.dashboard.history import Histories
+from parley.dashboard.loglines import LogFile
+from parley.dashboard.rendering import STATIC, render, render_line
+from parley.dashboard.servers import Servers
+from parley.dashboard.views import Page, RunsView, RunView
+from parley.federation.manifest import Manifest
+
+MOST_FORM_BYTES = 4096
+MOST_STREAMS = 32
+POLL_SECONDS = 0.5
+KEEPALIVE_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """What the pages read, and how they are served."""
+
+    node: str
+    federation: str
+    store: RunStore
+    log: LogFile
+    accounts: Accounts
+    servers: Servers
+    sessions: Sessions
+    hosts: tuple[str, ...]
+    port: int
+    secure: bool
+    open_metrics: bool
+    """Whether /metrics is answered without a token."""
+
+
+Handler = Callable[[Request, Session], Awaitable[Response]]
+
+
+class Pages:
+    """The handlers."""
+
+    def __init__(self, wiring: Wiring) -> None:
+        self._w = wiring
+        self._histories = Histories(wiring.store)
+        self._cookie = f"__Host-parley-{wiring.port}" if wiring.secure else f"parley-{wiring.port}"
+        self._streams = 0
+        self._stores = asyncio.Lock()
+
+    def routes(self) -> list[Any]:
+        return [
+            Route("/login", self.login_page),
+            Route("/login", self.login, methods=["POST"]),
+            Route("/logout", self._own(self.logout), methods=["POST"]),
+            Route("/", self._in(self.runs)),
+            Route("/runs/{run}", self._in(self.run)),
+            Route("/runs/{run}/privacy", self._in(self.privacy)),
+            Route("/runs/{run}/events", self._in(self.events)),
+            Route("/runs/{run}/stop", self._in(self.ask_stop)),
+            Route("/runs/{run}/stop", self._own(self.stop), methods=["POST"]),
+            Route("/runs/{run}/resume", self._own(self.resume), methods=["POST"]),
+            Route("/metrics", self.metrics),
+            Mount("/static", StaticFiles(directory=STATIC)),
+        ]
+
+    async def warm(self) -> None:
+        await self._read(self._histories.warm)
+        await self._read(self._w.log.refresh)
+        self._w.accounts.books()
+
+    # ------------------------------------------------------------ who asks
+
+    def _session(self, request: Request) -> Session | None:
+        return self._w.sessions.of(request.cookies.get(self._cookie))
+
+    def _in(self, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+        """For who is logged in."""
+
+        async def guarded(request: Request) -> Response:
+            session = self._session(request)
+            if session is None:
+                return RedirectResponse("/login", 303)
+            return await handler(request, session)
+
+        return guarded
+
+    def _own(self, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+        """For a form of a page of that session."""
+
+        async def guarded(request: Request) -> Response:
+            session = self._session(request)
+            if session is None:
+                return RedirectResponse("/login", 303)
+            request.state.form = await _form(request)
+            if not matches(session, request.state.form.get("csrf", "")):
+                raise HTTPException(403, "This form is too old, or of another site: load the page again.")
+            return await handler(request, session)
+
+        return guarded
+
+    async def login_page(self, request: Request) -> Response:
+        if self._session(request) is not None:
+            # A browser carries what follows # over a redirect that names none: of a link, that is the token.
+            return RedirectResponse("/#", 303)
+        return HTMLResponse(render("login.html", self._page("Sign in", None), problem=""))
+
+    async def login(self, request: Request) -> Response:
+        name = self._w.sessions.begin((await _form(request)).get("token", ""))
+        if name is None:
+            page = render("login.html", self._page("Sign in", None), problem="That is not this node's token.")
+            return HTMLResponse(page, 403)
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(
+            self._cookie, name, max_age=int(SESSION_SECONDS), httponly=True, samesite="strict", secure=self._w.secure
+        )
+        return answer
+
+    async def logout(self, request: Request, session: Session) -> Response:
+        self._w.sessions.end(request.cookies.get(self._cookie))
+        answer = RedirectResponse("/login", 303)
+        answer.delete_cookie(self._cookie, httponly=True, samesite="strict", secure=self._w.secure)
+        return answer
+
+    # ------------------------------------------------------------ pages
+
+    async def runs(self, request: Request, session: Session) -> Response:
+        rows = await self._read(self._w.store.runs)
+        heads = []
+        for row in reversed(rows):
+            history = await self._read(self._histories.of, row.digest)
+            heads.append(figures.head(row, manifest_of(row.manifest), history))
+        view = RunsView(tuple(heads), self._w.accounts.books())
+        return HTMLResponse(render("runs.html", self._page("Runs", session), view))
+
+    async def run(self, request: Request, session: Session) -> Response:
+        row = await self._row(request)
+        view = await self._run_view(row)
+        page = self._page(row.run, session)
+        if "part" in request.query_params:
+            return HTMLResponse(render("live.html", page, view))
+        words, level = request.query_params.get("filter", "")[:80], request.query_params.get("level", "")[:10]
+        await self._read(self._w.log.refresh)
+        lines = render("lines.html", page, self._w.log.view(words, level))
+        return HTMLResponse(render("run.html", page, view).replace("<!--lines-->", lines))
+
+    async def _run_view(self, row: RunRow) -> RunView:
+        manifest = manifest_of(row.manifest)
+        history = await self._read(self._histories.of, row.digest)
+        answers = await self._read(self._w.store.answers, row.digest)
+        ends = await self._read(self._w.store.ends, row.digest)
+        servers, exposed = self._w.servers, figures.exposed(row, manifest, history, ends)
+        return figures.run_view(
+            row, manifest, history, answers, self._w.accounts.spent(manifest, exposed, row.state.resting),
+            servers.pools(manifest), servers.presence(row.run),
+        )  # fmt: skip
+
+    async def privacy(self, request: Request, session: Session) -> Response:
+        row = await self._row(request)
+        manifest = manifest_of(row.manifest)
+        history = await self._read(self._histories.of, row.digest)
+        answers = await self._read(self._w.store.answers, row.digest)
+        ends = await self._read(self._w.store.ends, row.digest)
+        exposed = figures.exposed(row, manifest, history, ends)
+        spent = self._w.accounts.spent(manifest, exposed, row.state.resting)
+        books = self._w.accounts.books()
+        view = figures.privacy_view(row, manifest, history, answers, spent, books, ends)
+        return HTMLResponse(render("privacy.html", self._page(f"Privacy of {row.run}", session), view))
+
+    async def ask_stop(self, request: Request, session: Session) -> Response:
+        row = await self._row(request)
+        return HTMLResponse(self._asked(row, session, await self._read(self._histories.of, row.digest), ""))
+
+    def _asked(self, row: RunRow, session: Session, history: Any, problem: str) -> str:
+        head = figures.head(row, manifest_of(row.manifest), history)
+        return render("stop.html", self._page(f"Stop {row.run}", session), head, problem=problem)
+
+    async def stop(self, request: Request, session: Session) -> Response:
+        row = await self._row(request)
+        final = request.state.form.get("how") == "final"
+        if final and request.state.form.get("confirm", "").strip() != row.run:
+            history = await self._read(self._histories.of, row.digest)
+            problem = "To end a run for good, type its name."
+            return HTMLResponse(self._asked(row, session, history, problem), 422)
+        return await self._order(row, session, lambda: self._w.servers.operator.stop(row.run, final))
+
+    async def resume(self, request: Request, session: Session) -> Response:
+        row = await self._row(request)
+        return await self._order(row, session, lambda: self._w.servers.operator.resume(row.run))
+
+    async def _order(self, row: RunRow, session: Session, order: Callable[[], str]) -> Response:
+        try:
+            await asyncio.to_thread(order)
+        except CoordinatorError as error:
+            history = await self._read(self._histories.of, row.digest)
+            return HTMLResponse(self._asked(row, session, history, str(error)[:1000]), 409)
+        return RedirectResponse(f"/runs/{quote(row.run)}", 303)
+
+    # ------------------------------------------------------------ streams
+
+    async def events(self, request: Request, session: Session) -> Response:
+        """`changed` when the run moved, `line` for every new line of the log."""
+        row = await self._row(request)
+        if self._streams >= MOST_STREAMS:
+            raise HTTPException(503, "Too many pages follow this coordinator: close one.")
+        seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
+        stream = self._follow(row, int(seen) if seen.isascii() and seen.isdigit() and len(seen) < 16 else None, request)
+        return StreamingResponse(stream, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+
+    async def _follow(self, row: RunRow, seen: int | None, request: Request) -> AsyncIterator[str]:
+        self._streams += 1
+        try:
+            await self._read(self._w.log.refresh)
+            seen = self._w.log.count if seen is None else seen
+            last, quiet = self._standing(row), 0.0
+            yield "retry: 2000\n\n"
+            while self._session(request) is not None:
+                await asyncio.sleep(POLL_SECONDS)
+                quiet += POLL_SECONDS
+                now = await self._read(self._w.store.get, row.digest)
+                await self._read(self._w.log.refresh)
+                fresh, seen = self._w.log.since(seen), self._w.log.count
+                for place, line in enumerate(fresh, start=seen - len(fresh) + 1):
+                    yield f"id: {place}\nevent: line\ndata: {json.dumps(render_line(line))}\n\n"
+                    quiet = 0.0
+                if now is not None and self._standing(now) != last:
+                    last = self._standing(now)
+                    yield f"event: changed\ndata: {now.round}\n\n"
+                    quiet = 0.0
+                if quiet >= KEEPALIVE_SECONDS:
+                    yield "event: alive\ndata: 0\n\n"
+                    quiet = 0.0
+        finally:
+            self._streams -= 1
+
+    def _standing(self, row: RunRow) -> tuple[Any, ...]:
+        """What an open page is told of at once when it changes."""
+        presence = None if row.state.resting else self._w.servers.presence(row.run)
+        return row.state, row.round, row.outcome, presence and {(node, kind) for node, kind, _ in presence.troubles}
+
+    async def metrics(self, request: Request) -> Response:
+        bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if not self._w.open_metrics and self._session(request) is None and not self._w.sessions.knows(bearer):
+            return PlainTextResponse("Give the dashboard's token: Authorization: Bearer …\n", 401)
+        text = await self._read(exposition, self._w.store, self._histories)
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    # ------------------------------------------------------------
+
+    def _page(self, title: str, session: Session | None) -> Page:
+        wiring = self._w
+        csrf = session.csrf if session else ""
+        return Page(wiring.node, wiring.federation, title, csrf)
+
+    async def _row(self, request: Request) -> RunRow:
+        row: RunRow | None = await self._read(figures.find, self._w.store, request.path_params["run"])
+        if row is None:
+            raise HTTPException(404, "There is no such run on this coordinator.")
+        return row
+
+    async def _read(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """In a worker thread, one at a time: the histories are shared."""
+        async with self._stores:
+            return await asyncio.to_thread(function, *arguments)
+
+    async def problem(self, request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        said = error.detail if isinstance(error, HTTPException) else "The dashboard failed here; the run goes on."
+        page = self._page("Not here" if status == 404 else "Problem", self._session(request))
+        return HTMLResponse(render("problem.html", page, problem=said, status=str(status)), status)
+
+
+@lru_cache(maxsize=256)
+def manifest_of(canonical: bytes) -> Manifest:
+    """Parsed once."""
+    return Manifest.from_canonical(canonical)
+
+
+async def _form(request: Request) -> dict[str, str]:
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > MOST_FORM_BYTES:
+            raise HTTPException(413, "The form is too long.")
+    fields = parse_qs(body.decode("utf-8", errors="replace"), max_num_fields=10)
+    return {name: values[0] for name, values in fields.items()}
+
+
+def application(wiring: Wiring) -> Starlette:
+    """The ASGI application."""
+    pages = Pages(wiring)
+    made = Starlette(
+        routes=pages.routes(),
+        middleware=[
+            Middleware(Guard, hosts=wiring.hosts, secure=wiring.secure),
+            Middleware(GZipMiddleware, minimum_size=2048, compresslevel=5),
+        ],
+        exception_handlers={HTTPException: pages.problem, Exception: pages.problem},
+    )
+    made.state.pages = pages
+    return made

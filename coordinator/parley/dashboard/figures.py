@@ -1,0 +1,364 @@
+"""Views of runs, from the store and the histories. Reads, computes nothing that is not shown, writes nothing.
+
+Imports the coordinator's store and this folder.
+"""
+
+import time
+from statistics import median
+
+from parley.coordinator.store import RunRow, RunStore, State
+from parley.dashboard import charts
+from parley.dashboard.history import PHASES, RECENT, History
+from parley.dashboard.servers import Presence
+from parley.dashboard.views import (
+    Books,
+    Chart,
+    Ending,
+    Line,
+    Member,
+    PartyView,
+    Phase,
+    PoolView,
+    PrivacyView,
+    RoundTimes,
+    RunHead,
+    RunView,
+    SpentView,
+    Totals,
+    TroubleView,
+)
+from parley.federation.manifest import Manifest
+from parley.federation.meaning import against_whom, made_of
+from parley.federation.names import NodeName, Role
+from parley.node.vigil import DISK_FULL, RESTARTED, SILENT, UNREACHABLE
+from parley.privacy.lying import in_words
+from parley.v1 import common_pb2
+
+STRIP = 48
+"""Cells of a party's presence."""
+LATE_FACTOR = 3.0
+"""Times the usual wait after which a contribution that is not there counts as late."""
+LEAST_LATE_SECONDS = 2.0
+TONES = {
+    State.finished: "good",
+    State.stalled: "warn",
+    State.stopped: "warn",
+    State.failed: "bad",
+    State.refused: "bad",
+}
+NAMES = {
+    "loss": ("Loss", "mean over records"),
+    "objective": ("Objective", "loss and regulariser"),
+    "error": ("Error", "share misclassified"),
+    "accuracy": ("Accuracy", "share classified right"),
+    "auc": ("AUC", "area under the curve"),
+}
+TROUBLES = {
+    SILENT: "does not answer",
+    UNREACHABLE: "cannot be reached",
+    DISK_FULL: "has no space on its disk",
+    RESTARTED: "was restarted",
+}
+COLLUDE = "Both aggregators would have to collude."
+
+
+def head(row: RunRow, manifest: Manifest, history: History) -> RunHead:
+    pace = history.pace()
+    left = manifest.releases - history.released
+    active = row.state in (State.running, State.gathering, State.verifying, State.ending)
+    last = history.records[-1] if history.records else None
+    return RunHead(
+        name=row.run,
+        digest=row.digest.hex(),
+        state=row.state.value,
+        tone=TONES.get(row.state, "live"),
+        outcome=row.outcome[:1000],
+        round=history.released,
+        rounds=manifest.releases,
+        submitted=row.submitted,
+        started=row.started,
+        ended=row.ended,
+        seconds_left=pace * left if active and pace is not None else None,
+        epsilon=_number(row.claim.get("epsilon")),
+        delta=manifest.guarantee.delta,
+        lying=_if_a_server_lies(row, manifest),
+        claimed=manifest.guarantee.epsilon,
+        model=f"{manifest.model.kind}, {manifest.model.dimension:,} parameter{'s' * (manifest.model.dimension != 1)}",
+        algorithm=manifest.algorithm.name,
+        present=len(last.contributors) if last else 0,
+        parties=len(manifest.parties),
+        can_stop=not row.state.final,
+        can_resume=row.state.resumable,
+    )
+
+
+def exposed(row: RunRow, manifest: Manifest, history: History, ends: dict[str, bytes]) -> int:
+    """How many sums can have been opened: never less than were, whatever the coordinator got to write down.
+
+    By the word of both aggregators, or the rounds on record and the one that was asked: a stop or a crash can come
+    between its opening and its record.
+    """
+    signed = [_ending(word).openings for word in ends.values()]
+    if len(signed) == len(manifest.aggregators):
+        return min(manifest.releases, max(history.released, *signed))
+    asked = row.started is not None
+    return min(manifest.releases, history.released + asked)
+
+
+def run_view(
+    row: RunRow,
+    manifest: Manifest,
+    history: History,
+    answers: dict[str, tuple[str, str]],
+    spent: SpentView,
+    pools: tuple[PoolView, ...],
+    presence: Presence | None,
+) -> RunView:
+    """A run's page."""
+    recent = history.records[-RECENT:]
+    running = row.state is State.running
+    open_round = presence if presence and running and presence.round >= 0 else None
+    parties = tuple(_party(name, manifest, history, answers, open_round) for name in manifest.parties)
+    times = [history.phases(record) for record in recent]
+    count = len(history.records)
+    seconds = sum(record.seconds for record in history.records)
+    return RunView(
+        head=head(row, manifest, history),
+        troubles=troubles(row, presence),
+        totals=Totals(
+            seconds=seconds,
+            seconds_per_round=history.pace(),
+            bytes_down=history.bytes_down,
+            bytes_up=history.bytes_up,
+            bytes_per_round=(history.bytes_down + history.bytes_up) / count if count else None,
+        ),
+        spent=spent,
+        norms=_norms(manifest, history),
+        evaluations=_evaluations(manifest, history),
+        phases=tuple(
+            Phase(key, name, median(each[place] for each in times) if times else 0.0)
+            for place, (key, name) in enumerate(PHASES)
+        ),
+        timeline=tuple(
+            RoundTimes(record.round, record.at, record.seconds, phases, len(record.contributors), tuple(record.missing))
+            for record, phases in zip(recent, times, strict=True)
+        ),
+        parties=parties,
+        pools=pools,
+        waiting=_waiting(row, parties, open_round is not None),
+    )
+
+
+def troubles(row: RunRow, presence: Presence | None) -> tuple[TroubleView, ...]:
+    """Of a run that has ended nobody asks any more."""
+    if presence is None or row.state.final:
+        return ()
+    return tuple(
+        TroubleView(node, TROUBLES[kind], kind != RESTARTED, seconds)
+        for node, kind, seconds in presence.troubles
+        if kind in TROUBLES
+    )
+
+
+def _waiting(row: RunRow, parties: tuple[PartyView, ...], in_round: bool) -> tuple[str, ...]:
+    """Whose contribution the open round lacks, or whose answer the gathering does."""
+    lacking = ("late", "working") if in_round else ("not answered",) if row.state is State.gathering else ()
+    return tuple(each.name for each in parties if each.state in lacking)
+
+
+def _party(
+    name: str, manifest: Manifest, history: History, answers: dict[str, tuple[str, str]], open_round: Presence | None
+) -> PartyView:
+    uri = NodeName(manifest.federation, Role.party, name).uri
+    answer, reason = answers.get(uri, ("", ""))
+    last = history.records[-1] if history.records else None
+    missed = history.missed.get(name, [])
+    first = {record.round for record in history.records[:1]}
+    rounds = len(history.records)
+    present = rounds - len(missed) if answer == "joined" else 0
+    if answer == "refused":
+        state, tone = "refused", "bad"
+    elif answer != "joined":
+        state, tone = "not answered", "quiet"
+    elif open_round is not None and name in open_round.absent:
+        state, tone = "missing", "bad"
+    elif open_round is not None and name in open_round.uploaded:
+        state, tone = "uploaded", "good"
+    elif open_round is not None:
+        state, tone = ("late", "warn") if open_round.open_seconds > _usual_wait(history) else ("working", "good")
+    elif last is None:
+        state, tone = "joined", "quiet"
+    elif name in last.contributors:
+        state, tone = "present", "good"
+    else:
+        state, tone = "missing", "bad"
+    return PartyView(
+        name, state, tone, reason[:300], manifest.mechanism.sampler(name, 0).units, present, rounds,
+        missed[-1] if missed else None, _strip(missed, rounds, min(first, default=0)) if present else (),
+    )  # fmt: skip
+
+
+def _usual_wait(history: History) -> float:
+    waits = [record.waited_seconds for record in history.records[-RECENT:]]
+    return max(LEAST_LATE_SECONDS, LATE_FACTOR * median(waits)) if waits else float("inf")
+
+
+def _strip(missed: list[int], rounds: int, first: int) -> tuple[float, ...]:
+    cells = min(STRIP, rounds)
+    sizes = [(place + 1) * rounds // cells - place * rounds // cells for place in range(cells)]
+    gaps = [0] * cells
+    for each in missed:
+        gaps[min(cells - 1, ((each - first + 1) * cells - 1) // rounds)] += 1
+    return tuple(1 - gap / size for gap, size in zip(gaps, sizes, strict=True))
+
+
+def _norms(manifest: Manifest, history: History) -> Chart | None:
+    if not history.records:
+        return None
+    last = history.records[-1]
+    return Chart(
+        "norms",
+        "Released estimator",
+        "Norm of the noised estimate of each round, beside the norm that its noise alone is expected to have.",
+        "",
+        (
+            Line(
+                "expected noise",
+                "reference",
+                charts.thin([(float(r.round + 1), r.noise_norm) for r in history.records]),
+            ),
+            Line(
+                "released estimator",
+                "main",
+                charts.thin([(float(r.round + 1), r.estimator_norm) for r in history.records]),
+            ),
+        ),
+        0.0,
+        charts.axis_end(history.released),
+        value=f"{charts.number(last.estimator_norm)} against {charts.number(last.noise_norm)} of noise",
+    )
+
+
+def _evaluations(manifest: Manifest, history: History) -> tuple[Chart, ...]:
+    if not history.evaluated:
+        return ()
+    found = []
+    for key in history.evaluated[-1].evaluation:
+        points = [
+            (float(record.round + 1), float(record.evaluation[key]))
+            for record in history.evaluated
+            if _number(record.evaluation.get(key)) is not None
+        ]
+        title, about = NAMES.get(key, (key.replace("_", " ").capitalize(), ""))
+        if points:
+            found.append(
+                Chart(
+                    key, title, about, "", (Line(title.lower(), "main", charts.thin(points)),), 0.0,
+                    charts.axis_end(history.released), value=f"{points[-1][1]:.4g}",
+                )
+            )  # fmt: skip
+    return tuple(found)
+
+
+def privacy_view(
+    row: RunRow,
+    manifest: Manifest,
+    history: History,
+    answers: dict[str, tuple[str, str]],
+    spent: SpentView,
+    books: Books,
+    ends: dict[str, bytes],
+) -> PrivacyView:
+    """The printable page."""
+    mechanism, noise, claim = manifest.mechanism, manifest.noise, row.claim
+    first, second = manifest.aggregators
+    return PrivacyView(
+        head=head(row, manifest, history),
+        statement=str(claim.get("statement", "")),
+        epsilon=_number(claim.get("epsilon")),
+        delta=manifest.guarantee.delta,
+        lying=_if_a_server_lies(row, manifest),
+        epsilon_added=_number(claim.get("epsilon_added")),
+        delta_added=_number(claim.get("delta_added")),
+        worst_party=str(claim.get("worst_party", "")),
+        accountant=manifest.guarantee.accountant,
+        unit=mechanism.unit.name,
+        relation=f"{mechanism.relation.value}: one unit's data exchanged for any other; how many there are is public",
+        sampling=_sampling(manifest),
+        noise=f"{mechanism.noise_multiplier:.4g} times the sensitivity of the sum, whoever is present; "
+        f"{made_of(noise.parts)}",
+        precision=f"{noise.precision} ({noise.cover}), {noise.fraction_bits} fraction bits",
+        spent=spent,
+        coalition=f"{COLLUDE} {_against(row, manifest)} The aggregators are {first.name} of {first.legal_entity} and "
+        f"{second.name} of {second.legal_entity}.",
+        books=books,
+        members=_members(manifest, answers),
+        endings=tuple(_ending(word) for word in ends.values()),
+        manifest_digest=row.digest.hex(),
+        mechanism_digest=mechanism.digest,
+        bytes_up=history.bytes_up,
+        bytes_down=history.bytes_down,
+        printed=time.time(),
+    )
+
+
+def _if_a_server_lies(row: RunRow, manifest: Manifest) -> str:
+    """Beside ε, in words; nothing before it is known."""
+    if _number(row.claim.get("epsilon")) is None:
+        return ""
+    if not manifest.noise.parts.joint:
+        return "also if one server does anything whatever"
+    return in_words(_number(row.claim.get("epsilon_if_a_server_lies")), manifest.guarantee.delta)
+
+
+def _against(row: RunRow, manifest: Manifest) -> str:
+    """Whatever the coalition is, one server of it follows or does not."""
+    epsilon, lying = (_number(row.claim.get(name)) for name in ("epsilon", "epsilon_if_a_server_lies"))
+    if epsilon is None:
+        return ""
+    words = against_whom(manifest.noise.parts, epsilon, lying, manifest.guarantee.delta)
+    return f"Against any coalition of the coordinator, one aggregator and all other parties, {words}"
+
+
+def _members(manifest: Manifest, answers: dict[str, tuple[str, str]]) -> tuple[Member, ...]:
+    entities = {operator.name: operator.legal_entity for operator in (*manifest.aggregators, manifest.coordinator)}
+    found = []
+    for role in (Role.party, Role.aggregator, Role.coordinator):
+        for place, name in enumerate(manifest.identities(role)):
+            answer, reason = answers.get(name.uri, ("leads" if role is Role.coordinator else "not answered", ""))
+            party = role is Role.party
+            found.append(
+                Member(
+                    name.name,
+                    f"aggregator {'AB'[place]}" if role is Role.aggregator else role.value,
+                    "" if party else entities[name.name],
+                    manifest.mechanism.sampler(name.name, 0).units if party else None,
+                    answer,
+                    reason[:300],
+                )
+            )
+    return tuple(found)
+
+
+def _ending(word: bytes) -> Ending:
+    end = common_pb2.SignedEnd.FromString(word)
+    return Ending(end.aggregator[:200], end.openings)
+
+
+def _sampling(manifest: Manifest) -> str:
+    samplers = [manifest.mechanism.sampler(party, manifest.releases - 1) for party in manifest.parties]
+    how = {"wor": "a fixed number of units, without replacement", "poisson": "each unit independently, padded to a cap"}
+    rates = sorted(sampler.rate for sampler in samplers)
+    spread = f"{rates[0]:.4g}" if rates[0] == rates[-1] else f"{rates[0]:.4g} to {rates[-1]:.4g}"
+    expected = sum(sampler.mean_batch for sampler in samplers)
+    return f"{how[samplers[0].kind]}, at rate {spread}; {expected:,} expected per round"
+
+
+def _number(value: object) -> float | None:
+    right = isinstance(value, int | float) and not isinstance(value, bool) and value - value == 0
+    return float(value) if right and isinstance(value, int | float) else None
+
+
+def find(store: RunStore, run: str) -> RunRow | None:
+    """A run by its name; None where there is none."""
+    return next((row for row in store.runs() if row.run == run), None)

@@ -1,0 +1,134 @@
+"""What the aggregators and the coordinator itself say of the moment: noise pools, and whom the open round waits for.
+
+Asked only while somebody looks, at most every few seconds, never waited for by a page. Imports the coordinator's
+controls and this folder.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from parley.algorithms.errors import CoordinatorError
+from parley.dashboard.views import PoolView
+from parley.federation.manifest import Manifest
+from parley.federation.names import NodeName, Role
+from parley.v1 import aggregator_pb2
+
+T = TypeVar("T")
+POOL_SECONDS = 3.0
+PRESENCE_SECONDS = 1.0
+STALE = 4
+"""Times the pause between two questions: what was said before is out of date when a page is opened again."""
+LONGEST_TEXT = 300
+
+
+@dataclass(frozen=True)
+class Presence:
+    """Of one run, from the coordinator's memory."""
+
+    round: int
+    """That is open; −1 for none."""
+    uploaded: frozenset[str]
+    """Who says that both servers have its contribution to the open round."""
+    absent: frozenset[str]
+    """Who missed a round and has not been heard of since."""
+    open_seconds: float
+    troubles: tuple[tuple[str, str, float], ...] = ()
+    """Nodes, what is wrong with each (`parley.node.vigil`), and for how many seconds."""
+
+
+class Operator(Protocol):
+    """The coordinator's operator socket; `deploy` gives it. Calls block, and raise CoordinatorError."""
+
+    def stop(self, run: str, final: bool) -> str: ...
+
+    def resume(self, run: str) -> str: ...
+
+    def presence(self, run: str) -> Presence: ...
+
+
+class Asked(Generic[T]):
+    """A value that is asked for again when it is old, in the background; what is long out of date is told nobody."""
+
+    def __init__(self, every_seconds: float, first: T) -> None:
+        self._every, self._first, self.value = every_seconds, first, first
+        self._at = self._filled = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    def get(self, ask: Callable[[], Awaitable[T]]) -> T:
+        if time.monotonic() - self._at > self._every and (self._task is None or self._task.done()):
+            self._at = time.monotonic()
+            self._task = asyncio.ensure_future(self._fill(ask))
+        return self.value if time.monotonic() - self._filled < STALE * self._every else self._first
+
+    async def _fill(self, ask: Callable[[], Awaitable[T]]) -> None:
+        self.value = await ask()
+        self._filled = time.monotonic()
+
+
+Status = Callable[[NodeName], Awaitable[aggregator_pb2.StatusResponse]]
+"""Asks one aggregator; raises CoordinatorError."""
+
+
+@dataclass
+class Servers:
+    """One per process."""
+
+    status: Status
+    operator: Operator
+    live: bool = False
+    """Whether the operator's socket answered the last time."""
+    _pools: dict[str, Asked[PoolView]] = field(default_factory=dict)
+    _presences: dict[str, Asked[Presence | None]] = field(default_factory=dict)
+
+    def pools(self, manifest: Manifest) -> tuple[PoolView, ...]:
+        return tuple(
+            self._pool(name, operator.legal_entity)
+            for name, operator in zip(manifest.identities(Role.aggregator), manifest.aggregators, strict=True)
+        )
+
+    def _pool(self, name: NodeName, entity: str) -> PoolView:
+        unknown = PoolView(name.name, entity, False, 0, 0, 0, 0, 0, "not asked yet", "", 0)
+        asked = self._pools.setdefault(name.uri, Asked(POOL_SECONDS, unknown))
+
+        async def ask() -> PoolView:
+            try:
+                said = await self.status(name)
+            except CoordinatorError as error:
+                return PoolView(name.name, entity, False, 0, 0, 0, 0, 0, str(error)[:LONGEST_TEXT], "", 0)
+            return PoolView(
+                name.name, entity, True, said.pool_available, said.pool_capacity, said.pool_produced, said.pool_used,
+                said.pool_lost, _plain(said.pool_error), _plain(said.version)[:40], said.share_bytes,
+            )  # fmt: skip
+
+        return asked.get(ask)
+
+    def presence(self, run: str) -> Presence | None:
+        """None where no coordinator is running."""
+        asked: Asked[Presence | None] = self._presences.setdefault(run, Asked(PRESENCE_SECONDS, None))
+
+        async def ask() -> Presence | None:
+            try:
+                found = await asyncio.to_thread(self.operator.presence, run)
+            except CoordinatorError:
+                self.live = False
+                return None
+            self.live = True
+            return found
+
+        return asked.get(ask)
+
+
+def _plain(text: str) -> str:
+    return "".join(each for each in text[:LONGEST_TEXT] if each.isprintable())
+
+
+def no_aggregators(addresses: Mapping[str, str]) -> Status:
+    """For a node without a certificate that could ask them."""
+
+    async def status(name: NodeName) -> aggregator_pb2.StatusResponse:
+        raise CoordinatorError(f"{name.name} at {addresses.get(name.name, 'an unknown address')} cannot be asked")
+
+    return status

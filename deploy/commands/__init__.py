@@ -1,1 +1,0 @@
-"""One module per command group of `parley`; each defines a typer `app` that `deploy.cli` mounts."""

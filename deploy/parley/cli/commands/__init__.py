@@ -1,0 +1,1 @@
+"""One module per command group of `parley`; each defines a typer `app` that `parley.cli.main` mounts."""

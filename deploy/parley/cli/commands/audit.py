@@ -1,0 +1,145 @@
+"""`parley audit`: measure privacy from the outside, try the known attacks, and verify the books that nodes keep.
+
+    parley audit privacy --json                               # parley.research.privacy_audit
+    parley audit attacks --json                               # parley.attacks.audit
+    parley audit attacks --without reach-covers-schema        # the attacks that this guard stops: now they succeed
+    parley audit verify north south hospital-a --json         # nodes' folders, or files of trails
+    parley audit verify hospital-a --anchor 128:9f86…0a08
+
+`verify` exits with 1 where a trail or a ledger is not the one that was written, or where a node's trail refers to an
+event that the peer's trail does not have. Without an anchor, a head that somebody else kept, a trail that was cut at
+the end of a line looks whole unless a peer refers to what is gone.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail
+from parley.federation.errors import TrailError
+from parley.privacy.chain import Head
+from parley.privacy.errors import LedgerCorrupt, LedgerRefused
+
+app = typer.Typer(help="Measure privacy, try the known attacks, verify what nodes wrote down.", no_args_is_help=True)
+TRAIL, LEDGER = Path("state", "trail.jsonl"), Path("state", "ledger.sqlite")
+
+
+@app.callback()
+def _group() -> None:
+    """Measure privacy, try the known attacks, verify what nodes wrote down."""
+
+
+@app.command()
+def privacy(
+    runs: Annotated[int, typer.Option(help="Trainings on each of the two neighbours, per system.")] = 40000,
+    delta: Annotated[float, typer.Option(help="The δ at which the claim and the bound are compared.")] = 0.05,
+    confidence: Annotated[float, typer.Option(help="Probability that the honest system's bound is right.")] = 0.95,
+    units: Annotated[int, typer.Option(help="Records of the audited training.")] = 8,
+    json: Annotated[bool, typer.Option("--json", help="End with one line of JSON.")] = False,
+) -> None:
+    """Bound ε from below for the honest system and for five faults."""
+    from parley.research.privacy_audit import run  # needs the `accounting` extra, which a bare installation lacks
+
+    run(runs, delta, confidence, units, json)
+
+
+@app.command()
+def attacks(
+    only: Annotated[list[str] | None, typer.Option(metavar="ID", help="Only this attack; may be repeated.")] = None,
+    without: Annotated[
+        str | None, typer.Option(metavar="GUARD", help="Take this guard away: what it stops has to succeed then.")
+    ] = None,
+    show: Annotated[bool, typer.Option("--list", help="Show attacks and guards, try nothing.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="End with one line of JSON.")] = False,
+) -> None:
+    """Try every known attack on this installation; exit code 1 if one succeeds."""
+    try:
+        from parley.attacks.audit import run, show_all  # attacks use the accountant, of the `accounting` extra
+    except ModuleNotFoundError as error:
+        fail(f"{error.name} is missing: pip install 'parley-federation[accounting]'")
+    if show:
+        show_all(json)
+    else:
+        run(only or [], without, json)
+
+
+@app.command()
+def verify(
+    places: Annotated[list[Path], typer.Argument(metavar="NODE-or-FILE...", help="Nodes' folders, or trails.")],
+    anchor: Annotated[
+        str | None, typer.Option(help="A head of the one trail given that somebody else kept, as sequence:hash.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="End with one line of JSON.")] = False,
+) -> None:
+    """Find any edit, gap or reordering in trails and ledgers, and what one node says of another that is not so."""
+    from parley.node.trail import cross_check
+    from parley.node.trail import verify as verify_trail
+
+    if anchor is not None and len(places) != 1:
+        fail("an anchor is of one trail: verify that node alone, then all of them together")
+    try:
+        kept = Head.parse(anchor) if anchor is not None else None
+    except LedgerCorrupt:
+        fail(f"{anchor!r} is no head: give sequence:hash, as an earlier verification printed it")
+    chains, trails = [], []
+    for place in places:
+        trail, ledger = (place / TRAIL, place / LEDGER) if place.is_dir() else (place, None)
+        if not trail.is_file():
+            fail(f"{place} is neither a trail nor a node's folder with {TRAIL}: correct the path")
+        try:
+            found = verify_trail(trail, kept)
+            trails.append(found)
+            chains.append(_chain("trail", trail, found.head, found.node, found.incomplete_bytes, kept is not None))
+        except TrailError as problem:
+            chains.append(_broken("trail", trail, problem))
+        if ledger is not None and ledger.is_file():
+            chains.append(_ledger(ledger))
+    try:
+        crossed = cross_check(trails)
+    except TrailError as problem:
+        fail(str(problem))
+    intact = all(chain["problem"] is None for chain in chains) and not crossed.absent
+    if json:
+        references = {"checked": crossed.checked, "unchecked": crossed.unchecked, "absent": list(crossed.absent)}
+        emit_json({"intact": intact, "chains": chains, "references": references})
+    else:
+        for chain in chains:
+            print(_said(chain))
+        print(f"{crossed.checked} references to peers' events hold, {crossed.unchecked} are to nodes not given here")
+        for line in crossed.absent:
+            print(f"PROBLEM {line}")
+    if not intact:
+        raise SystemExit(EXIT_BAD_NEWS)
+
+
+def _chain(kind: str, path: Path, head: Head, node: str, incomplete: int, anchored: bool) -> dict[str, Any]:
+    return {
+        "kind": kind, "file": str(path), "node": node or None, "entries": head.sequence, "head": str(head),
+        "anchored": anchored, "incomplete_bytes": incomplete, "problem": None,
+    }  # fmt: skip
+
+
+def _broken(kind: str, path: Path, problem: Exception) -> dict[str, Any]:
+    return {
+        "kind": kind, "file": str(path), "node": None, "entries": None, "head": None, "anchored": False,
+        "incomplete_bytes": 0, "problem": str(problem),
+    }  # fmt: skip
+
+
+def _ledger(path: Path) -> dict[str, Any]:
+    from parley.privacy.ledger import Ledger
+
+    try:
+        ledger = Ledger.open(path)
+        return _chain("ledger", path, ledger.verify(), "", 0, False)
+    except (LedgerCorrupt, LedgerRefused) as problem:
+        return _broken("ledger", path, problem)
+
+
+def _said(chain: dict[str, Any]) -> str:
+    if chain["problem"] is not None:
+        return f"PROBLEM {chain['file']}: {chain['problem']}"
+    whole = "intact" if chain["anchored"] or chain["kind"] == "ledger" else "intact as far as a trail alone can tell"
+    cut = f", {chain['incomplete_bytes']} bytes of an unfinished last line" if chain["incomplete_bytes"] else ""
+    return f"{chain['file']}: {chain['entries']} entries, {whole}{cut}; head {chain['head']}"

@@ -1,0 +1,171 @@
+"""`parley bench`: measured on this machine, in this run, beside a baseline."""
+
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from parley.cli.commands.bench_gradients import gradients
+from parley.cli.console import emit_json, fail, progress
+
+app = typer.Typer(help="Measure speed and size on this machine, side by side with a baseline.", no_args_is_help=True)
+app.command()(gradients)
+
+
+class Cover(StrEnum):
+    strips = "strips"
+    rectangle = "rectangle"
+
+
+class Precision(StrEnum):
+    standard = "standard"
+    high = "high"
+
+
+class Security(StrEnum):
+    semi_honest = "semi-honest"
+    malicious = "malicious"
+
+
+class Wire(StrEnum):
+    grpc = "grpc"
+    socket = "socket"
+
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="End standard output with one line of JSON.")]
+
+
+@app.callback()
+def _group() -> None:
+    """Measure speed and size on this machine, side by side with a baseline."""
+
+
+@app.command()
+def noise(
+    dimension: Annotated[int, typer.Option(min=1, help="Gaussians at a time: a model's parameters.")] = 26_000,
+    cover: Annotated[Cover, typer.Option(help="Boxes hugging the region, or the textbook's rectangle.")] = Cover.strips,
+    precision: Annotated[Precision, typer.Option(help="Tables: see `parley noise certificate`.")] = Precision.standard,
+    channel: Annotated[Wire, typer.Option(help="Between the two servers, TLS in both cases.")] = Wire.grpc,
+    seconds: Annotated[float, typer.Option(min=0, help="Repeat for this long and report the sustained rate.")] = 0.0,
+    dump: Annotated[Path | None, typer.Option(help="Write BOTH servers' shares to FILE.npz: tests only.")] = None,
+    baseline: Annotated[bool, typer.Option(help="Measure the baseline too.")] = True,
+    security: Annotated[Security, typer.Option(help="malicious: nothing joint, own samples only.")] = (
+        Security.semi_honest
+    ),
+    own: Annotated[
+        float | None, typer.Option(help="Of each server's own; 0.5 if it is not given, 0 where shares are dumped.")
+    ] = None,
+    json_output: JsonFlag = False,
+) -> None:  # fmt: skip
+    """Gaussian noise by two processes on loopback, joint and each server's own, from empty pool to shares.
+
+    Example: parley bench noise --dimension 62000 --seconds 60 --json
+    """
+    from parley.bench import noise_bench
+    from parley.mpc.parts import parts_of, usual_own
+
+    parts = parts_of(security, own if own is not None else 0.0 if dump else usual_own(security))
+    if dump is not None and not dump.parent.is_dir():
+        fail(f"--dump: folder {dump.parent} does not exist")
+    progress(f"two servers, {channel}, TLS, {cover}, {precision}: {dimension:,} Gaussians at a time")
+    result = noise_bench.noise(dimension, cover, precision, channel, seconds, dump, baseline, parts)
+    if json_output:
+        emit_json(result)
+        return
+    table = Table(title="Joint Gaussian noise", show_header=False)
+    rows = {
+        "Gaussians at a time": f"{dimension:,}",
+        "median time": f"{result['seconds'] * 1e3:,.1f} ms",
+        "sustained": f"{result['gaussians_per_second']:,.0f} Gaussians/s over {result['elapsed_seconds']:.1f} s",
+        "sent by each server": f"{result['bytes_per_gaussian_per_server']:,.0f} bytes per Gaussian",
+        "exchanges per repetition": f"{result['exchanges']:g}",
+        "acceptance": "nothing joint" if result["acceptance"] is None else f"{result['acceptance']:.4f}",
+        "each server's own": f"{result['own']:g} ({result['security']})",
+        "base transfers": f"{result['base_ot_seconds'] * 1e3:,.0f} ms, once per session",
+        "from two fresh processes": f"{result['cold_seconds']:.2f} s",
+        "CPU per Gaussian and server": f"{result['cpu_us_per_gaussian_per_server']:.1f} µs",
+        "this core's AES-ECB": f"{result['aes_gb_s']:.1f} GB/s",
+    }
+    if other := result.get("baseline"):
+        rows["baseline, same run"] = (
+            f"{other['gaussians_per_second']:,.0f} Gaussians/s, "
+            f"{other['bytes_per_gaussian_per_server']:,.0f} bytes ({other['what']})"
+        )
+    for name, value in rows.items():
+        table.add_row(name, value)
+    Console().print(table)
+
+
+@app.command()
+def aggregate(
+    parties: Annotated[int, typer.Option(min=1, help="Institutions that contribute.")] = 5,
+    dimension: Annotated[int, typer.Option(min=1, help="Length of their vectors.")] = 123,
+    channel: Annotated[Wire, typer.Option(help="Between the two servers, TLS in both cases.")] = Wire.grpc,
+    json_output: JsonFlag = False,
+) -> None:
+    """One secure aggregation with joint noise, everything included (the core paper's table 4: 18.04 s at 5 and 123)."""
+    from parley.bench import noise_bench
+
+    progress(f"{parties} parties, {dimension:,} numbers each, two fresh servers")
+    result = noise_bench.aggregate(parties, dimension, channel)
+    if json_output:
+        emit_json(result)
+        return
+    Console().print(
+        f"{parties} parties, {dimension:,} numbers: online {result['online_seconds'] * 1e3:.1f} ms, "
+        f"from nothing {result['total_seconds']:.2f} s, {result['bytes_per_server']:,} bytes per server"
+    )
+
+
+@app.command()
+def train(
+    parties: Annotated[int, typer.Option(min=2, help="Institutions, a process each.")] = 10,
+    dimension: Annotated[int, typer.Option(min=20, help="Parameters of a linear model on made-up records.")] = 123,
+    rounds: Annotated[int, typer.Option(min=10, help="Rounds of each run.")] = 200,
+    plain: Annotated[
+        bool, typer.Option(help="Also without protection: one server, clear sums, no noise, the same transport.")
+    ] = True,
+    json_output: JsonFlag = False,
+) -> None:
+    """A whole federation as processes, TLS and joint noise on: seconds per round, CPU, bytes, memory, beside plain."""
+    from parley.bench.train_bench import bench_train
+
+    result = bench_train(parties, dimension, rounds, plain)
+    if json_output:
+        emit_json(result)
+        return
+    table = Table(box=None, pad_edge=False)
+    kinds = [kind for kind in ("secure", "plain") if kind in result]
+    for heading in ("", *kinds):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for name, show in TRAIN_ROWS.items():
+        table.add_row(name, *(show(result[kind]) for kind in kinds))
+    Console().print(table)
+    if plain:
+        Console().print(
+            f"secure takes {result['ratio']:.2f} times the plain round, {result['sustained_ratio']:.2f} sustained"
+        )
+
+
+TRAIN_ROWS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "median round": lambda row: f"{row['median_seconds'] * 1e3:.1f} ms",
+    "sustained, from an empty pool": lambda row: (
+        f"{row['sustained_seconds'] * 1e3:.1f} ms"
+        if "sustained_seconds" in row
+        else f"{row['mean_seconds'] * 1e3:.1f} ms"
+    ),
+    "waiting for contributions": lambda row: f"{row['phases']['waited'] * 1e3:.1f} ms",
+    "agreeing, adding noise": lambda row: f"{(row['phases']['agreed'] + row['phases']['noised']) * 1e3:.1f} ms",
+    "stepping the model": lambda row: f"{row['phases']['stepped'] * 1e3:.1f} ms",
+    "CPU of all aggregators": lambda row: f"{row['cpu_seconds']['aggregator']:.2f} s",
+    "CPU of all parties": lambda row: f"{row['cpu_seconds']['party']:.2f} s",
+    "CPU of the coordinator": lambda row: f"{row['cpu_seconds']['coordinator']:.2f} s",
+    "up per party and round": lambda row: f"{row['bytes_up_per_party']:,.0f} bytes",
+    "peak memory of a party": lambda row: f"{row['peak_memory_mb']['party']:.0f} MB",
+    "peak memory of an aggregator": lambda row: f"{row['peak_memory_mb']['aggregator']:.0f} MB",
+    "start to first round": lambda row: f"{row['start_to_first_round_seconds']:.1f} s",
+}

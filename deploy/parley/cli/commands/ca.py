@@ -1,0 +1,111 @@
+"""`parley ca`: the federation's certificate authority, run by whoever admits its members.
+
+parley ca init cardio --passphrase-file secret.txt
+parley ca approve request.pem --fingerprint 3f1a:… --out hospital-a.pem --passphrase-file secret.txt
+"""
+
+import datetime as dt
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from cryptography import x509
+
+from parley.cli.console import emit_json
+from parley.federation.errors import CertificateError
+from parley.node.authority import PEM, Authority, federation_of, load_request, request_fingerprint
+from parley.node.credentials import certificate_fingerprint, load_certificate, name_in, read_file, read_private
+
+app = typer.Typer(help="The federation's certificate authority.", no_args_is_help=True)
+Folder = Annotated[Path, typer.Option("--folder", help="Of the authority.")]
+Passphrase = Annotated[
+    Path | None, typer.Option(help="File with the passphrase of the authority's key, mode 600; - asks for it.")
+]
+Json = Annotated[bool, typer.Option("--json", help="End standard output with one line of JSON.")]
+HOME = Path("authority")
+
+
+@app.command()
+def init(
+    federation: Annotated[str, typer.Argument(help="The federation's name: a-z, 0-9 and -.")],
+    folder: Folder = HOME,
+    passphrase_file: Passphrase = None,
+    json_output: Json = False,
+) -> None:
+    """Make the authority. Once per federation: certificates outlive releases of parley."""
+    authority = Authority.create(federation)
+    authority.save(folder, _passphrase(passphrase_file, confirm=True))
+    _show(authority.certificate, passphrase_file is not None, json_output)
+
+
+@app.command()
+def show(folder: Folder = HOME, json_output: Json = False) -> None:
+    """The fingerprint that every node needs for its first installation. Read it out; do not send it with the files."""
+    certificate = load_certificate(read_file(folder / "authority.crt"), "authority.crt")
+    encrypted = b"ENCRYPTED" in read_private(folder / "authority.key")
+    _show(certificate, encrypted, json_output)
+
+
+@app.command()
+def approve(
+    request: Annotated[Path, typer.Argument(help="A node's request.pem.")],
+    fingerprint: Annotated[str, typer.Option(help="As the node's operator reads it out from `parley node show`.")],
+    out: Annotated[Path, typer.Option(help="Where to write the certificate, for `parley node install`.")],
+    days: Annotated[int, typer.Option(min=1, max=398, help="How long it is valid.")] = 90,
+    folder: Folder = HOME,
+    passphrase_file: Passphrase = None,
+    json_output: Json = False,
+) -> None:
+    """Sign a node's request, if its fingerprint is the one that the node's operator has read out."""
+    data = read_file(request)
+    _, name = load_request(data)
+    authority = Authority.load(folder, _passphrase(passphrase_file, confirm=False))
+    certificate = authority.approve(data, fingerprint, dt.timedelta(days=days))
+    authority.note(folder, certificate, name)
+    try:
+        out.write_bytes(certificate.public_bytes(PEM) + authority.certificate.public_bytes(PEM))
+    except OSError as error:
+        raise CertificateError(f"--out {out.name} cannot be written: {error.strerror}") from None
+    if json_output:
+        emit_json(
+            {
+                "identity": name_in(certificate).uri,
+                "fingerprint": certificate_fingerprint(certificate),
+                "authority": authority.fingerprint,
+                "expires": certificate.not_valid_after_utc.isoformat(),
+            }
+        )
+    else:
+        print(f"approved     {name}\nvalid until  {certificate.not_valid_after_utc:%Y-%m-%d}\nwritten to   {out}")
+        print("next         send the file to the node's operator, who runs `parley node install`")
+
+
+@app.command()
+def inspect(request: Annotated[Path, typer.Argument(help="A node's request.pem.")], json_output: Json = False) -> None:
+    """Which node a request is for, and its fingerprint, to compare with what the node's operator reads out."""
+    made, name = load_request(read_file(request))
+    if json_output:
+        emit_json({"identity": name.uri, "fingerprint": request_fingerprint(made)})
+    else:
+        print(f"identity     {name}\nfingerprint  {request_fingerprint(made)}")
+
+
+def _show(certificate: x509.Certificate, encrypted: bool, json_output: bool) -> None:
+    federation = federation_of(certificate)
+    fingerprint = certificate_fingerprint(certificate)
+    if json_output:
+        expires = certificate.not_valid_after_utc.isoformat()
+        emit_json({"federation": federation, "fingerprint": fingerprint, "expires": expires, "encrypted": encrypted})
+    else:
+        print(f"authority    of federation {federation}\nfingerprint  {fingerprint}")
+        print(f"valid until  {certificate.not_valid_after_utc:%Y-%m-%d}")
+        print(f"key          {'encrypted' if encrypted else 'not encrypted, protected by its mode 600 only'}")
+
+
+def _passphrase(path: Path | None, confirm: bool) -> bytes | None:
+    if path is None:
+        return None
+    if str(path) == "-":
+        entered: str = typer.prompt("passphrase of the authority's key", hide_input=True, confirmation_prompt=confirm)
+        return entered.encode()
+    return read_private(path).rstrip(b"\r\n")

@@ -1,0 +1,58 @@
+"""`parley demo`: a whole federation on this machine.
+
+parley demo
+parley demo --json
+parley demo --keep          # leaves it running for a look around, until Ctrl-C
+"""
+
+import contextlib
+import io
+import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from parley.cli.commands.bench import Security
+from parley.cli.console import emit_json
+
+
+def demo(
+    output: Annotated[Path, typer.Option(help="Where the model and the report go.")] = Path("parley-demo"),
+    epsilon: Annotated[float, typer.Option(min=0.1, max=10.0, help="What the run may cost each patient.")] = 1.5,
+    security: Annotated[
+        Security, typer.Option(help="malicious: no joint noise, a whole sample of each server's own.")
+    ] = Security.semi_honest,
+    own: Annotated[
+        float | None, typer.Option(help="What each server adds of its own: 0, 0.25, 0.5 or 1 times the joint noise.")
+    ] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the nodes' folders, and their processes until Ctrl-C.")
+    ] = False,
+    json_output: Annotated[bool, typer.Option("--json", help="End standard output with one line of JSON.")] = False,
+) -> None:
+    """Four hospitals train a model of heart disease together, with noise that nobody knows: under a minute.
+
+    Every node is a process of its own with its own key, policy and ledger. At the end: the model, how good it is beside
+    each hospital alone and beside all records pooled, what the run cost every patient, and who could see what.
+    """
+    from parley.demo.demo import demo as demonstrate
+    from parley.demo.report import show_report
+    from parley.mpc.parts import parts_of, usual_own
+
+    parts = parts_of(security, usual_own(security) if own is None else own)
+
+    console = Console(stderr=True)
+    with contextlib.closing(demonstrate(console, output, keep, epsilon, parts)) as running:  # type: ignore[type-var]
+        report, company = next(running)
+        plain = Console(file=io.StringIO(), width=100)
+        show_report(plain, report, company)
+        if report.report is not None and isinstance(plain.file, io.StringIO):
+            report.report.write_text(plain.file.getvalue())
+        show_report(console, report, company)
+        if json_output:
+            emit_json(report.as_json())
+        if keep:
+            console.print(f"The federation is still running; its nodes are in {report.folder}. Ctrl-C ends it.")
+            signal.pause()

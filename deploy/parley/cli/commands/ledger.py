@@ -1,0 +1,109 @@
+"""`parley ledger`: what was spent, and whether the book is the one that was written.
+
+    parley ledger show party.ledger
+    parley ledger verify party.ledger --anchor 128:9f86…0a08 --json
+
+Exit code 1 where `verify` finds an edit, a gap, a reordering or a cut. The anchor is a head that an earlier `show` or
+`verify` printed and that somebody else kept: without one, a ledger put back whole to an old state looks sound.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail
+from parley.privacy.budget import budget_of
+from parley.privacy.chain import Head
+from parley.privacy.errors import LedgerCorrupt
+from parley.privacy.filters import recounted
+from parley.privacy.ledger import Ledger
+from parley.privacy.ledger_state import Population
+from parley.privacy.lying import guaranteed, in_words
+
+app = typer.Typer(help="Read and verify a privacy ledger.", no_args_is_help=True)
+
+LedgerPath = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger's file.")]
+Json = Annotated[bool, typer.Option("--json", help="End with one line of JSON.")]
+
+
+@app.command()
+def show(path: LedgerPath, json: Json = False) -> None:
+    """Budgets, runs and the head of a ledger, after verifying it."""
+    ledger = Ledger.open(path)
+    head = ledger.verify()
+    populations = [_population(ledger, item) for item in ledger.populations.values()]
+    runs = [
+        {
+            "run": run.name,
+            "population": run.population,
+            "releases_charged": run.charge.event.count,
+            "releases_recorded": len(run.recorded),
+            "ended": run.ended,
+            "epsilon": run.cost.epsilon,
+            "delta": run.cost.delta,
+            "epsilon_if_a_server_lies": guaranteed(run.cost.epsilon_if_a_server_lies),
+            "delta_if_a_server_lies": run.cost.delta_if_a_server_lies,
+            "rdp": run.cost.rdp,
+        }
+        for run in ledger.runs.values()
+    ]
+    if json:
+        emit_json({"head": str(head), "policy": ledger.policy.as_json(), "populations": populations, "runs": runs})
+        return
+    for item in populations:
+        print(f"{item['population']} (unit {item['unit']}): {item['summary']}")
+    for entry in runs:
+        state = "ended" if entry["ended"] else "open"
+        made = f"{entry['releases_recorded']:,} of {entry['releases_charged']:,} released"
+        cost = f"epsilon {entry['epsilon']:.4g} and delta {entry['delta']:.3g}"
+        if ledger.policy.rule == "rdp":
+            cost = f"Renyi divergence {entry['rdp']:.4g}"
+        held = ledger.runs[str(entry["run"])].cost
+        cost += f" charged; {in_words(held.epsilon_if_a_server_lies, held.delta_if_a_server_lies)}"
+        print(f"  run {entry['run']} on {entry['population']}: {made}, {state}, {cost}")
+    print(f"head {head}")
+
+
+@app.command()
+def verify(
+    path: LedgerPath,
+    anchor: Annotated[str | None, typer.Option(help="A head that somebody else kept, as sequence:digest.")] = None,
+    recount: Annotated[bool, typer.Option(help="Also compute every run's charge again.")] = False,
+    json: Json = False,
+) -> None:
+    """Find any edit, gap, reordering or cut."""
+    try:
+        kept = Head.parse(anchor) if anchor is not None else None
+        ledger = Ledger.open(path, kept)
+        head = ledger.verify(kept)
+        if recount:
+            _recount(ledger)
+    except LedgerCorrupt as problem:
+        if json:
+            emit_json({"intact": False, "problem": str(problem)})
+        fail(str(problem), EXIT_BAD_NEWS)
+    if json:
+        emit_json({"intact": True, "entries": head.sequence, "head": str(head), "anchored": kept is not None})
+    else:
+        print(f"{head.sequence} entries, intact{'' if kept else ' as far as a ledger alone can tell'}; head {head}")
+
+
+def _recount(ledger: Ledger) -> None:
+    for run in ledger.runs.values():
+        charged, due = run.charge.cost, recounted(run.charge, ledger.policy)
+        # An accountant that became tighter is no fault; lattices and library versions differ by less than this.
+        if due.epsilon > charged.epsilon * 1.002 or due.rdp > charged.rdp * 1.002:
+            raise LedgerCorrupt(
+                f"run {run.name} was charged epsilon {charged.epsilon:.4g}, Renyi {charged.rdp:.4g}, and its event "
+                f"costs {due.epsilon:.4g}, {due.rdp:.4g}: find out who computed it"
+            )
+
+
+def _population(ledger: Ledger, item: Population) -> dict[str, Any]:
+    budget = budget_of(ledger.policy, item.cap, item.spent)
+    runs = sum(run.population == item.name for run in ledger.runs.values())
+    body = {"population": item.name, "unit": item.unit.name, "runs": runs, **budget.as_json()}
+    if ledger.policy.rule == "rdp":
+        body |= {"order": ledger.policy.order, "rdp_left": max(0.0, budget.rdp_capacity - budget.rdp_spent)}
+    return body

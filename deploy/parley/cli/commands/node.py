@@ -1,0 +1,163 @@
+"""`parley node`: a node's identity. Its key is made here and never leaves this machine.
+
+parley node request parley://cardio/party/hospital-a    # send request.pem, read the fingerprint out; the pin to peers
+parley node install hospital-a.pem --authority 9c2e:…   # the fingerprint that `parley ca show` shows over there
+parley node renew                                       # before it expires: another certificate for the same key
+parley node rotate                                      # a new key, which peers have to accept: `parley pin accept`
+"""
+
+import datetime as dt
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from parley.cli.console import EXIT_BAD_NEWS, emit_json
+from parley.federation.errors import CertificateError
+from parley.federation.names import NodeName
+from parley.node import installation as nodes
+from parley.node import trust as pinning
+from parley.node.authority import federation_of
+from parley.node.credentials import Identity, NodeFolder, certificate_fingerprint, load_certificate, read_file
+from parley.node.node_file import NODE_FILE, read_node
+from parley.node.pins import key_text
+
+app = typer.Typer(help="This node's identity and certificate.", no_args_is_help=True)
+Folder = Annotated[Path, typer.Option("--folder", help="Of this node.")]
+Json = Annotated[bool, typer.Option("--json", help="End standard output with one line of JSON.")]
+HOME = Path("node")
+
+
+@app.command()
+def request(
+    identity: Annotated[
+        str, typer.Argument(help="parley://FEDERATION/ROLE/NAME; roles: party, aggregator, coordinator.")
+    ],
+    folder: Folder = HOME,
+    json_output: Json = False,
+) -> None:
+    """Make a key and a request for a certificate."""
+    _asked(nodes.request(NodeFolder(folder), NodeName.parse(identity)), json_output)
+
+
+@app.command()
+def renew(folder: Folder = HOME, json_output: Json = False) -> None:
+    """Request another certificate for the same key: peers have pinned the key, so nothing changes for them."""
+    _asked(nodes.renew(NodeFolder(folder)), json_output)
+
+
+@app.command()
+def rotate(folder: Folder = HOME, json_output: Json = False) -> None:
+    """Make a new key and a request for the same name; the present key stays in use until the new one is installed.
+
+    Send rotation.json to every peer and read the new pin out to them; install once they have run `parley pin accept`.
+    """
+    waiting = nodes.rotate(NodeFolder(folder))
+    _asked(waiting, json_output, waiting.rotation)
+
+
+@app.command()
+def install(
+    certificate: Annotated[Path, typer.Argument(help="What `parley ca approve` wrote.")],
+    authority: Annotated[str | None, typer.Option(help="Fingerprint of the authority: the first time only.")] = None,
+    pin: Annotated[
+        list[str] | None, typer.Option(help="ROLE/NAME=PIN of a peer, as its operator reads it out; for each peer.")
+    ] = None,
+    folder: Folder = HOME,
+    json_output: Json = False,
+) -> None:
+    """Put an approved certificate into use; running servers pick it up by themselves.
+
+    Asks for the pins of the peers that node.toml names, where it can ask and they are not pinned yet.
+    """
+    place = NodeFolder(folder)
+    identity = nodes.install(place, read_file(certificate), authority)
+    peers = _peers(place, identity)
+    pinning.ask(place, pin or [], peers if interactive() else [], asked_for)
+    _shown(identity, None, None, json_output)
+    missing = [peer for peer in peers if not place.load().pins.of(peer)]
+    if not json_output:
+        for peer in missing:
+            print(f"not pinned   {peer}: parley pin add {peer} PIN --folder {folder}")
+
+
+def interactive() -> bool:
+    return sys.stdin.isatty()
+
+
+def asked_for(peer: NodeName) -> str:
+    """A pin, typed in as the peer's operator reads it out."""
+    answer: str = typer.prompt(f"pin of {peer}, as `parley node show` prints it there", default="", show_default=False)
+    return answer
+
+
+def _peers(folder: NodeFolder, identity: Identity) -> list[NodeName]:
+    """Those of the node.toml beside the folder of the identity, if there is one."""
+    home = folder.path.absolute().parent
+    return pinning.needed(read_node(home), identity.name.federation) if (home / NODE_FILE).exists() else []
+
+
+@app.command()
+def show(folder: Folder = HOME, json_output: Json = False) -> None:
+    """Who this node is, until when, and the fingerprint of a request that waits. Exit code 1 if peers would refuse."""
+    node = NodeFolder(folder)
+    waiting = nodes.pending(node)
+    if not node.current.is_symlink():
+        if waiting is None:
+            _ = node.installed  # says how to begin
+        else:
+            _asked(waiting, json_output)
+        return
+    identity = Identity.load(node.installed)
+    problem = None
+    try:
+        identity.check()
+    except CertificateError as error:
+        problem = str(error)
+    _shown(identity, waiting, problem, json_output)
+    if problem:
+        raise SystemExit(EXIT_BAD_NEWS)
+
+
+def _asked(waiting: nodes.Pending, json_output: bool, rotation: Path | None = None) -> None:
+    if json_output:
+        body = {"identity": waiting.name.uri, "request": str(waiting.path), "fingerprint": waiting.fingerprint}
+        emit_json({**body, "pin": key_text(waiting.pin), "rotation": str(rotation) if rotation else None})
+        return
+    print(f"identity     {waiting.name}\nrequest      {waiting.path}\nfingerprint  {waiting.fingerprint}")
+    print(f"pin          {key_text(waiting.pin)}")
+    print("next         send the request to the federation's authority, and read the fingerprint out to them")
+    print("             read the pin out to the operator of every peer, for their `parley pin`")
+    if rotation is not None:
+        print(f"             send them {rotation} too; install once they have accepted it")
+
+
+def _shown(identity: Identity, waiting: nodes.Pending | None, problem: str | None, json_output: bool) -> None:
+    authority = load_certificate(identity.authority, "authority.crt")
+    days = (identity.expires - dt.datetime.now(dt.UTC)) / dt.timedelta(days=1)
+    result: dict[str, Any] = {
+        "identity": identity.name.uri,
+        "fingerprint": identity.fingerprint,
+        "pin": key_text(identity.pin),
+        "expires": identity.expires.isoformat(),
+        "days_left": round(days, 2),
+        "authority": certificate_fingerprint(authority),
+        "federation": federation_of(authority),
+        "problem": problem,
+        "pending_fingerprint": waiting.fingerprint if waiting else None,
+        "pending_pin": key_text(waiting.pin) if waiting else None,
+    }
+    if json_output:
+        emit_json(result)
+        return
+    print(f"identity     {identity.name}\npin          {key_text(identity.pin)}")
+    print(f"fingerprint  {identity.fingerprint}")
+    print(f"valid until  {identity.expires:%Y-%m-%d %H:%M} UTC ({days:.0f} days)")
+    print(f"authority    {result['authority']} of {result['federation']}")
+    if waiting:
+        print(f"waiting      a request with the fingerprint {waiting.fingerprint}")
+        if waiting.pin != identity.pin:
+            print(f"new pin      {key_text(waiting.pin)}, for peers' `parley pin accept`")
+    if problem:
+        print(f"problem      {problem}")

@@ -1,0 +1,117 @@
+"""`parley pin`: whose keys this node trusts. Nothing else makes it believe that a peer is who it says.
+
+parley pin add aggregator/north 02:3f1a:…        # as `parley node show` prints it there, read out by its operator
+parley pin accept rotation.json                  # the file of its `parley node rotate`; asks for the new pin
+parley pin list
+"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from parley.cli.commands.node import HOME, asked_for, interactive
+from parley.cli.console import emit_json
+from parley.federation.errors import PinError
+from parley.federation.names import NodeName
+from parley.node import trust as pinning
+from parley.node.credentials import NodeFolder, read_file
+from parley.node.pins import Entry, key_text, parse_key, read_entries
+from parley.node.succession import Succession
+
+app = typer.Typer(help="The keys of peers that this node trusts.", no_args_is_help=True)
+Folder = Annotated[Path, typer.Option("--folder", help="Of this node's identity.")]
+Json = Annotated[bool, typer.Option("--json", help="End standard output with one line of JSON.")]
+Peer = Annotated[str, typer.Argument(help="ROLE/NAME, or parley://FEDERATION/ROLE/NAME.", metavar="NODE")]
+Key = Annotated[str | None, typer.Argument(help="As `parley node show` prints it there; asked for if left out.")]
+
+
+@app.command()
+def add(
+    node: Peer,
+    pin: Key = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Its old key is lost or stolen.")] = False,
+    folder: Folder = HOME,
+    json_output: Json = False,
+) -> None:
+    """Trust a peer's key, as its operator reads it out to you; never as it comes with a file or a message."""
+    place = NodeFolder(folder)
+    name = _named(place, node)
+    _shown(pinning.add(place, name, _key(name, pin), replace), json_output)
+
+
+@app.command()
+def accept(
+    rotation: Annotated[Path, typer.Argument(help="The file of the peer's `parley node rotate`.")],
+    pin: Annotated[str | None, typer.Option(help="Its new pin, as its operator reads it out; else asked for.")] = None,
+    now: Annotated[bool, typer.Option("--now", help="Take the old key no more, instead of for seven days.")] = False,
+    folder: Folder = HOME,
+    json_output: Json = False,
+) -> None:
+    """Follow a peer to its new key: it has to be signed by the old one, and to be what its operator reads out."""
+    succession = Succession.parse(read_file(rotation))
+    succession.verify()
+    key = _key(succession.node, pin)
+    overlap = pinning.NO_OVERLAP if now else pinning.OVERLAP
+    _shown(pinning.accept(NodeFolder(folder), succession, key, overlap), json_output)
+
+
+@app.command()
+def remove(node: Peer, folder: Folder = HOME, json_output: Json = False) -> None:
+    """Trust a peer no more, from its next call on."""
+    place = NodeFolder(folder)
+    name = _named(place, node)
+    pinning.remove(place, name)
+    if json_output:
+        emit_json({"removed": name.uri})
+    else:
+        print(f"removed  {name}")
+
+
+@app.command(name="list")
+def list_(folder: Folder = HOME, json_output: Json = False) -> None:
+    """Every peer that is pinned, to compare with what its operator reads out."""
+    entries = read_entries(NodeFolder(folder).pin_file)
+    if json_output:
+        emit_json({"pins": [_body(entry) for entry in entries]})
+        return
+    for entry in entries:
+        _print(entry)
+    if not entries:
+        print("nobody is pinned: `parley pin add ROLE/NAME`")
+
+
+def _named(folder: NodeFolder, text: str) -> NodeName:
+    return pinning.name_of(text, "" if "://" in text else folder.load().name.federation)
+
+
+def _key(name: NodeName, given: str | None) -> bytes:
+    if given is None:
+        if not interactive():
+            raise PinError(f"the pin of {name} is missing: give it as `parley node show` prints it there")
+        given = asked_for(name)
+    return parse_key(given)
+
+
+def _body(entry: Entry) -> dict[str, Any]:
+    former = entry.former if entry.former is not None and entry.former.good else None
+    until = former.until.isoformat() if former is not None and former.until is not None else None
+    return {
+        "node": entry.node.uri,
+        "pin": key_text(entry.key),
+        "former": key_text(former.key) if former is not None else None,
+        "until": until,
+    }
+
+
+def _shown(entry: Entry, json_output: bool) -> None:
+    if json_output:
+        emit_json(_body(entry))
+    else:
+        _print(entry)
+
+
+def _print(entry: Entry) -> None:
+    print(f"{entry.node}\n  pin     {key_text(entry.key)}")
+    if entry.former is not None and entry.former.good and entry.former.until is not None:
+        print(f"  former  {key_text(entry.former.key)}, taken until {entry.former.until:%Y-%m-%d %H:%M} UTC")

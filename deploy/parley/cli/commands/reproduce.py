@@ -1,0 +1,143 @@
+"""`parley reproduce`: the papers' experiments, regenerated beside the papers' figures. The servers add no own noise."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from parley.cli.console import emit_json, fail
+
+app = typer.Typer(help="Regenerate the papers' tables beside their figures.", no_args_is_help=True)
+
+Data = Annotated[Path, typer.Option(help="Folder that holds the data sets, one folder each.")]
+Seeds = Annotated[int, typer.Option(min=1, help="Runs per row.")]
+Only = Annotated[list[str] | None, typer.Option(help="Only this method; may be given several times.")]
+Sets = Annotated[list[str] | None, typer.Option(help="Only this data set; may be given several times.")]
+JsonFlag = Annotated[bool, typer.Option("--json", help="End standard output with one line of JSON.")]
+
+
+@app.callback()
+def _group() -> None:
+    """Regenerate the papers' tables beside their figures."""
+
+
+@app.command()
+def a9a(data: Data, seeds: Seeds = 10, method: Only = None, json_output: JsonFlag = False) -> None:
+    """Table 2 of the core paper: nonconvex logistic regression on a9a."""
+    _nonconvex("a9a", data, seeds, method, json_output)
+
+
+@app.command()
+def ijcnn1(data: Data, seeds: Seeds = 10, method: Only = None, json_output: JsonFlag = False) -> None:
+    """Table 3 of the core paper: nonconvex logistic regression on ijcnn1."""
+    _nonconvex("ijcnn1", data, seeds, method, json_output)
+
+
+@app.command()
+def convex(data: Data, seeds: Seeds = 5, only: Sets = None, method: Only = None, json_output: JsonFlag = False) -> None:
+    """Table 3 of Zhang, Zheng, Mou and Wang, and the Adult column of table 4 of Yu and others."""
+    from parley.research.experiments import convex as experiment
+
+    for each in only or []:
+        if each not in experiment.FILES:
+            fail(f"no data set {each!r} here: use one of {', '.join(experiment.FILES)}")
+    rows = experiment.reproduce(data, seeds, tuple(only or ()), tuple(method or ()))
+    if json_output:
+        emit_json({"experiment": "convex", "rows": rows})
+        return
+    table = Table(title="convex: excess loss on the training set, or test error")
+    columns = ["data", "strength", "method", "epsilon", "excess_loss", "paper_excess_loss", "test_error"]
+    _fill(table, [*columns, "paper_test_error"], rows)
+
+
+@app.command()
+def adaptive(
+    data: Data,
+    seeds: Seeds = 5,
+    method: Only = None,
+    sigma: Annotated[
+        list[float] | None, typer.Option(help="Only this noise scale; may be given several times.")
+    ] = None,
+    passes: Annotated[float, typer.Option(min=0.01, help="Passes over the data; the paper's are 100.")] = 100.0,
+    json_output: JsonFlag = False,
+) -> None:
+    """Figure 1 of Zhou, Chen, Hong, Wu and Banerjee: a perceptron on MNIST at noise scales 2, 4 and 8."""
+    from parley.research.experiments import adaptive as experiment
+
+    for each in method or []:
+        if each not in experiment.METHODS:
+            fail(f"no method {each!r} here: use one of {', '.join(experiment.METHODS)}")
+    for scale in sigma or []:
+        if scale not in experiment.PAPER_EPSILON:
+            fail(f"no noise scale {scale:g} here: use one of {', '.join(f'{s:g}' for s in experiment.PAPER_EPSILON)}")
+    rows = experiment.reproduce(data, seeds, tuple(method or ()), tuple(sigma or ()), passes)
+    if json_output:
+        emit_json({"experiment": "adaptive", "rows": rows})
+        return
+    table = Table(title="adaptive: test error on MNIST; the paper shows curves only")
+    columns = ["method", "sigma", "epsilon", "paper_epsilon", "passes", "test_loss", "test_error", "test_error_std"]
+    _fill(table, [*columns, "cpu_seconds"], rows)
+
+
+@app.command()
+def figures(
+    data: Data,
+    out: Annotated[Path, typer.Option(help="Folder that takes figure-1.png and figure-2.png, and their numbers.")],
+    seeds: Seeds = 3,
+    only: Sets = None,
+    json_output: JsonFlag = False,
+) -> None:
+    """Figures 1 and 2 of the core paper as plots: objective and gradient norm against data passes."""
+    from parley.research.experiments import figures as experiment
+
+    for each in only or []:
+        if each not in experiment.NUMBERS:
+            fail(f"no figure of {each!r}: use one of {', '.join(experiment.NUMBERS)}")
+    names = only or list(experiment.NUMBERS)
+    found = {name: experiment.draw(name, data, out, seeds) for name in names}
+    if json_output:
+        emit_json({"experiment": "figures", "figures": found})
+        return
+    for name in names:
+        Console().print(f"{out / f'figure-{experiment.NUMBERS[name]}.png'}", highlight=False)
+
+
+def _nonconvex(name: str, data: Path, seeds: int, method: list[str] | None, json_output: bool) -> None:
+    from parley.research.experiments import tables
+
+    known = [row.method for row in tables.rows_of(tables.DATA_SETS[name])]
+    for each in method or []:
+        if each not in known:
+            fail(f"no method {each!r} in this table: use one of {', '.join(known)}")
+    _show(name, tables.reproduce(name, data, seeds, tuple(method or ())), json_output)
+
+
+def _show(name: str, rows: list[dict[str, Any]], json_output: bool) -> None:
+    if json_output:
+        emit_json({"experiment": name, "rows": rows})
+        return
+    table = Table(title=f"{name}: test loss beside the paper's; own noise of the servers 0, as in the paper")
+    columns = [
+        "method",
+        "epsilon",
+        "passes",
+        "test_loss",
+        "test_loss_std",
+        "test_error",
+        "cpu_seconds",
+        "paper_test_loss",
+    ]
+    _fill(table, columns, rows)
+
+
+def _fill(table: Table, columns: list[str], rows: list[dict[str, Any]]) -> None:
+    for column in columns:
+        table.add_column(column.replace("_", " "), justify="right")
+    for row in rows:
+        cells = (row.get(column) for column in columns)
+        table.add_row(
+            *("" if each is None else f"{each:.4f}" if isinstance(each, float) else str(each) for each in cells)
+        )
+    Console().print(table)

@@ -1,0 +1,183 @@
+"""`parley demo`: four hospitals, two aggregators, a coordinator on this machine: from nothing to a model and a report.
+
+Everything is real but the distance: processes, mutual TLS by pinned keys, policies, ledgers, joint noise.
+One machine under one person is a demonstration, never a trust boundary.
+"""
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from parley.coordinator.operator_client import Coordinator, coordinator_node
+from parley.coordinator.result import model_path
+from parley.coordinator.store import RoundRecord, RunRow, State
+from parley.demo import recipe as demo_recipe
+from parley.demo.heart_data import hold_out_file
+from parley.demo.local import LocalFederation, terminated_like_interrupted
+from parley.demo.report import Budget, PhaseCost, Report
+from parley.demo.screen import Cast, DemoScreen, Hospital
+from parley.federation.manifest import Manifest
+from parley.federation.names import Role
+from parley.learning.records import load
+from parley.mpc.parts import NoiseParts
+from parley.node.deploy_errors import DeployError
+from parley.privacy.ledger import Ledger
+from parley.privacy.lying import guaranteed
+from parley.research.comparison import compare
+from parley.study.model_file import copy_model, read_model
+
+RUNS_AFFORDED = 2
+"""The demonstration's hospitals allow so many runs like this one."""
+LOOK_SECONDS = 0.1
+
+
+def cast(hold_out: int) -> Cast:
+    """Who takes part, as the screen introduces them."""
+    hospitals = tuple(Hospital(each.name, each.title, demo_recipe.SIZES[each.name]) for each in demo_recipe.HOSPITALS)
+    first, second = demo_recipe.AGGREGATORS
+    return Cast(hospitals, (first.legal_entity, second.legal_entity), demo_recipe.COORDINATOR.legal_entity, hold_out)
+
+
+class Demo:
+    """One demonstration. Use as a context: no process is left, and no file but the output's unless it is kept."""
+
+    def __init__(self, console: Console, output: Path, keep: bool, epsilon: float, parts: NoiseParts) -> None:
+        self._console, self._output, self._keep, self._epsilon, self._parts = console, output, keep, epsilon, parts
+        self.folder = Path(tempfile.mkdtemp(prefix="parley-demo-"))
+        self.federation: LocalFederation | None = None
+
+    def __enter__(self) -> "Demo":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.federation is not None:
+            self.federation.stop()
+        if not self._keep:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def run(self) -> tuple[Report, Cast]:
+        """To a model and a report, with progress on the console."""
+        schema = demo_recipe.schema()
+        hold_out = load([hold_out_file()], schema)
+        records = {each.name: load([each.data_file], schema) for each in demo_recipe.HOSPITALS}
+        company = cast(len(hold_out.rows))
+        with DemoScreen(self._console, company) as screen:
+            screen.phase("manifest")
+            manifest = demo_recipe.manifest(epsilon=self._epsilon, parts=self._parts)
+            screen.phase("certificates")
+            self.federation = LocalFederation(
+                self.folder,
+                manifest,
+                {each.name: [each.data_file] for each in demo_recipe.HOSPITALS},
+                [hold_out_file()],
+                budget=(RUNS_AFFORDED * self._epsilon, RUNS_AFFORDED * manifest.guarantee.delta),
+                dashboard=self._keep,
+            )
+            screen.phase("processes")
+            self.federation.start()
+            screen.phase("verification")
+            coordinator = Coordinator(self.federation.coordinator.folder)
+            digest = coordinator.submit(manifest)
+            row = self._follow(screen, coordinator, manifest, digest)
+            if row.state is not State.finished:
+                raise DeployError(f"the demonstration's run ended as {row.state}: {row.outcome}")
+            history = coordinator.store.history(digest)
+            budgets = self._budgets()
+        theta = coordinator.store.theta(digest)
+        assert theta is not None
+        spent = screen.seconds()
+        report = Report(
+            run=manifest.run,
+            epsilon=row.claim["epsilon"],
+            delta=row.claim["delta"],
+            security=manifest.noise.parts.security,
+            own=manifest.noise.parts.own,
+            epsilon_if_a_server_lies=row.claim["epsilon_if_a_server_lies"],
+            statement=row.claim["statement"],
+            rounds=len(history),
+            comparison=compare(theta, records, hold_out),
+            budgets=budgets,
+            phases=tuple(PhaseCost(name, seconds, _traffic(name, history)) for name, seconds in spent.items()),
+            bytes_up_per_party=sum(each.bytes_up // max(1, len(each.contributors)) for each in history),
+            model=self._take_model(manifest),
+            folder=self.folder if self._keep else None,
+            dashboard=self._signed_in() if self._keep else None,
+        )
+        return report, company
+
+    def _follow(self, screen: DemoScreen, coordinator: Coordinator, manifest: Manifest, digest: bytes) -> RunRow:
+        """Until the run rests; what changes is shown as it does."""
+        titles = {name.uri: name.name for role in (Role.party, Role.aggregator) for name in manifest.identities(role)}
+        checked: set[str] = set()
+        since, begun, ending = 0, False, False
+        while True:
+            row = coordinator.store.get(digest)
+            assert row is not None
+            if row.claim and "lead" not in checked:
+                checked.add("lead")
+                screen.verified("the coordinator", row.claim["epsilon"])
+            for uri, (answer, _) in coordinator.store.answers(digest).items():
+                if answer == "joined" and uri not in checked and row.claim:
+                    checked.add(uri)
+                    screen.verified(titles[uri], row.claim["epsilon"])
+            if row.state in (State.running, State.ending, State.finished) and not begun:
+                begun = True
+                screen.phase("rounds")
+            for record in coordinator.store.history(digest, since):
+                since = record.round + 1
+                screen.round(record.round + 1, manifest.releases, record.seconds, len(record.contributors))
+            if row.state in (State.ending, State.finished) and not ending:
+                ending = True
+                screen.phase("end")
+            if row.state.resting:
+                return row
+            time.sleep(LOOK_SECONDS)
+
+    def _budgets(self) -> tuple[Budget, ...]:
+        """As each hospital's own ledger has it."""
+        assert self.federation is not None
+        found = []
+        for node in self.federation.parties:
+            ledger = Ledger.open(node.folder / "state" / "ledger.sqlite")
+            for population in ledger.populations.values():
+                spent, cap = population.spent, population.cap
+                lying = guaranteed(spent.epsilon_if_a_server_lies)
+                found.append(Budget(node.name, spent.epsilon, cap.epsilon, spent.delta, cap.delta, lying))
+            ledger.close()
+        return tuple(found)
+
+    def _signed_in(self) -> str:
+        """An address of the dashboard that signs in whoever has it."""
+        from parley.dashboard import launcher as dashboard
+        from parley.dashboard.access import token_in
+
+        assert self.federation is not None
+        node = coordinator_node(self.federation.coordinator.folder)
+        return dashboard.link(dashboard.settings_of(node, None), token_in(node.state))
+
+    def _take_model(self, manifest: Manifest) -> Path:
+        """Out of the coordinator's folder, which may be thrown away."""
+        assert self.federation is not None
+        self._output.mkdir(parents=True, exist_ok=True)
+        path = self._output / "model.npz"
+        copy_model(read_model(model_path(self.federation.coordinator.folder, manifest.run)), path)
+        return path
+
+
+def _traffic(phase: str, history: list[RoundRecord]) -> int | None:
+    return sum(each.bytes_up + each.bytes_down for each in history) if phase == "rounds" else None
+
+
+def demo(
+    console: Console, output: Path, keep: bool, epsilon: float, parts: NoiseParts
+) -> Iterator[tuple[Report, Cast]]:
+    """The report once it is there; the federation lives until the generator is closed."""
+    with terminated_like_interrupted(), Demo(console, output, keep, epsilon, parts) as running:
+        report, company = running.run()
+        text = output / "report.txt"
+        yield replace(report, report=text), company

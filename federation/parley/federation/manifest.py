@@ -1,0 +1,400 @@
+"""The manifest: one immutable document that fixes a run, and the digest that goes into every message.
+
+TOML comes in from people, the canonical form travels between nodes; both are read by the one strict parser here, and
+both describe the same table. The canonical form is
+
+    b"parley manifest 2\\n" + JSON of the table: keys sorted, no spaces, ASCII with \\u escapes, every field present but
+    those that are optional and absent, floats as the shortest decimal text that reads back as the same IEEE double
+
+and its SHA-256 is the digest. Numbers of a real-valued field are floats before they are spelled, so 1, 1.0 and 1e0
+agree; in the free tables (`schema`, `regulariser`, what `model` and `algorithm` hold beside their names) 1 and 1.0
+differ, as they may to the code that reads them. A reader of the canonical form encodes what it understood again and
+refuses the bytes if they differ: two documents with one meaning, or one with two, do not exist.
+
+What costs seconds or megabytes (the accountant, the noise's law) is in `parley.federation.meaning`; everything else is
+checked when a manifest is made. Imports `mpc` and `privacy`, and stays light.
+"""
+
+import hashlib
+import json
+import tomllib
+import unicodedata
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self, get_args
+
+from parley.federation.errors import ManifestError
+from parley.federation.fields import Fields, Plain, canonical_text
+from parley.federation.mechanism import mechanism_from, mechanism_table, party_tables
+from parley.federation.names import NodeName, Role
+from parley.mpc.errors import MpcError
+from parley.mpc.parts import NoiseParts, parts_of
+from parley.mpc.ring import Lattice
+from parley.mpc.tables import FORMATS, Cover, Precision
+from parley.privacy.errors import PrivacyError
+from parley.privacy.mechanism import Mechanism
+from parley.privacy.sampling import require_in_range
+
+PROTOCOL = 2
+HEADER = f"parley manifest {PROTOCOL}\n".encode()
+MOST_BYTES = 1 << 20
+LARGEST_DIMENSION = 1 << 31
+SHORT_ANSWERS = 64
+"""Numbers that every round has noise for, however small the model is."""
+LARGEST_EPSILON = 50.0
+LONGEST_DEADLINE_SECONDS = 7 * 24 * 3600.0
+ACCOUNTANTS = ("pld", "rdp", "paper")
+"""Those whose readings are guarantees."""
+
+
+def longest_answer(dimension: int) -> int:
+    """A histogram or a few losses may be longer than a small model."""
+    return max(dimension, SHORT_ANSWERS)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model that every party has installed; code never travels."""
+
+    kind: str
+    dimension: int
+    """Its number of parameters."""
+    options: Plain
+
+
+@dataclass(frozen=True)
+class AlgorithmChoice:
+    """How the coordinator steps the model."""
+
+    name: str
+    parameters: Plain
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What the run claims; `parley.federation.meaning` verifies it."""
+
+    epsilon: float
+    delta: float
+    accountant: str
+    epsilon_if_a_server_lies: float | None = None
+    """What one server that does anything whatever may cost, at the same δ; none claims nothing. Verified, too."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How the servers sample, and the lattice of data and noise."""
+
+    cover: Cover
+    precision: Precision
+    fraction_bits: int
+    parts: NoiseParts
+
+
+def entity_key(legal_entity: str) -> str:
+    """For comparison: letter case, letters' width and spacing do not make another legal entity."""
+    return " ".join(unicodedata.normalize("NFKC", legal_entity).casefold().split())
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A server and who answers for it in law."""
+
+    name: str
+    legal_entity: str
+
+    @property
+    def entity_key(self) -> str:
+        return entity_key(self.legal_entity)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A run. Make it by `from_toml`, `from_canonical` or `from_json`, which check every field."""
+
+    run: str
+    federation: str
+    model: Model
+    algorithm: AlgorithmChoice
+    regulariser: Plain
+    schema: Plain
+    """Which columns, and what they mean: public bounds and categories. `parley.learning.schema` reads it, and every institution
+    compares it with its own schema; what a file looks like is not in it."""
+    guarantee: Guarantee
+    mechanism: Mechanism
+    noise: Noise
+    minimum_parties: int
+    deadline_seconds: float
+    """Of one round."""
+    aggregators: tuple[Operator, Operator]
+    """A, then B."""
+    coordinator: Operator
+
+    def __post_init__(self) -> None:
+        count = len(self.parties)
+        if not 2 <= self.minimum_parties <= count:
+            raise ManifestError(
+                "rounds.minimum_parties",
+                f"is {self.minimum_parties} and the run has {count} parties: give a number from 2 to {count}",
+            )
+        first, second = self.aggregators
+        if first.name == second.name:
+            raise ManifestError("aggregators[1].name", f"{second.name!r} is both aggregators: name two different ones")
+        if first.entity_key == second.entity_key:
+            raise ManifestError(
+                "aggregators[1].legal_entity",
+                f"{second.legal_entity!r} operates both aggregators, who must not collude: choose two legal entities",
+            )
+        unit = self.schema.body.get("unit")
+        if unit != self.mechanism.unit.column:
+            raise ManifestError(
+                "mechanism.unit_column",
+                f"is {self.mechanism.unit.column!r} and schema.unit is {unit!r}: the unit whose privacy is counted "
+                "must be the unit by which records are grouped, make them the same",
+            )
+        for round_index in self.kinds_of_rounds:
+            try:
+                lattice = self.lattice(round_index)
+                lattice.check_range(
+                    self.most_contributions(round_index), self.mechanism.clip.contribution_bound(round_index)
+                )
+                require_in_range("the lattice's step", lattice.step)
+            except (MpcError, PrivacyError) as error:
+                raise ManifestError("noise.fraction_bits", f"round {round_index}: {error}") from None
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        return tuple(cohort.party for cohort in self.mechanism.cohorts)
+
+    @property
+    def releases(self) -> int:
+        """How many noised sums are opened: rounds."""
+        return self.mechanism.releases
+
+    @property
+    def longest_answer(self) -> int:
+        """The most numbers that answer a question of this run, and so the most noise of one round."""
+        return longest_answer(self.model.dimension)
+
+    @property
+    def samples(self) -> int:
+        """Gaussians in all, at most, as a claim counts them: of every part that it rests on."""
+        return self.longest_answer * self.releases * self.noise.parts.samples
+
+    @property
+    def joint_samples(self) -> int:
+        """Gaussians that the two servers sample together, at most."""
+        return self.longest_answer * self.releases * self.noise.parts.joint
+
+    @property
+    def kinds_of_rounds(self) -> tuple[int, ...]:
+        """One round of each kind: the first and the last stand for all."""
+        return (0,) if self.releases == 1 else (0, self.releases - 1)
+
+    def lattice(self, round_index: int) -> Lattice:
+        """Of the round's data and noise."""
+        scale_bits = FORMATS[self.noise.precision].scale_bits
+        deviation = self.mechanism.noise_deviation(round_index)
+        return Lattice(deviation, self.noise.fraction_bits, scale_bits, self.noise.parts)
+
+    def released_deviation(self, round_index: int) -> float:
+        """Of the noise in the opened sum: more than what a claim counts, for each server knows its own part."""
+        return self.mechanism.noise_deviation(round_index) * self.noise.parts.excess
+
+    def most_contributions(self, round_index: int) -> int:
+        """Units that one sum can hold, over all parties."""
+        return sum(self.mechanism.sampler(party, round_index).length for party in self.parties)
+
+    def identities(self, role: Role) -> tuple[NodeName, ...]:
+        """The nodes of a role, as their certificates must name them; aggregators in the order A, B."""
+        return self._identities[role]
+
+    @cached_property
+    def _identities(self) -> dict[Role, tuple[NodeName, ...]]:
+        names = {
+            Role.party: self.parties,
+            Role.aggregator: tuple(operator.name for operator in self.aggregators),
+            Role.coordinator: (self.coordinator.name,),
+        }
+        return {role: tuple(NodeName(self.federation, role, name) for name in names[role]) for role in names}
+
+    @cached_property
+    def canonical(self) -> bytes:
+        """The one spelling of this manifest."""
+        return HEADER + canonical_text(self.as_json()).encode("ascii")
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of the canonical form: 32 bytes."""
+        return hashlib.sha256(self.canonical).digest()
+
+    def as_json(self) -> dict[str, Any]:
+        """The table, with every default spelled out."""
+        return {
+            "protocol": PROTOCOL,
+            "run": self.run,
+            "federation": self.federation,
+            "model": {**self.model.options.body, "kind": self.model.kind, "dimension": self.model.dimension},
+            "algorithm": {**self.algorithm.parameters.body, "name": self.algorithm.name},
+            "regulariser": self.regulariser.body,
+            "schema": self.schema.body,
+            "privacy": {
+                "epsilon": self.guarantee.epsilon,
+                "delta": self.guarantee.delta,
+                "accountant": self.guarantee.accountant,
+                **_optional("epsilon_if_a_server_lies", self.guarantee.epsilon_if_a_server_lies),
+            },
+            "mechanism": mechanism_table(self.mechanism),
+            "parties": party_tables(self.mechanism),
+            "noise": {
+                "cover": self.noise.cover,
+                "precision": self.noise.precision,
+                "fraction_bits": self.noise.fraction_bits,
+                "security": self.noise.parts.security,
+                "own": self.noise.parts.own,
+            },
+            "rounds": {"minimum_parties": self.minimum_parties, "deadline_seconds": self.deadline_seconds},
+            "aggregators": [_operator_table(operator) for operator in self.aggregators],
+            "coordinator": _operator_table(self.coordinator),
+        }
+
+    @classmethod
+    def from_json(cls, body: Any) -> Self:
+        """From TOML's table or the canonical form's; anything unknown, missing or out of range is refused by name."""
+        document = Fields(body, "", ManifestError)
+        document.whole("protocol", PROTOCOL, PROTOCOL)
+        manifest = cls(
+            document.label("run"),
+            document.label("federation"),
+            _model(document.table("model")),
+            _algorithm(document.table("algorithm")),
+            document.free("regulariser"),
+            _schema(document),
+            _guarantee(document.table("privacy")),
+            mechanism_from(document.table("mechanism"), document.tables("parties")),
+            _noise(document.table("noise")),
+            *_rounds(document.table("rounds")),
+            _aggregators(document),
+            _operator(document.table("coordinator")),
+        )
+        document.finish()
+        return manifest
+
+    @classmethod
+    def from_toml(cls, text: str) -> Self:
+        try:
+            return cls.from_json(tomllib.loads(text))
+        except tomllib.TOMLDecodeError as error:
+            raise ManifestError("the manifest", f"is not TOML, mend the syntax: {error}") from None
+        except RecursionError:
+            raise ManifestError("the manifest", "is nested too deep: flatten it") from None
+
+    @classmethod
+    def from_canonical(cls, data: bytes) -> Self:
+        """From a peer: exactly the bytes that this node would have written, or an error."""
+        if len(data) > MOST_BYTES or not data.startswith(HEADER):
+            raise ManifestError(
+                "the manifest", f"does not begin with {HEADER.decode().strip()!r} or is over 1 MiB: upgrade both nodes"
+            )
+        try:
+            manifest = cls.from_json(json.loads(data[len(HEADER) :]))
+        except (ValueError, RecursionError) as error:
+            raise ManifestError("the manifest", f"is not in canonical form: {type(error).__name__}") from None
+        if manifest.canonical != data:
+            raise ManifestError("the manifest", "is not in canonical form: send Manifest.canonical, unaltered")
+        return manifest
+
+
+def of_an_earlier_version(data: bytes) -> bool:
+    """Whether a node's own record holds a manifest that this version does not read any more."""
+    found = data[: len(HEADER)]
+    return found != HEADER and found.startswith(b"parley manifest ")
+
+
+def read_manifest(path: Path) -> Manifest:
+    """A manifest from a TOML file."""
+    try:
+        data = path.read_bytes()
+        if len(data) > MOST_BYTES:
+            raise ManifestError(path.name, "is over 1 MiB: shorten it")
+        return Manifest.from_toml(data.decode())
+    except OSError as error:
+        raise ManifestError(path.name, f"cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ManifestError(path.name, "is not UTF-8 text: save it as such") from None
+
+
+def _model(fields: Fields) -> Model:
+    kind, dimension = fields.text("kind"), fields.whole("dimension", 1, LARGEST_DIMENSION)
+    return Model(kind, dimension, fields.rest())
+
+
+def _algorithm(fields: Fields) -> AlgorithmChoice:
+    name = fields.text("name")
+    return AlgorithmChoice(name, fields.rest())
+
+
+def _schema(document: Fields) -> Plain:
+    document.table("schema")  # required, unlike other free tables
+    return document.free("schema")
+
+
+def _guarantee(fields: Fields) -> Guarantee:
+    epsilon = fields.number("epsilon", 0, LARGEST_EPSILON)
+    delta = fields.number("delta", 0, 0.5)
+    accountant = fields.choice("accountant", ACCOUNTANTS)
+    name = "epsilon_if_a_server_lies"
+    lying = fields.number(name, 0, LARGEST_EPSILON) if fields.has(name) else None
+    fields.finish()
+    return Guarantee(epsilon, delta, accountant, lying)
+
+
+def _noise(fields: Fields) -> Noise:
+    covers: tuple[Cover, ...] = get_args(Cover)
+    precisions: tuple[Precision, ...] = get_args(Precision)
+    noise = Noise(
+        fields.choice("cover", covers),
+        fields.choice("precision", precisions),
+        fields.whole("fraction_bits", 1, 24),
+        noise_parts(fields, fields.text("security"), fields.number("own", -1, 1) + 0.0),  # no -0.0 beside 0.0
+    )
+    fields.finish()
+    return noise
+
+
+def noise_parts(fields: Fields, security: str, own: float) -> NoiseParts:
+    """A security that this version does not know, and one that contradicts `own`, are refused by name."""
+    try:
+        return parts_of(security, own)
+    except MpcError as error:
+        name, _, message = str(error).partition(" ")
+        raise fields.refuse(name, message) from None
+
+
+def _rounds(fields: Fields) -> tuple[int, float]:
+    minimum = fields.whole("minimum_parties", 2, 1_000_000)
+    deadline = fields.number("deadline_seconds", 0, LONGEST_DEADLINE_SECONDS)
+    fields.finish()
+    return minimum, deadline
+
+
+def _aggregators(document: Fields) -> tuple[Operator, Operator]:
+    tables = document.tables("aggregators")
+    if len(tables) != 2:
+        raise document.refuse("aggregators", f"are {len(tables)}: give exactly two, of different legal entities")
+    return _operator(tables[0]), _operator(tables[1])
+
+
+def _operator(fields: Fields) -> Operator:
+    operator = Operator(fields.label("name"), fields.text("legal_entity"))
+    fields.finish()
+    return operator
+
+
+def _optional(name: str, value: float | None) -> dict[str, float]:
+    return {} if value is None else {name: value}
+
+
+def _operator_table(operator: Operator) -> dict[str, Any]:
+    return {"name": operator.name, "legal_entity": operator.legal_entity}

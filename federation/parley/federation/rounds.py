@@ -1,0 +1,87 @@
+"""What every role computes alike about a round: digests of points, questions and uploads. Standard library only.
+
+An upload has two halves. Each aggregator sees its own and only a commitment to the other; both compute the same upload
+digest, by which they agree on the set of contributors. The half of server A begins with 32 random bytes: server B can
+expand the seed, and a bare hash of A's half would let it test guesses of the vector against it.
+"""
+
+import hashlib
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+BLIND_BYTES = 32
+SEED_BYTES = 32
+PIECE_BYTES = 1 << 20
+"""Of anything that is sent in pieces."""
+MOST_WAIT_SECONDS = 30.0
+"""Of a long poll."""
+
+
+def point_digest(data: bytes) -> bytes:
+    """Of a point's float64 bytes, little-endian."""
+    return _labelled(b"parley point 1", data)
+
+
+@dataclass(frozen=True)
+class LocalWork:
+    """What output perturbation asks of a party (`parley.v1.LocalFit`); parley.learning.local checks its sensitivity again."""
+
+    method: str
+    steps: int
+    step: float
+    strength: float
+    reach: float
+
+
+def query_digest(
+    manifest_digest: bytes,
+    index: int,
+    kind: str,
+    scale: float,
+    points: Sequence[bytes],
+    length: int,
+    local: LocalWork | None = None,
+) -> bytes:
+    """Of a round's question; `points` are digests."""
+    parts = [manifest_digest, struct.pack("<qdqq", index, scale, length, len(points)), kind.encode(), *points]
+    if local is not None:
+        parts += [local.method.encode(), struct.pack("<qddd", local.steps, local.step, local.strength, local.reach)]
+    return _hash(b"parley query 1", parts)
+
+
+def commitment_a(payload: bytes | bytearray) -> bytes:
+    """To server A's half: blind, then uint64[length] little-endian."""
+    return _labelled(b"parley share a 1", payload)
+
+
+def commitment_b(payload: bytes | bytearray) -> bytes:
+    """To server B's half: the seed."""
+    return _labelled(b"parley share b 1", payload)
+
+
+def upload_digest(
+    manifest_digest: bytes, index: int, party: str, query: bytes, commitment_to_a: bytes, commitment_to_b: bytes
+) -> bytes:
+    """Of one party's contribution to one round; `party` is its URI."""
+    parts = [manifest_digest, struct.pack("<q", index), party.encode(), query, commitment_to_a, commitment_to_b]
+    return _hash(b"parley upload 1", parts)
+
+
+def payload_bytes(role: int, length: int) -> int:
+    """What a server expects: role 0 is A, 1 is B."""
+    return BLIND_BYTES + 8 * length if role == 0 else SEED_BYTES
+
+
+def _labelled(label: bytes, data: bytes | bytearray) -> bytes:
+    """Without a copy of the data."""
+    digest = hashlib.sha256(label)
+    digest.update(data)
+    return digest.digest()
+
+
+def _hash(label: bytes, parts: Sequence[bytes]) -> bytes:
+    digest = hashlib.sha256(label)
+    for part in parts:
+        digest.update(struct.pack("<q", len(part)) + part)
+    return digest.digest()

@@ -1,0 +1,295 @@
+"""The compiled inner loops as typed functions of NumPy arrays: every shape is checked here, nothing is below.
+
+`mpc/parley/mpc/parley/mpc/native/kernels.c` says what each loop computes. The wide variant needs AVX-512, VAES, VPCLMULQDQ and GFNI (Intel
+Ice Lake, AMD Zen 4 and later); the baseline needs AES-NI and PCLMUL. Both give the same bytes.
+"""
+
+import ctypes
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.mpc.errors import ConfigurationError
+
+Bytes = NDArray[np.uint8]
+Words = NDArray[np.uint64]
+
+CHUNK = 2048
+"""Oblivious transfers come in multiples of this."""
+CHUNK_BYTES = CHUNK // 8
+ROW_BYTES = 16
+WIDE_FEATURES = {"avx512f", "avx512bw", "avx512dq", "avx512vl", "gfni", "vaes", "vpclmulqdq"}
+BASELINE_FEATURES = {"aes", "pclmulqdq", "sse4_1"}
+Variant = Literal["baseline", "wide"]
+
+
+def processor_features() -> set[str]:
+    """Flags of this machine's processor, as Linux names them."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return set()
+    return next((set(line.split(":", 1)[1].split()) for line in lines if line.startswith("flags")), set())
+
+
+def best_variant() -> Variant:
+    """The fastest variant this machine can run."""
+    features = processor_features()
+    if features >= WIDE_FEATURES:
+        return "wide"
+    if features >= BASELINE_FEATURES:
+        return "baseline"
+    missing = ", ".join(sorted(BASELINE_FEATURES - features))
+    raise ConfigurationError(f"this processor lacks {missing}: an aggregation server needs an x86-64 one with AES-NI")
+
+
+def _pointer(array: NDArray[Any]) -> int:
+    address: int = array.__array_interface__["data"][0]  # a third of the time of array.ctypes.data
+    return address
+
+
+def _check(array: NDArray[Any], shape: tuple[int, ...], dtype: Any, name: str) -> int:
+    """The array's address, if it is what the loop will assume."""
+    if array.shape != shape or array.dtype != dtype or not array.flags.c_contiguous:
+        raise ValueError(
+            f"{name}: need contiguous {np.dtype(dtype).name}{list(shape)}, got {array.dtype}{list(array.shape)}"
+        )
+    return _pointer(array)
+
+
+class Kernels:
+    """One compiled variant."""
+
+    def __init__(self, variant: Variant) -> None:
+        self.variant = variant
+        path = resources.files("parley.mpc").joinpath("native", f"kernels-{variant}.so")
+        try:
+            self._library = ctypes.CDLL(str(path))
+        except OSError as error:
+            raise ConfigurationError(
+                f"the compiled kernels are missing ({error}): install the package, which compiles them"
+            ) from None
+        pointer, size, integer, word = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint64
+        signatures: dict[str, list[Any]] = {
+            "aes_expand": [pointer, size, pointer],
+            "aes_ecb": [pointer, pointer, size],
+            "extend_receiver": [pointer, integer, word, size, pointer, pointer, pointer],
+            "extend_sender": [pointer, integer, word, size, pointer, pointer, pointer],
+            "inner_product": [pointer, pointer, size, pointer],
+            "hash_columns": [pointer, pointer, size, pointer],
+            "hash_rows": [pointer, pointer, pointer, word, word, size, size, pointer],
+            "xor_message": [pointer, pointer, size, pointer, size, ctypes.c_uint8, size, pointer],
+            "xor_share": [pointer] * 3 + [size] + [pointer] * 4 + [size, ctypes.c_uint8, size, pointer],
+            "ring_message": [pointer] * 4 + [size, word, size, size, pointer],
+            "ring_sender_share": [pointer] * 4 + [size, size, pointer],
+            "ring_receiver_share": [pointer] * 4 + [size, size, pointer],
+            "digit_send": [pointer] * 6 + [size, pointer],
+            "digit_receive": [pointer, pointer, pointer, size, pointer],
+            "lookup": [pointer, size, pointer, pointer, size, size, pointer],
+            "row_bits": [pointer, integer, integer, size, pointer],
+        }
+        for name, arguments in signatures.items():
+            function = getattr(self._library, name)
+            function.argtypes, function.restype = arguments, None
+
+    def expand_keys(self, keys: Bytes) -> Bytes:
+        """AES-128 key schedules: uint8[n, 16] -> uint8[n, 176]."""
+        out = np.empty((len(keys), 176), np.uint8)
+        self._library.aes_expand(_check(keys, (len(keys), 16), np.uint8, "keys"), len(keys), _pointer(out))
+        return out
+
+    def encrypt(self, key: Bytes, data: Bytes) -> None:
+        """AES-ECB in place; whole multiples of 256 bytes only."""
+        if data.size % 256:
+            raise ValueError("data: need a multiple of 256 bytes")
+        blocks = data.size // 16
+        self._library.aes_ecb(_check(key, (176,), np.uint8, "key"), _check(data, data.shape, np.uint8, "data"), blocks)
+
+    def extend_receiver(self, keys: Bytes, k: int, first_block: int, chunks: int) -> tuple[Bytes, Bytes, Bytes]:
+        """Choices (packed), corrections for the sender, rows[chunks * 2048, 16]."""
+        trees = 128 // k
+        choices = np.empty((chunks, CHUNK_BYTES), np.uint8)
+        corrections = np.empty((chunks, trees - 1, CHUNK_BYTES), np.uint8)
+        rows = np.empty((chunks * CHUNK, ROW_BYTES), np.uint8)
+        address = _check(keys, (trees, 1 << k, 176), np.uint8, "keys")
+        self._library.extend_receiver(
+            address, k, first_block, chunks, _pointer(choices), _pointer(corrections), _pointer(rows)
+        )
+        return choices, corrections, rows
+
+    def extend_sender(self, keys: Bytes, k: int, first_block: int, delta_masks: Bytes, corrections: Bytes) -> Bytes:
+        """rows[chunks * 2048, 16] of the sender; corrections[chunks, 128 / k - 1, 256] as received."""
+        trees, chunks = 128 // k, len(corrections)
+        rows = np.empty((chunks * CHUNK, ROW_BYTES), np.uint8)
+        self._library.extend_sender(
+            _check(keys, (trees, 1 << k, 176), np.uint8, "keys"), k, first_block, chunks,
+            _check(delta_masks, (128,), np.uint8, "delta masks"),
+            _check(corrections, (chunks, trees - 1, CHUNK_BYTES), np.uint8, "corrections"), _pointer(rows),
+        )  # fmt: skip
+        return rows
+
+    def inner_product(self, blocks: Bytes, challenges: Bytes) -> Bytes:
+        """Unreduced sum of products over GF(2)[x]: uint8[n, 16] twice -> uint8[32]."""
+        total = np.zeros(32, np.uint8)
+        self._library.inner_product(
+            _check(blocks, (len(blocks), 16), np.uint8, "blocks"),
+            _check(challenges, (len(blocks), 16), np.uint8, "challenges"), len(blocks), _pointer(total),
+        )  # fmt: skip
+        return total
+
+    def hash_columns(self, rows: Bytes, challenges: Bytes) -> Bytes:
+        """Unreduced inner products over GF(2)[x]: uint8[128, 32], one per column of rows[2048 n, 16], challenges[16
+        n, 16].
+        """
+        chunks = len(rows) // CHUNK
+        sums = np.zeros((128, 32), np.uint8)
+        self._library.hash_columns(
+            _check(rows, (chunks * CHUNK, ROW_BYTES), np.uint8, "rows"),
+            _check(challenges, (chunks * 16, 16), np.uint8, "challenges"), chunks, _pointer(sums),
+        )  # fmt: skip
+        return sums
+
+    def hash_words(self, key: Bytes, rows: Bytes, offset: Bytes, index: int, block: int) -> Words:
+        """The low 64 bits of H(row ^ offset, index + i, block): uint64[n]."""
+        out = np.empty(len(rows), np.uint64)
+        self._hash(key, rows, offset, index, block, 8, _pointer(out))
+        return out
+
+    def hash_blocks(self, key: Bytes, rows: Bytes, offset: Bytes, index: int, blocks: int) -> Bytes:
+        """H(row ^ offset, index + i, 0), H(..., 1), ... side by side: uint8[n, 16 * blocks]."""
+        out = np.empty((len(rows), 16 * blocks), np.uint8)
+        self._hash(key, rows, offset, index, 0, 16 * blocks, _pointer(out))
+        return out
+
+    def _hash(self, key: Bytes, rows: Bytes, offset: Bytes, index: int, block: int, stride: int, out: int) -> None:
+        self._library.hash_rows(
+            _check(key, (176,), np.uint8, "key"), _check(rows, (len(rows), ROW_BYTES), np.uint8, "rows"),
+            _check(offset, (ROW_BYTES,), np.uint8, "offset"), index, block, len(rows), stride, out,
+        )  # fmt: skip
+
+    def xor_message(self, k0: Bytes, k1: Bytes, vectors: Bytes, last: int) -> Bytes:
+        """k0 ^ k1 ^ vectors, pads [n, at least width], vectors [n, width]."""
+        (count, width), stride = vectors.shape, k0.shape[1]
+        if not 1 <= width <= stride:
+            raise ValueError("pads shorter than the vectors, or no vectors")
+        message = np.empty((count, width), np.uint8)
+        self._library.xor_message(
+            _check(k0, (count, stride), np.uint8, "k0"), _check(k1, (count, stride), np.uint8, "k1"), stride,
+            _check(vectors, (count, width), np.uint8, "vectors"), width, last, count, _pointer(message),
+        )  # fmt: skip
+        return message
+
+    def xor_share(
+        self, k0: Bytes, k1: Bytes, kc: Bytes, flips: Bytes, bits: Bytes, message: Bytes, vectors: Bytes, last: int
+    ) -> Bytes:
+        """Sender's and receiver's part together: this server's share of bit * vector."""
+        (count, width), stride = vectors.shape, k0.shape[1]
+        if not 1 <= width <= stride:
+            raise ValueError("pads shorter than the vectors, or no vectors")
+        share = np.empty((count, width), np.uint8)
+        self._library.xor_share(
+            _check(k0, (count, stride), np.uint8, "k0"), _check(k1, (count, stride), np.uint8, "k1"),
+            _check(kc, (count, stride), np.uint8, "kc"), stride, _check(flips, (count,), np.uint8, "flips"),
+            _check(bits, (count,), np.uint8, "bits"), _check(message, (count, width), np.uint8, "message"),
+            _check(vectors, (count, width), np.uint8, "vectors"), width, last, count, _pointer(share),
+        )  # fmt: skip
+        return share
+
+    def ring_message(self, k0: Words, k1: Words, bits: Bytes, values: Words, ring_bits: int) -> Bytes:
+        """k0 - k1 + (1 - 2 bit) value mod 2^ring_bits, uint8[n, width]; values uint64[1] means one value for all."""
+        count, width = len(k0), (ring_bits + 7) // 8
+        if not 0 < ring_bits <= 64:
+            raise ValueError("ring_message: rings of 1 to 64 bits")
+        step = 0 if values.shape == (1,) else 1
+        message = np.empty((count, width), np.uint8)
+        self._library.ring_message(
+            _check(k0, (count,), np.uint64, "k0"), _check(k1, (count,), np.uint64, "k1"),
+            _check(bits, (count,), np.uint8, "bits"), _check(values, (count,) if step else (1,), np.uint64, "values"),
+            step, (1 << ring_bits) - 1, width, count, _pointer(message),
+        )  # fmt: skip
+        return message
+
+    def ring_sender_share(self, k0: Words, flips: Bytes, bits: Bytes, values: Words, share: Words) -> None:
+        """Adds the sender's part to share[n]."""
+        count = len(share)
+        step = 0 if values.shape == (1,) else 1
+        self._library.ring_sender_share(
+            _check(k0, (count,), np.uint64, "k0"), _check(flips, (count,), np.uint8, "flips"),
+            _check(bits, (count,), np.uint8, "bits"), _check(values, (count,) if step else (1,), np.uint64, "values"),
+            step, count, _check(share, (count,), np.uint64, "share"),
+        )  # fmt: skip
+
+    def ring_receiver_share(self, kc: Words, flips: Bytes, choices: Bytes, message: Bytes, share: Words) -> None:
+        """Adds the receiver's part to share[n]."""
+        count, width = message.shape
+        if width > 8:
+            raise ValueError("ring_receiver_share: message wider than a word")
+        self._library.ring_receiver_share(
+            _check(kc, (count,), np.uint64, "kc"), _check(flips, (count,), np.uint8, "flips"),
+            _check(choices, (count,), np.uint8, "choices"), _check(message, (count, width), np.uint8, "message"), width,
+            count, _check(share, (count,), np.uint64, "share"),
+        )  # fmt: skip
+
+    def digit_send(
+        self, k0: Words, k1: Words, flips: Bytes, digits: Bytes, tables: NDArray[np.uint32], masks: Bytes,
+        message: NDArray[np.uint32],
+    ) -> None:  # fmt: skip
+        """One-of-sixteen tables of two-bit answers: k0, k1, flips [4, n], the rest [n]."""
+        count = len(digits)
+        self._library.digit_send(
+            _check(k0, (4, count), np.uint64, "k0"), _check(k1, (4, count), np.uint64, "k1"),
+            _check(flips, (4, count), np.uint8, "flips"), _check(digits, (count,), np.uint8, "digits"),
+            _check(tables, (16,), np.uint32, "tables"), _check(masks, (count,), np.uint8, "masks"), count,
+            _check(message, (count,), np.uint32, "message"),
+        )  # fmt: skip
+
+    def digit_receive(self, kc: Words, digits: Bytes, message: NDArray[np.uint32], out: Bytes) -> None:
+        """The other end of digit_send."""
+        count = len(digits)
+        self._library.digit_receive(
+            _check(kc, (4, count), np.uint64, "kc"), _check(digits, (count,), np.uint8, "digits"),
+            _check(message, (count,), np.uint32, "message"), count, _check(out, (count,), np.uint8, "out"),
+        )  # fmt: skip
+
+    def lookup(self, onehot: Bytes, rows: Bytes, matrices: Words) -> Bytes:
+        """XOR of the rows that the one-hot shares select: rows[t, 8 w, 16] -> uint8[t, n, 16]."""
+        (count, width), tables = onehot.shape, len(rows)
+        if width > 256:
+            raise ValueError("one-hot vectors of more than 2,048 entries")
+        out = np.empty((tables, count, ROW_BYTES), np.uint8)
+        self._library.lookup(
+            _check(onehot, (count, width), np.uint8, "one-hot"), width,
+            _check(rows, (tables, 8 * width, ROW_BYTES), np.uint8, "rows"),
+            _check(matrices, (tables, width, ROW_BYTES), np.uint64, "matrices"), tables, count, _pointer(out),
+        )  # fmt: skip
+        return out
+
+    def row_bits(self, rows: Bytes, first: int, bits: int) -> Bytes:
+        """Bits first .. first + bits of every row: uint8[bits, n]."""
+        if first < 0 or bits < 1 or first + bits > 8 * ROW_BYTES:
+            raise ValueError("bits beyond the row")
+        count = len(rows)
+        out = np.empty((bits, count), np.uint8)
+        self._library.row_bits(_check(rows, (count, ROW_BYTES), np.uint8, "rows"), first, bits, count, _pointer(out))
+        return out
+
+
+def as_matrices(rows: Bytes) -> Words:
+    """Rows [t, 8 w, 16] as the 8 x 8 bit matrices that GFNI multiplies by: [t, w, 16].
+
+    Byte 7 - i of a matrix says which of the eight one-hot bits contribute to bit i of the result byte.
+    """
+    tables, entries, _ = rows.shape
+    bits = np.unpackbits(rows.reshape(tables, entries // 8, 8, ROW_BYTES, 1), axis=-1, bitorder="little")
+    masks = np.packbits(bits.transpose(0, 1, 3, 4, 2), axis=-1, bitorder="little")[..., 0]  # [t, w, byte, bit]
+    return np.ascontiguousarray(masks[..., ::-1]).view(np.uint64)[..., 0]
+
+
+@cache
+def kernels(variant: Variant | None = None) -> Kernels:
+    """The given variant, or the fastest that this machine runs."""
+    return Kernels(variant or best_variant())

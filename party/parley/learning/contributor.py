@@ -1,0 +1,344 @@
+"""A party's answer to a query: draw the batch in secret, clip, encode exactly, sum. Imports numpy, `mpc`, `privacy`.
+
+Parties know queries, not algorithms: a query is a round and the points at which to evaluate; clip norms, sampler and
+noise come from the run's `Mechanism` alone, so nothing the coordinator sends can widen what a record contributes. The
+answer is an integer vector on the lattice of the round's noise, ready to be shared over the ring.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.learning.encoding import Scale, Terms, fraction_bits
+from parley.learning.errors import QueryError
+from parley.learning.frame import Frame
+from parley.learning.local import MARGIN, LocalFit, constants, require_reach
+from parley.learning.local import fit as fit_locally
+from parley.learning.models import Constant, Linear, Model
+from parley.learning.records import Records
+from parley.mpc.errors import MpcError
+from parley.mpc.parts import JOINT, NoiseParts
+from parley.mpc.ring import Lattice
+from parley.privacy.errors import PrivacyError
+from parley.privacy.mechanism import Mechanism
+from parley.privacy.randomness import Randomness
+from parley.privacy.sampling import Batch, require_in_range
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+FRAMED = {
+    "framed gradient": ("gradient", "plain"),
+    "framed norms": ("norms", "plain"),
+    "means": ("means", "plain"),
+    "absolute means": ("means", "absolute"),
+    "square means": ("means", "square"),
+}
+"""Kinds of queries whose first two points are a frame's shift and scale, and what they ask in the frame."""
+KINDS = ("gradient", "losses", "norms", "solution", *FRAMED)
+MOST_CANDIDATES = 64
+BUCKETS = 24
+"""Of a histogram of gradient norms, half a power of two each."""
+SMALLEST_SCALE = 2.0**-40
+NUMBERS_AT_ONCE = 1 << 20
+"""Features, or materialised unit gradients, in one chunk: 8 MB."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """What the coordinator asks in one round: points at which to evaluate, θ_t and, for DDP-SRM, θ_{t−1}."""
+
+    round_index: int
+    points: tuple[Floats, ...]
+    kind: str = "gradient"
+    """Or `losses`: clipped vectors of loss differences between each further point and the first; or `norms`: a
+    histogram of gradient norms at one point, each unit counting once, with the weight of the clip norm; or `means` of
+    clipped feature rows. Some in a frame (`FRAMED`): linear models only."""
+    scale: float = 1.0
+    """What gradients, rows or loss differences are multiplied by before the clip; for `norms`, the histogram's top."""
+    local: LocalFit | None = None
+    """For `solution`: the sum is of the parties' own models, each times its number of records."""
+
+    def unframed(self, columns: int) -> "tuple[Query, Frame | None]":
+        """What is asked in the frame, and the frame: the first `columns` numbers of the first two points."""
+        if self.kind not in FRAMED:
+            return self, None
+        if len(self.points) < 2:
+            raise QueryError(f"{self.kind} need a frame: its shift and its scale are the first two points")
+        kind, form = FRAMED[self.kind]
+        shift, scale = (point[:columns] for point in self.points[:2])
+        return replace(self, kind=kind, points=self.points[2:]), Frame(shift, scale, form)
+
+
+def answer_length(query: Query, dimension: int) -> int:
+    """How many integers answer a query: what the servers must have noise for."""
+    lengths = {"norms": BUCKETS, "framed norms": BUCKETS, "losses": len(query.points) - 1}
+    return lengths.get(query.kind, dimension)
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """The lattices of a run: public, the same for all parties and both servers."""
+
+    mechanism: Mechanism
+    fraction_bits: int
+    scale_bits: int
+    parts: NoiseParts = JOINT
+
+    @classmethod
+    def of(cls, mechanism: Mechanism, scale_bits: int, largest_limit: int, parts: NoiseParts = JOINT) -> "Encoding":
+        """The finest lattice on which every release of the run fits, from public numbers only."""
+        rounds = {0, mechanism.releases - 1}
+        bits = 24
+        for index in rounds:
+            drawn = sum(mechanism.sampler(cohort.party, index).length for cohort in mechanism.cohorts)
+            bound = mechanism.sensitivity(index) / 2
+            sigma = mechanism.noise_deviation(index)
+            bits = min(bits, fraction_bits(drawn, bound, sigma, scale_bits, largest_limit, parts))
+        return cls(mechanism, bits, scale_bits, parts)
+
+    def lattice(self, round_index: int) -> Lattice:
+        """Refuses a round whose sum could leave the ring, or whose step is none to count with."""
+        lattice = Lattice(self.mechanism.noise_deviation(round_index), self.fraction_bits, self.scale_bits, self.parts)
+        samplers = [self.mechanism.sampler(cohort.party, round_index) for cohort in self.mechanism.cohorts]
+        lattice.check_range(sum(each.length for each in samplers), self.mechanism.sensitivity(round_index) / 2)
+        require_in_range("the lattice's step", lattice.step)
+        return lattice
+
+    def scale(self, party: str, round_index: int) -> Scale:
+        """How long a record's term may be in a round, by the bound that its noise is accounted with and no other."""
+        length = self.mechanism.sampler(party, round_index).length
+        return Scale.of(self.lattice(round_index), self.mechanism.clip.contribution_bound(round_index), length)
+
+
+@dataclass
+class Contributor:
+    """One party's side of a run."""
+
+    party: str
+    records: Records
+    model: Model
+    encoding: Encoding
+    randomness: Randomness
+    last_round: int = -1
+    """A second answer to one round would be a second exposure that nothing accounts: refused."""
+    framed: tuple[Frame, Records] | None = None
+    """The records as the last frame shows them."""
+    counting: dict[bool, tuple[Lattice, Scale]] = field(default_factory=dict)
+    """By whether a round is after the first: all of those count alike."""
+
+    def __post_init__(self) -> None:
+        mechanism = self.encoding.mechanism
+        units = mechanism.sampler(self.party, 0).units
+        if units != self.records.units:
+            raise QueryError(
+                f"{self.party} holds {self.records.units:,} units and the run counts {units:,}: correct the manifest"
+            )
+        if mechanism.unit.column != self.records.unit_column:
+            raise QueryError(
+                f"the run protects {mechanism.unit.name} and the records are grouped by "
+                f"{self.records.unit_column or 'row'}: load them with the run's unit"
+            )
+
+    def check(self, query: Query) -> None:
+        """Refuse what this run's mechanism or model does not admit. Reads public facts only, never a record.
+
+        Whatever could be refused is refused here: once it has passed, a question is answered whatever the records are.
+        """
+        try:
+            self._check(query)
+        except (MpcError, PrivacyError) as error:
+            raise QueryError(str(error)) from None
+
+    def _check(self, query: Query) -> None:
+        mechanism, index = self.encoding.mechanism, query.round_index
+        if index <= self.last_round:
+            raise QueryError(f"round {index} was answered already: resend what was stored, never compute it again")
+        if not (SMALLEST_SCALE <= query.scale <= 1 / SMALLEST_SCALE):
+            raise QueryError(f"the query's scale is {query.scale}: use {SMALLEST_SCALE} to {1 / SMALLEST_SCALE:g}")
+        if query.kind not in KINDS:
+            raise QueryError(f"no query of kind {query.kind!r}: use {', '.join(KINDS)}")
+        for point in query.points:
+            if point.shape != (self.model.dimension,) or not np.isfinite(point).all():
+                raise QueryError(f"a point must have {self.model.dimension:,} finite numbers: the run has gone astray")
+        if query.kind in FRAMED and not isinstance(self.model, Linear):
+            raise QueryError(f"{query.kind} are asked of linear models only")
+        query, frame = query.unframed(self.records.rows.dimension)
+        if frame is not None:
+            frame.check(self.records.rows.dimension)
+        terms, (_, scale) = Terms.of(mechanism.clip, index, 1.0), self._counting(index)
+        if query.kind == "means" and (terms.points != 1 or query.points):
+            raise QueryError("feature rows are averaged at no point, under a single clip norm")
+        if query.kind == "norms" and (terms.points != 1 or len(query.points) != 1):
+            raise QueryError("gradient norms are counted at one point, under a single clip norm")
+        if query.kind == "gradient" and len(query.points) != terms.points:
+            raise QueryError(f"round {index} evaluates at {terms.points} points, the query has {len(query.points)}")
+        if query.kind == "losses" and (terms.points != 1 or not 2 <= len(query.points) <= MOST_CANDIDATES):
+            raise QueryError(f"losses are compared at 2 to {MOST_CANDIDATES} points, under a single clip norm")
+        if query.kind == "solution":
+            self._check_solution(query, mechanism.clip.contribution_bound(index), scale)
+
+    def contribution(self, query: Query) -> Integers:
+        """int64[dimension] in steps of the round's lattice. Call once per round: each call draws a fresh batch.
+
+        Total: a record whose arithmetic fails counts as zero, and no record makes this raise, or warn.
+        """
+        self.check(query)
+        with np.errstate(all="ignore"):
+            return self._answer(query)
+
+    def _answer(self, query: Query) -> Integers:
+        mechanism, index = self.encoding.mechanism, query.round_index
+        query, frame = query.unframed(self.records.rows.dimension)
+        terms = Terms.of(mechanism.clip, index, query.scale if query.kind in ("gradient", "means") else 1.0)
+        lattice, scale = self._counting(index)
+        held = self._seen(frame)
+        self.last_round = index
+        if query.kind == "solution":
+            return self._solution(query, lattice, scale)
+        batch = mechanism.draw(self.party, index, self.randomness)
+        if query.kind == "losses":
+            return self._in_chunks(batch, 1, lambda part: self._losses(part, held, query, lattice, scale))
+        if query.kind == "norms":
+            return self._in_chunks(batch, 1, lambda part: self._norms(part, held, query, scale))
+        if query.kind == "means":
+            columns = held.rows.dimension
+            found = self._summed(batch, held, Linear(columns, Constant()), (np.zeros(columns),), terms, lattice, scale)
+            # As long as a model, so that every question of a run but the histograms has one length.
+            return np.pad(found, (0, self.model.dimension - columns))
+        return self._summed(batch, held, self.model, query.points, terms, lattice, scale)
+
+    def _counting(self, index: int) -> tuple[Lattice, Scale]:
+        """Lattice and limit of a round; refused if the run has no such round, or none that can be counted."""
+        self.encoding.mechanism.sensitivity(index)
+        if (index > 0) not in self.counting:
+            self.counting[index > 0] = (self.encoding.lattice(index), self.encoding.scale(self.party, index))
+        return self.counting[index > 0]
+
+    def _summed(
+        self,
+        batch: Batch,
+        held: Records,
+        model: Model,
+        points: tuple[Floats, ...],
+        terms: Terms,
+        lattice: Lattice,
+        scale: Scale,
+    ) -> Integers:
+        if held.unit_column is None:
+            return self._in_chunks(batch, 1, lambda part: _by_row(part, held, model, points, terms, scale))
+        width = held.records_per_unit * model.dimension
+        return self._in_chunks(batch, width, lambda part: _by_unit(part, held, model, points, terms, lattice, scale))
+
+    def _seen(self, frame: Frame | None) -> Records:
+        """The records in this frame, computed once for all rounds that keep it."""
+        if frame is None:
+            return self.records
+        if self.framed is None or not frame.same_as(self.framed[0]):
+            self.framed = (frame, replace(self.records, rows=frame.rows(self.records.rows)))
+        return self.framed[1]
+
+    def _in_chunks(self, batch: Batch, width: int, answer: Callable[[Batch], Integers]) -> Integers:
+        """The sum over parts of the batch whose rows, `width` numbers each, take bounded memory; lengths are public."""
+        size = max(1, NUMBERS_AT_ONCE // max(width, self.records.records_per_unit * self.records.rows.dimension))
+        if len(batch.indices) <= size:
+            return answer(batch)
+        parts = (slice(start, start + size) for start in range(0, len(batch.indices), size))
+        answers = [answer(Batch(batch.indices[part], batch.present[part])) for part in parts]
+        return np.asarray(np.sum(answers, axis=0, dtype=np.int64))
+
+    def _losses(self, batch: Batch, held: Records, query: Query, lattice: Lattice, scale: Scale) -> Integers:
+        """Σ of each unit's vector (ℓ(θ_k) − ℓ(θ_0)) for k ≥ 1, scaled and clipped: int64[points − 1]."""
+        members = held.unit_members(batch.indices)
+        flat = np.maximum(members, 0).ravel()
+        block, targets = held.rows.take(flat), held.targets[flat]
+        losses = np.stack([self.model.losses(block, targets, point) for point in query.points], axis=1)
+        differences = query.scale * (losses[:, 1:] - losses[:, :1]).reshape(*members.shape, -1)
+        rows = np.where((members >= 0)[:, :, None], differences, 0.0).sum(axis=1)
+        encoded = lattice.encode_records(rows, scale.limit)
+        return np.asarray((encoded * batch.present[:, None]).sum(axis=0))
+
+    def _norms(self, batch: Batch, held: Records, query: Query, scale: Scale) -> Integers:
+        """How many units have a gradient norm in (scale·2^(−k/2−1/2), scale·2^(−k/2)], times the bound: int64[BUCKETS].
+
+        The first and the last bucket are open; a unit of several records counts with the sum of their norms.
+        """
+        members = held.unit_members(batch.indices)
+        flat = np.maximum(members, 0).ravel()
+        block, targets = held.rows.take(flat), held.targets[flat]
+        norms = self.model.gradient_norms(block, targets, query.points[0]).reshape(members.shape)
+        total = np.where(members >= 0, norms, 0.0).sum(axis=1)
+        place = np.floor(-2 * np.log2(np.maximum(total, 1e-300) / query.scale))
+        sound = np.isfinite(total) & batch.present
+        bucket = np.clip(np.where(sound, place, 0), 0, BUCKETS - 1).astype(np.int64)
+        return scale.limit * np.bincount(bucket, weights=sound, minlength=BUCKETS).astype(np.int64)
+
+    def _check_solution(self, query: Query, bound: float, scale: Scale) -> None:
+        """Refused unless the mechanism pays for the sensitivity of a fitted model."""
+        count = len(self.records.rows)
+        if query.local is None or not isinstance(self.model, Linear):
+            raise QueryError("a local solution needs a linear model and a description of the fit")
+        if self.encoding.mechanism.releases != 1 or self.encoding.mechanism.sampler(self.party, 0).rate != 1:
+            raise QueryError("a local solution reads every record once: one release, of all records")
+        require_reach(self.records, query.local)
+        lipschitz, smoothness = constants(self.model, query.local.reach)
+        needed = count * query.local.sensitivity(lipschitz, smoothness, count)
+        rounding = 2 * math.sqrt(self.model.dimension) * scale.step
+        if query.local.rounding(count) > MARGIN / 2:
+            raise QueryError(f"{count:,} records in {query.local.steps:,} steps round by too much: use fewer steps")
+        if rounding > MARGIN / 2 * needed or needed * (1 + MARGIN) > 2 * bound:
+            raise QueryError(
+                f"a record moves this party's solution by {needed * (1 + MARGIN):.4g} and the mechanism pays for "
+                f"{2 * bound:.4g}: raise the clip norm, or use a finer lattice"
+            )
+
+    def _solution(self, query: Query, lattice: Lattice, scale: Scale) -> Integers:
+        """This party's own model times its number of records, as `_check_solution` has let through."""
+        assert query.local is not None
+        assert isinstance(self.model, Linear)
+        count = len(self.records.rows)
+        found = count * fit_locally(self.records, self.model, query.local, self.randomness)
+        # A model that is paid for is no longer than this, and cutting brings no two models further apart.
+        most = count * scale.limit * scale.step
+        return lattice.encode(np.clip(np.nan_to_num(found, nan=0.0), -most, most))
+
+
+def _by_row(
+    batch: Batch, held: Records, model: Model, points: tuple[Floats, ...], terms: Terms, scale: Scale
+) -> Integers:
+    block, targets = held.rows.take(batch.indices), held.targets[batch.indices]
+    return model.contribution(block, targets, batch.present, points, terms, scale)
+
+
+def _by_unit(
+    batch: Batch,
+    held: Records,
+    model: Model,
+    points: tuple[Floats, ...],
+    terms: Terms,
+    lattice: Lattice,
+    scale: Scale,
+) -> Integers:
+    """Units of several records: their gradients are summed before the clip."""
+    members = held.unit_members(batch.indices)
+    flat = np.maximum(members, 0).ravel()
+    block, targets = held.rows.take(flat), held.targets[flat]
+    mask = (members >= 0)[:, :, None]
+    shape = (*members.shape, model.dimension)
+    sums = [np.where(mask, model.gradients(block, targets, point).reshape(shape), 0.0).sum(axis=1) for point in points]
+    wanted = terms.gradient_weight * clip_vectors(sums[0], terms.gradient_norm)
+    if len(points) == 2:
+        wanted += terms.difference_weight * clip_vectors(sums[0] - sums[1], terms.difference_norm)
+    encoded = lattice.encode_records(wanted, scale.limit)
+    return np.asarray((encoded * batch.present[:, None]).sum(axis=0))
+
+
+def clip_vectors(rows: Floats, norm: float) -> Floats:
+    """Each row shortened to `norm`, approximately: the exact bound is the encoding's. Not finite stays not finite."""
+    largest = np.abs(rows).max(axis=1, initial=0.0)
+    unit = rows / np.maximum(largest, 1e-300)[:, None]
+    lengths = largest * np.sqrt(np.einsum("ij,ij->i", unit, unit))
+    return np.asarray(rows * np.minimum(1.0, norm / np.maximum(lengths, 1e-300))[:, None])

@@ -1,0 +1,369 @@
+"""From a manifest to a run that this party takes part in, or to a refusal: seal, limits, schemas, verify, policy.
+
+Nothing is believed: what a run costs is computed in a short-lived process. The ledger is charged for all of it once
+both aggregators have signed that they admitted it, and before this party's first answer leaves (`charge`); whether it
+still fits is decided in the ledger's own transaction. Reasons that others are told are about the manifest, the policy,
+this institution's own schema and the budget, never about records, which are read by nothing here: they were compared
+with the whole schema before (`parley.party.seal`). What costs time or memory comes after the limits on it. Imports
+`parley.mpc.crash`, `privacy`, `parley` and `party` only.
+"""
+
+import contextlib
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from parley.federation.admission import AdmissionRecord, admit
+from parley.federation.admission import Refusal as NotAdmitted
+from parley.federation.errors import FederationError, ManifestError, PolicyError
+from parley.federation.manifest import Manifest
+from parley.federation.meaning import Meaning, verify_apart_with_charge
+from parley.federation.names import NodeName
+from parley.federation.policy import PartyPolicy, Policy, Reason, read_policy, reasons_against, reasons_beforehand
+from parley.learning.contributor import Contributor
+from parley.mpc import crash
+from parley.node.endings import verify_admissions
+from parley.node.pins import Pins
+from parley.node.trail import Trail
+from parley.party.data import Shelf, Understood, moved, require_equal, understand, unreadable
+from parley.party.errors import AskAgainError, RefusedRunError, UnfitRecordsError, refused
+from parley.party.memory import require_agreement, require_ledger
+from parley.party.outbox import VERIFYING, Outbox
+from parley.party.seal import Sealed, Stamp
+from parley.party.settings import Settings, Vocabulary
+from parley.privacy.errors import BudgetExceeded, LedgerRefused, OtherContent
+from parley.privacy.filters import LYING, Charge, Limit, epsilon_of
+from parley.privacy.filters import Policy as Filter
+from parley.privacy.ledger import Ledger
+from parley.privacy.mechanism import Unit
+from parley.v1 import common_pb2
+
+_verifying = threading.Lock()
+"""One manifest at a time: each takes a process of a hundred megabytes."""
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """The policy holds something against the manifest that a person may wave through."""
+
+    reasons: str
+
+
+UNSEALED = Waiting("the records are not sealed: waiting for this party's operator, `parley schema check`")
+"""The same words for every manifest."""
+
+
+@dataclass
+class Ready:
+    """Admitted. `charge` is due before the first answer; none where the ledger has it.
+
+    The records are read by `Gate.contributor`, after this party has said that it takes part.
+    """
+
+    understood: Understood
+    sealed: Sealed
+    charge: Charge | None
+
+
+def open_ledger(settings: Settings) -> Ledger:
+    """This party's ledger; an empty one at first, and never where anything says that there was one."""
+    if not settings.ledger.exists():
+        require_ledger(settings)
+        with contextlib.suppress(LedgerRefused):  # another thread was faster
+            Ledger.create(settings.ledger, Filter()).close()
+    return Ledger.open_newest(settings.ledger)
+
+
+def epsilon_spent(ledger: Ledger, population: str) -> float:
+    """What the ledger has charged for these records, as one ε."""
+    if population not in ledger.populations:
+        return 0.0
+    held = ledger.populations[population]
+    return epsilon_of(ledger.policy, held.cap, held.spent)
+
+
+def spent_if_a_server_lies(ledger: Ledger, population: str) -> float | None:
+    """The sum of ε₂ over these records' runs; None where one had no guarantee."""
+    if population not in ledger.populations:
+        return 0.0
+    return ledger.populations[population].spent.epsilon_if_a_server_lies
+
+
+def policy_of(settings: Settings) -> Policy | None:
+    """Read at every manifest; none where there is no file, an error where it is not understood."""
+    return read_policy(settings.policy) if settings.policy.exists() else None
+
+
+def exceeded(error: BudgetExceeded) -> RefusedRunError:
+    """In words for everybody: which part of the budget, and not what else was spent."""
+    named = " and ".join(f"privacy.{what}" for what in error.exhausted)
+    return refused("policy", f"{named}: the run does not fit what is left of this party's budget", advice(error))
+
+
+def advice(error: BudgetExceeded) -> str:
+    if LYING in error.exhausted:
+        return 'more of the servers\' own noise, or security = "malicious"'
+    return "more noise or fewer rounds" if error.exhausted == ("epsilon",) else "a run with a smaller delta"
+
+
+class Gate:
+    """One thread's way of deciding; its files are its own connections."""
+
+    def __init__(self, settings: Settings, node: NodeName, shelf: Shelf, vocabulary: Vocabulary) -> None:
+        self.settings, self.node, self.shelf, self.vocabulary = settings, node, shelf, vocabulary
+        # The ledger before anything else is made: what is there says whether there was one.
+        self.ledger = open_ledger(settings)
+        self.record = AdmissionRecord(settings.admissions)
+        self.outbox = Outbox(settings.outbox)
+        self.trail = Trail.open(settings.trail, node)
+
+    def close(self) -> None:
+        self.record.close()
+        self.ledger.close()
+        self.outbox.close()
+        self.trail.close()
+
+    def catch_up(self) -> None:
+        """Note in the ledger what only the outbox has: a crash came between the two, or the power failed after them."""
+        self.outbox.require_sound()
+        require_agreement(self.ledger, self.outbox, self.settings.trail)
+        for held in self.outbox.runs():
+            charged = self.ledger.runs.get(held.run)
+            if charged is None or charged.ended:
+                continue
+            for index, upload in sorted(self.outbox.uploads(held.digest).items()):
+                if index not in charged.recorded:
+                    self.ledger.record(held.run, index, upload.hex())
+
+    def decide(self, manifest: Manifest) -> Ready | Waiting:
+        """Admit by policy if that is what it says; a RefusedRunError where nobody may wave it through."""
+        sealed = self.shelf.seals.sealed()
+        if sealed is None:
+            return UNSEALED
+        if manifest.coordinator.name != self.settings.coordinator:
+            raise refused(
+                "not_a_member",
+                f"coordinator.name is {manifest.coordinator.name!r} and {self.settings.coordinator!r} proposes the run",
+                "each coordinator proposes its own runs",
+            )
+        for index, operator in enumerate(manifest.aggregators):
+            if operator.name not in self.settings.aggregators:
+                raise refused(
+                    "policy",
+                    f"aggregators[{index}].name: {operator.name!r} is unknown to this party",
+                    "choose another aggregator, or have its address added to node.toml",
+                )
+        if self._admitted(manifest):
+            return self._ready(manifest, self._understood(manifest, sealed), None, sealed)
+        # By figures that the manifest states: what comes after them costs time and memory in proportion.
+        reasons = self._sorted(reasons_beforehand(manifest, self.node, self._policy()))
+        if reasons is not None:
+            return reasons
+        understood = self._understood(manifest, sealed)
+        self.note(manifest, VERIFYING)
+        meaning, charge = self._verified(manifest)
+        reasons = self._against(meaning)
+        if reasons is not None:
+            return reasons
+        ready = self._ready(manifest, understood, charge, sealed)
+        if isinstance(ready, Ready):
+            self._put(meaning)
+        return ready
+
+    def _understood(self, manifest: Manifest, sealed: Sealed) -> Understood:
+        """What it names, as this institution's schema has it too."""
+        try:
+            understood = understand(manifest, self.vocabulary)
+            require_equal(sealed.holding, manifest, understood, self.node)
+        except ManifestError as error:
+            raise refused("policy", str(error)) from None
+        return understood
+
+    def contributor(self, manifest: Manifest, ready: Ready) -> Contributor:
+        """This party's side of an admitted run. Reads the records, so nobody may be waiting for what comes of it."""
+        try:
+            contributor = self.shelf.contributor(manifest, ready.understood, self.node, ready.sealed)
+        except UnfitRecordsError:
+            raise unreadable() from None
+        last = self.outbox.last(manifest.digest)
+        contributor.last_round = last.round_index if last else -1
+        return contributor
+
+    def stamp(self) -> tuple[tuple[int, int, int] | None, Stamp]:
+        """Changes when policy.toml, the seal, the schema or the records do."""
+        seals = self.shelf.seals.stamp()
+        try:
+            found = self.settings.policy.stat()
+        except OSError:
+            return None, seals
+        return (found.st_mtime_ns, found.st_size, found.st_ino), seals
+
+    def approved(self, manifest: Manifest) -> Ready | None:
+        """Ready once a person has approved it; None before."""
+        sealed = self.shelf.seals.sealed()
+        if sealed is None or not self._admitted(manifest):
+            return None
+        found = self._ready(manifest, self._understood(manifest, sealed), None, sealed)
+        return found if isinstance(found, Ready) else None
+
+    def require_admitted(self, manifest: Manifest) -> None:
+        """A refusal if that has changed since."""
+        if not self._admitted(manifest):
+            raise refused("not_admitted", f"run {manifest.run} is not admitted here any more", "propose a new one")
+
+    def charged(self, manifest: Manifest) -> bool:
+        """Whether the ledger was charged for this run, and not for another one of its name."""
+        self.ledger.verify()
+        held = self.record.held(manifest.run)
+        return manifest.run in self.ledger.runs and held is not None and held[0] == manifest.digest
+
+    def charge(self, manifest: Manifest, ready: Ready, words: Sequence[common_pb2.SignedAdmission], pins: Pins) -> None:
+        """Durably, for the rows that are answered from; before the first answer, and on both aggregators' word.
+
+        Meanwhile other runs may have been charged: one that does not fit any more is left.
+        """
+        if ready.charge is None:
+            return
+        try:
+            verify_admissions(words, manifest, pins)
+        except FederationError as error:
+            raise refused(
+                "not_admitted", f"a round is asked before both aggregators admitted the run: {error}"
+            ) from None
+        limit = self._limit(manifest)
+        identity = ready.sealed.seal.identity
+        try:
+            self._register(ready.sealed)
+            self.ledger.reserve(manifest.run, self.settings.population, ready.charge, identity.digest, limit)
+        except BudgetExceeded as error:
+            raise exceeded(error) from None
+        except OtherContent:
+            raise moved() from None
+        crash.point("party.charged")
+        head = self.ledger.verify()
+        self.trail.append("run.charged", durable=True, run=manifest.run, sequence=head.sequence)
+        ready.charge = None
+
+    def _admitted(self, manifest: Manifest) -> bool:
+        held = self.record.held(manifest.run)
+        if held is None:
+            return False
+        digest, withdrawn = held
+        if digest != manifest.digest:
+            raise refused(
+                "contradiction", f"run {manifest.run} was admitted with another manifest", "choose a new name"
+            )
+        if withdrawn:
+            raise refused("not_admitted", f"this party has left run {manifest.run}", "propose a new one")
+        return True
+
+    def _verified(self, manifest: Manifest) -> tuple[Meaning, Charge]:
+        with _verifying:
+            try:
+                return verify_apart_with_charge(manifest, self.node.name, self.ledger.policy, self.settings.verified)
+            except ManifestError as error:
+                raise refused("policy", str(error)) from None
+
+    def _against(self, meaning: Meaning) -> Waiting | None:
+        self.ledger.verify()
+        spent = epsilon_spent(self.ledger, self.settings.population)
+        lying = spent_if_a_server_lies(self.ledger, self.settings.population)
+        return self._sorted(reasons_against(meaning, self.node, self._policy(), spent, lying))
+
+    def _policy(self) -> Policy | None:
+        try:
+            return policy_of(self.settings)
+        except PolicyError:
+            return None  # half of one admits nothing either
+
+    @staticmethod
+    def _sorted(reasons: tuple[Reason, ...]) -> Waiting | None:
+        text = "; ".join(str(reason) for reason in reasons)
+        if any(reason.final for reason in reasons):
+            raise refused("policy", text)
+        return Waiting(text) if reasons else None
+
+    def _limit(self, manifest: Manifest) -> Limit | None:
+        """What the policy lets these records cost in all, as it is now; none where there is no policy at all."""
+        try:
+            policy = policy_of(self.settings)
+        except PolicyError:
+            raise AskAgainError("policy.toml is not understood: mend it, nothing is charged before") from None
+        if not isinstance(policy, PartyPolicy):
+            return None
+        return Limit(policy.epsilon_total, manifest.guarantee.epsilon, policy.epsilon_if_a_server_lies_total)
+
+    def _put(self, meaning: Meaning) -> None:
+        try:
+            spent = epsilon_spent(self.ledger, self.settings.population)
+            lying = spent_if_a_server_lies(self.ledger, self.settings.population)
+            found = admit(self.record, meaning, self.node, policy_of(self.settings), spent, lying)
+        except FederationError as error:  # such as a second manifest under one run's name
+            raise refused("contradiction", str(error)) from None
+        if isinstance(found, NotAdmitted):
+            raise refused("policy", str(found))
+
+    def _ready(
+        self, manifest: Manifest, understood: Understood, charge: Charge | None, sealed: Sealed
+    ) -> Ready | Waiting:
+        """With the records as they were sealed, which are those that the run was charged for, if it was charged."""
+        if sealed.seal.ledger != self.ledger.mark:
+            return UNSEALED  # whose records these are is known to another ledger
+        self._require_content(manifest, sealed)
+        try:
+            self.ledger.require_own(self.settings.population, sealed.seal.identity)
+        except LedgerRefused:
+            return UNSEALED  # `parley schema check` says the same to its operator
+        return Ready(understood, sealed, self._due(manifest, sealed, charge))
+
+    def _due(self, manifest: Manifest, sealed: Sealed, charge: Charge | None) -> Charge | None:
+        """What is to be charged before the first answer; none where the ledger has it."""
+        if self.charged(manifest):
+            return None
+        if manifest.run in self.ledger.runs:
+            # Whatever its charge is: a name alone would let another manifest be answered under it.
+            raise refused("contradiction", f"run {manifest.run} was charged for another manifest", "choose a new name")
+        due = charge or self._verified(manifest)[1]
+        self._require_room(manifest, sealed, due)
+        return due
+
+    def _require_content(self, manifest: Manifest, sealed: Sealed) -> None:
+        if not self.charged(manifest):
+            return
+        try:
+            self.ledger.require_content(manifest.run, sealed.seal.identity.digest)
+        except OtherContent:
+            raise moved() from None
+        except LedgerRefused as error:
+            raise refused("policy", f"this party's ledger does not admit the run: {error}") from None
+
+    def _require_room(self, manifest: Manifest, sealed: Sealed, charge: Charge) -> None:
+        """Early, so that a run that does not fit is declined and not left; the charge itself decides."""
+        try:
+            limit = self._limit(manifest)
+        except AskAgainError:
+            limit = None  # approved by hand, and not charged before the policy is mended
+        unit = Unit(sealed.holding.unit)
+        try:
+            self.ledger.require_room(self.settings.population, unit, self.settings.cap, charge, limit)
+        except BudgetExceeded as error:
+            raise exceeded(error) from None
+        except LedgerRefused as error:
+            raise refused("policy", f"this party's ledger does not admit the run: {error}") from None
+
+    def _register(self, sealed: Sealed) -> None:
+        """Whose data this is, by content, so that a renamed file does not come with a fresh budget.
+
+        As it was sealed: no manifest has a say in it, and how long it takes to compute is nobody's to see.
+        """
+        identity, name = sealed.seal.identity, self.settings.population
+        self.ledger.verify()
+        if name in self.ledger.populations:
+            self.ledger.extend(name, identity)
+            return
+        self.ledger.register(name, Unit(sealed.holding.unit), self.settings.cap, identity)
+
+    def note(self, manifest: Manifest, state: str, reason: str = "") -> str:
+        """Where the run stands, for this party's operator and its audit trail: public facts only."""
+        self.outbox.note(manifest.digest, manifest.run, manifest.canonical, state, reason)
+        return self.trail.append(f"run.{state}", durable=True, run=manifest.run, manifest=manifest.digest.hex())

@@ -1,0 +1,257 @@
+"""A party's process: asks the coordinator for runs, one thread for each. Imports grpc, `parley` and `party`."""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import threading
+import time
+
+import grpc
+
+from parley.federation.errors import FederationError, ManifestError, PolicyError, WrongIdentityError
+from parley.federation.manifest import Manifest, of_an_earlier_version
+from parley.federation.names import NodeName, Role
+from parley.federation.policy import PartyPolicy
+from parley.federation.rounds import MOST_WAIT_SECONDS
+from parley.node import logs
+from parley.node.vigil import QUIET_SECONDS, Vigil, quiet_seconds
+from parley.party.admission import Gate, policy_of
+from parley.party.data import Shelf
+from parley.party.errors import OutboxError, StoppedError
+from parley.party.memory import Recollection
+from parley.party.outbox import ENDED, OVER, REFUSED, Outbox
+from parley.party.run import PartyRun
+from parley.party.settings import Settings, Vocabulary
+from parley.party.settlement import settle_open, still_open
+from parley.party.wire import GRACE_SECONDS, Backoff, Wire
+from parley.v1 import coordinator_pb2
+
+log = logs.logger()
+
+MOST_RUNS = 32
+"""At once; more are taken up as these end."""
+MOST_TAKEN = 8
+"""Manifests from one answer: the coordinator offers the others again."""
+MOST_KNOWN = 1024
+"""Digests that are remembered, so that a flood of manifests fills no memory; the coordinator takes 4096."""
+FIRST_SETTLE_SECONDS, SETTLE_SECONDS = 5.0, 600.0
+"""Between two looks at runs that have ended without a proof of it."""
+SHORTEST_POLL_SECONDS = 0.2
+"""Between two answers."""
+
+
+class PartyClient:
+    """All runs of one party."""
+
+    def __init__(self, settings: Settings, vocabulary: Vocabulary) -> None:
+        self.settings, self._vocabulary = settings, vocabulary
+        self.node = settings.identity.load().name
+        if self.node.role is not Role.party:
+            raise WrongIdentityError(f"{self.node} is no party: its own kind of process is what it needs")
+        settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock = _only_one(settings)
+        self._shelf = Shelf(settings)
+        self._coordinator = NodeName(self.node.federation, Role.coordinator, settings.coordinator)
+        self._stop = threading.Event()
+        self._recollection = Recollection()
+        self._settler = threading.Thread(target=self._settle, name="settling", daemon=True)
+        self._runs: dict[bytes, PartyRun] = {}
+        self._known: dict[bytes, None] = {}
+        """Oldest first."""
+        self._targets = {self._coordinator: settings.coordinator_address} | {
+            NodeName(self.node.federation, Role.aggregator, name): at for name, at in settings.aggregators.items()
+        }
+        self._vigil = Vigil(settings.identity, self.node, settings.state, self._waited_for, quiet_seconds=self._quiet)
+        self._settling_wire: Wire | None = None
+        self._wire = self._new_wire()
+        try:
+            self._open_ledger()
+            if self._shelf.seals.sealed() is None:
+                log.warning("the records are not sealed, run parley schema check")
+            self._resume()
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def serve(self) -> None:
+        """Until `stop`."""
+        backoff, said = Backoff(self._stop), ""
+        self._vigil.start()
+        self._settler.start()
+        try:
+            while not self._stop.is_set():
+                os.utime(self._lock)  # what `parley health` looks at: this loop turns
+                began = time.monotonic()
+                try:
+                    manifests = self._ask()
+                except grpc.RpcError as error:
+                    found = self._wire.described(error, self._coordinator)
+                    if str(found) != said:
+                        said = str(found)
+                        log.warning("the coordinator does not say which runs there are", error=found)
+                    backoff.pause()
+                    continue
+                said = ""
+                backoff.reset()
+                for data in manifests[:MOST_TAKEN]:
+                    self._take(data)
+                self._stop.wait(SHORTEST_POLL_SECONDS - (time.monotonic() - began))
+        except StoppedError:
+            pass
+        finally:
+            self._end()
+
+    def stop(self) -> None:
+        """From any thread or signal handler; what is durable takes it up again at the next start."""
+        self._stop.set()
+        self._wire.close()
+
+    def _ask(self) -> list[bytes]:
+        self._wire.refresh()
+        full = sum(run.thread.is_alive() for run in self._runs.values()) >= MOST_RUNS
+        if full and self._stop.wait(1.0):
+            raise StoppedError("this process is ending")
+        request = coordinator_pb2.ListRunsRequest(known_digests=list(self._known), wait_seconds=MOST_WAIT_SECONDS)
+        with self._wire.stopping(self._stop):
+            stub = self._wire.stubs[self._coordinator]
+            return list(stub.ListRuns(request, timeout=MOST_WAIT_SECONDS + GRACE_SECONDS).manifests)
+
+    def _take(self, data: bytes) -> None:
+        """Start a run that is not known yet."""
+        digest = hashlib.sha256(data).digest()
+        live = sum(run.thread.is_alive() for run in self._runs.values())
+        if digest in self._known or live >= MOST_RUNS:
+            return
+        self._remember(digest)
+        try:
+            self._require_small(data)
+            self._start(Manifest.from_canonical(data))
+        except ManifestError as error:
+            log.error("a run was proposed that nobody can admit", error=error)
+            self._decline(digest, str(error))
+
+    def _require_small(self, data: bytes) -> None:
+        """Before it is parsed: that takes time and memory in proportion."""
+        try:
+            policy = policy_of(self.settings)
+        except PolicyError:
+            policy = None
+        if isinstance(policy, PartyPolicy) and len(data) > policy.largest_manifest_bytes:
+            raise ManifestError(
+                "the manifest",
+                f"has {len(data):,} bytes and this party takes {policy.largest_manifest_bytes:,}: shorten it, or have "
+                "largest_manifest_bytes raised",
+            )
+
+    def _remember(self, digest: bytes) -> None:
+        """And forget the oldest of too many, and runs whose thread has ended."""
+        self._known[digest] = None
+        self._runs = {key: run for key, run in self._runs.items() if run.thread.is_alive()}
+        for oldest in list(self._known)[: len(self._known) - MOST_KNOWN]:
+            if oldest not in self._runs:
+                del self._known[oldest]
+
+    def _decline(self, digest: bytes, reason: str) -> None:
+        request = coordinator_pb2.JoinRequest(manifest_digest=digest, accepted=False, reason=reason[:1000])
+        try:
+            with self._wire.stopping(self._stop):
+                self._wire.stubs[self._coordinator].Join(request, timeout=MOST_WAIT_SECONDS)
+        except grpc.RpcError as error:
+            log.warning("a refusal was not heard", error=self._wire.described(error, self._coordinator))
+
+    def _start(self, manifest: Manifest) -> None:
+        run = PartyRun(manifest, self._new_gate, self._new_wire, self._recollection)
+        self._runs[manifest.digest] = run
+        run.start()
+
+    def _resume(self) -> None:
+        """What an earlier process was at, without waiting for the coordinator; refused runs are looked at again."""
+        outbox = Outbox(self.settings.outbox)
+        for held in outbox.runs():
+            if held.state != REFUSED:
+                self._known[held.digest] = None
+            if held.state in (*OVER, ENDED, REFUSED):
+                continue
+            if of_an_earlier_version(held.manifest):
+                log.error("a run of an earlier version is not gone on with, and stays charged", run=held.run)
+                continue
+            self._start(Manifest.from_canonical(held.manifest))
+        outbox.close()
+
+    def _settle(self) -> None:
+        """Whatever was charged and ended without a proof, until there is one."""
+        pause = FIRST_SETTLE_SECONDS
+        while not self._stop.is_set():
+            try:
+                with contextlib.closing(self._new_gate()) as gate:
+                    runs = [held for held in still_open(gate) if held.digest not in self._alive_digests()]
+                    if runs:
+                        with contextlib.closing(self._new_wire()) as wire:
+                            self._settling_wire = wire
+                            settle_open(gate, wire, runs, self._stop)
+            except StoppedError:
+                return
+            except Exception as error:  # of this machine: tried again
+                log.error("what is open is not settled", error=error)
+            self._stop.wait(pause)
+            pause = min(2 * pause, SETTLE_SECONDS)
+
+    def _alive_digests(self) -> set[bytes]:
+        return {run.manifest.digest for run in self._alive()}
+
+    def _open_ledger(self) -> None:
+        """Make good what a crash left out of it; refuse to start with another budget: caps are final."""
+        with_ledger = self._new_gate()
+        try:
+            with_ledger.catch_up()
+            with_ledger.ledger.require_own(self.settings.population)
+            held = with_ledger.ledger.populations.get(self.settings.population)
+            if held is not None and held.cap != self.settings.cap:
+                raise OutboxError(
+                    f"[budget] differs from the ledger's epsilon {held.cap.epsilon:g} and delta {held.cap.delta:g} for "
+                    f"{held.name}: caps are final, write these"
+                )
+        finally:
+            with_ledger.close()
+
+    def _new_gate(self) -> Gate:
+        return Gate(self.settings, self.node, self._shelf, self._vocabulary)
+
+    def _new_wire(self) -> Wire:
+        return Wire(self.settings.identity, self._targets, self._vigil.heard)
+
+    def _alive(self) -> list[PartyRun]:
+        return [run for run in tuple(self._runs.values()) if run.thread.is_alive()]
+
+    def _waited_for(self) -> dict[NodeName, str]:
+        """Whose answers a run needs; without a run nobody is looked after."""
+        return self._targets if self._alive() else {}
+
+    def _quiet(self) -> float:
+        return max((quiet_seconds(len(run.manifest.parties)) for run in self._alive()), default=QUIET_SECONDS)
+
+    def _end(self) -> None:
+        self._stop.set()
+        self._vigil.stop()
+        for run in self._runs.values():
+            run.end()
+        if self._settling_wire is not None:
+            self._settling_wire.close()
+        for run in self._runs.values():
+            run.thread.join(10.0)
+        if self._settler.ident is not None:
+            self._settler.join(10.0)
+        self._wire.close()
+        os.close(self._lock)
+
+
+def _only_one(settings: Settings) -> int:
+    """Two processes of one party would both answer; the lock goes with the process."""
+    handle = os.open(settings.state / "party.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise FederationError("another process of this party is running on this folder: stop it first") from None
+    return handle

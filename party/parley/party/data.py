@@ -1,0 +1,119 @@
+"""A manifest against what this institution says of its records, and the records themselves.
+
+The first reads two documents; what goes wrong with the second may depend on records, so details stay on this machine.
+
+Imports `parley`, `privacy` and `party` only.
+"""
+
+import threading
+from dataclasses import dataclass
+from weakref import WeakValueDictionary
+
+from parley.federation.errors import ManifestError
+from parley.federation.kinds import programme_of
+from parley.federation.manifest import Manifest
+from parley.federation.names import NodeName
+from parley.learning.contributor import Contributor, Encoding
+from parley.learning.errors import PartyError, QueryError
+from parley.learning.holding import Holding, judge
+from parley.learning.models import Model
+from parley.learning.records import Records, encode
+from parley.learning.schema import Schema
+from parley.mpc.errors import MpcError
+from parley.mpc.tables import FORMATS
+from parley.party.errors import RefusedRunError, UnfitRecordsError, refused
+from parley.party.seal import Sealed, Seals
+from parley.party.settings import Settings, Vocabulary
+from parley.privacy.errors import PrivacyError
+from parley.privacy.randomness import SystemRandomness
+
+
+@dataclass(frozen=True)
+class Understood:
+    """What a manifest names, as this installation knows it. Follows from public facts alone."""
+
+    schema: Schema
+    model: Model
+    encoding: Encoding
+
+
+def understand(manifest: Manifest, vocabulary: Vocabulary) -> Understood:
+    """Schema, model and lattices of a manifest; a ManifestError names what does not fit together."""
+    schema, model = vocabulary(manifest)
+    if model.dimension != manifest.model.dimension:
+        raise ManifestError(
+            "model.dimension",
+            f"is {manifest.model.dimension:,} and a {manifest.model.kind} model on this schema has "
+            f"{model.dimension:,} parameters: write that",
+        )
+    if programme_of(manifest.algorithm.name, manifest.releases) is None:
+        raise ManifestError(
+            "algorithm.name",
+            f"is {manifest.algorithm.name!r}, of which this installation knows no run of {manifest.releases:,} rounds: "
+            "draft the manifest anew",
+        )
+    scale_bits = FORMATS[manifest.noise.precision].scale_bits
+    try:
+        most = Encoding.of(manifest.mechanism, scale_bits, model.largest_limit, manifest.noise.parts).fraction_bits
+    except (QueryError, MpcError, PrivacyError) as error:
+        raise ManifestError("noise.fraction_bits", str(error)) from None
+    if manifest.noise.fraction_bits > most:
+        raise ManifestError(
+            "noise.fraction_bits", f"is {manifest.noise.fraction_bits} and this run has room for {most}: lower it"
+        )
+    noise = manifest.noise
+    return Understood(schema, model, Encoding(manifest.mechanism, noise.fraction_bits, scale_bits, noise.parts))
+
+
+class Shelf:
+    """The sealed records, read once for all runs that are open with one schema."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._held: WeakValueDictionary[str, Records] = WeakValueDictionary()
+        self.seals = Seals(settings)
+
+    def records(self, manifest: Manifest, schema: Schema, sealed: Sealed) -> Records:
+        """Read and encoded; a PartyError, for local eyes, where the files are not those that were sealed."""
+        key = f"{sealed.seal.files} {sealed.seal.schema} {manifest.schema.text}"
+        with self._lock:
+            found = self._held.get(key)
+            if found is None:
+                data = sealed.read(self._settings.files)
+                found = self._held[key] = encode(data, schema, sealed.holding.layout.missing)
+            return found
+
+    def contributor(self, manifest: Manifest, understood: Understood, node: NodeName, sealed: Sealed) -> Contributor:
+        """This party's side of the run; UnfitRecordsError unless the records are those that it was admitted for."""
+        try:
+            require_equal(sealed.holding, manifest, understood, node)
+            records = self.records(manifest, understood.schema, sealed)
+            return Contributor(node.name, records, understood.model, understood.encoding, SystemRandomness())
+        except Exception as error:
+            # Whatever reading runs into: this run is over for this party, and it says the same of every cause.
+            raise UnfitRecordsError(str(error) if isinstance(error, PartyError) else type(error).__name__) from None
+
+
+def require_equal(holding: Holding, manifest: Manifest, understood: Understood, node: NodeName) -> None:
+    """A ManifestError where the manifest's schema is not this institution's. Reads documents and no record."""
+    if (found := judge(holding, understood.schema)) is not None:
+        raise ManifestError(*found)
+    if node.name in manifest.parties:
+        units = manifest.mechanism.sampler(node.name, 0).units
+        if units != holding.units:
+            raise ManifestError(
+                "parties", f"count {units:,} units of {node.name} and it has {holding.units:,}: write that"
+            )
+
+
+def moved() -> RefusedRunError:
+    """All that others are told where a run's records are not those that it was charged for."""
+    return refused("policy", "this party takes no further part", "its operator finds the cause with `parley doctor`")
+
+
+def unreadable() -> RefusedRunError:
+    """All that others are told where sealed records cannot be read after all: the same for every run and cause."""
+    return refused(
+        "policy", "this party cannot go on with its records", "its operator finds the cause with `parley schema check`"
+    )

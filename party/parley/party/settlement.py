@@ -1,0 +1,121 @@
+"""Giving back what was provably not spent: of a run that has ended by the word of both its aggregators.
+
+Also of runs that this party has left, and of those whose end nobody could prove when it came: they are asked about at
+every start, from time to time while the process runs, and by `parley party settle`. Imports `parley` and `party`, and
+`privacy`.
+"""
+
+import contextlib
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import grpc
+
+from parley.federation.errors import FederationError
+from parley.federation.manifest import Manifest, of_an_earlier_version
+from parley.federation.names import NodeName, Role
+from parley.node import logs
+from parley.node.endings import verify_ends
+from parley.node.pins import Pins
+from parley.node.refusals import RefusedCallError
+from parley.party.admission import Gate
+from parley.party.data import Shelf
+from parley.party.outbox import ENDED, JOINED, LEFT, SETTLED, RunState
+from parley.party.settings import Settings, Vocabulary
+from parley.party.wire import GRACE_SECONDS, Wire
+from parley.privacy.errors import LedgerRefused
+from parley.privacy.ledger import EndProof, Ledger
+from parley.v1 import common_pb2, coordinator_pb2
+
+log = logs.logger()
+WAIT_SECONDS = 5.0
+State = coordinator_pb2.NextRoundResponse
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one run that was open."""
+
+    run: str
+    settled: bool
+    reason: str
+    """Where it was not: who does not say what."""
+
+
+def settle(ledger: Ledger, manifest: Manifest, ends: Sequence[common_pb2.SignedEnd], pins: Pins) -> None:
+    """Give back what the proof allows; a FederationError where there is none. Repeating it is free."""
+    openings = verify_ends(ends, manifest, pins)
+    ledger.verify()
+    if manifest.run in ledger.runs and ledger.runs[manifest.run].ended:
+        return
+
+    def check(proof: EndProof) -> None:
+        said = coordinator_pb2.NextRoundResponse.FromString(proof.evidence).ends
+        if proof.run != manifest.run or verify_ends(said, manifest, pins) != proof.releases:
+            raise LedgerRefused(f"the evidence is not of {proof.releases} sums of run {manifest.run}: ask for it again")
+
+    evidence = coordinator_pb2.NextRoundResponse(ends=ends).SerializeToString()
+    # A round is answered before it is opened, and the next one is asked after: of the last, nothing may be opened.
+    ledger.settle(EndProof(manifest.run, openings, "signed-ends", evidence), check, pending=1)
+
+
+def still_open(gate: Gate, joined: bool = False) -> list[RunState]:
+    """Runs that are charged, not settled, and not answered any more; with `joined` also those that may be."""
+    gate.ledger.verify()
+    states = (ENDED, LEFT, SETTLED, JOINED) if joined else (ENDED, LEFT)
+    charged = {run.name for run in gate.ledger.runs.values() if not run.ended}
+    return [held for held in gate.outbox.runs() if held.run in charged and held.state in states]
+
+
+def settle_open(gate: Gate, wire: Wire, runs: Sequence[RunState], stop: threading.Event) -> list[Outcome]:
+    """Ask their coordinator once for the end of each."""
+    found = []
+    for held in runs:
+        if of_an_earlier_version(held.manifest):
+            found.append(Outcome(held.run, False, "it is of an earlier version of parley, which alone can settle it"))
+            continue
+        manifest = Manifest.from_canonical(held.manifest)
+        try:
+            reason = _asked(gate, wire, manifest, stop)
+        except (FederationError, LedgerRefused) as error:
+            reason = str(error)
+        if not reason:
+            log.info("the run is settled", run=held.run)
+            gate.note(manifest, SETTLED, "settled afterwards")
+        found.append(Outcome(held.run, not reason, reason))
+    return found
+
+
+def settle_now(settings: Settings, vocabulary: Vocabulary, which: str | None) -> list[Outcome]:
+    """For a person at the node, whose process may be running: one run, or all that are charged and not settled."""
+    node = settings.identity.load().name
+    targets = {NodeName(node.federation, Role.coordinator, settings.coordinator): settings.coordinator_address}
+    with (
+        contextlib.closing(Gate(settings, node, Shelf(settings), vocabulary)) as gate,
+        contextlib.closing(Wire(settings.identity, targets)) as wire,
+    ):
+        runs = [held for held in still_open(gate, joined=True) if which in (None, held.run)]
+        if which is not None and not runs:
+            raise RefusedCallError(common_pb2.REFUSAL_NOT_ADMITTED, f"run {which} is not open here", "see its status")
+        return settle_open(gate, wire, runs, threading.Event())
+
+
+def _asked(gate: Gate, wire: Wire, manifest: Manifest, stop: threading.Event) -> str:
+    """Why it stays open; empty where it is settled."""
+    last = gate.outbox.last(manifest.digest)
+    request = coordinator_pb2.NextRoundRequest(
+        manifest_digest=manifest.digest, after_round=last.round_index if last else -1, wait_seconds=WAIT_SECONDS
+    )
+    coordinator = NodeName(manifest.federation, Role.coordinator, manifest.coordinator.name)
+    if coordinator not in wire.stubs:
+        return f"{coordinator} is not this party's coordinator any more"
+    try:
+        with wire.stopping(stop):
+            answer = wire.stubs[coordinator].NextRound(request, timeout=WAIT_SECONDS + GRACE_SECONDS)
+    except grpc.RpcError as error:
+        return str(wire.described(error, coordinator))
+    if answer.state != State.STATE_ENDED:
+        return "the coordinator says that the run has not ended"
+    settle(gate.ledger, manifest, answer.ends, wire.identity.pins)
+    return ""

@@ -1,0 +1,142 @@
+"""Calls to the other roles: who is dialled, with which certificate, how long a call may take, what a failure means.
+
+Everything is synchronous: a run is one thread that asks, computes and sends. Imports grpc and `parley` only.
+"""
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import grpc
+
+from parley.aggregator.grpc_link import KEEPALIVE
+from parley.federation.errors import FederationError
+from parley.federation.manifest import Manifest
+from parley.federation.names import NodeName, Role
+from parley.federation.rounds import MOST_WAIT_SECONDS
+from parley.node import logs, mentions, refusals, transport
+from parley.node.credentials import Identity, NodeFolder
+from parley.party.errors import StoppedError
+from parley.v1 import aggregator_pb2_grpc, common_pb2, coordinator_pb2_grpc
+
+log = logs.logger()
+
+SHORTEST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS = 0.1, 5.0
+GRACE_SECONDS = 1.0
+"""For an answer to travel, on top of what the callee may wait."""
+OPTIONS: list[tuple[str, Any]] = [
+    *KEEPALIVE,
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 1000),  # also the time that a connection attempt is given
+    ("grpc.max_reconnect_backoff_ms", 5000),
+    ("grpc.enable_retries", 0),
+]
+TRANSIENT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+LATER = (common_pb2.REFUSAL_TOO_EARLY, common_pb2.REFUSAL_BUSY)
+
+
+def wait_seconds(manifest: Manifest) -> float:
+    """How long one long poll of this run waits."""
+    return min(MOST_WAIT_SECONDS, manifest.deadline_seconds)
+
+
+def code_of(error: grpc.RpcError) -> grpc.StatusCode | None:
+    return error.code() if isinstance(error, grpc.Call) else None
+
+
+def passing(error: grpc.RpcError) -> bool:
+    """Whether an idempotent call may simply be tried again later."""
+    refusal = refusals.refusal_in(error)
+    return refusal.refusal in LATER if refusal else code_of(error) in TRANSIENT
+
+
+class Backoff:
+    """Growing pauses, which a request to stop cuts short."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        self._stop, self._next = stop, SHORTEST_BACKOFF_SECONDS
+
+    def pause(self) -> None:
+        if self._stop.wait(self._next):
+            raise StoppedError("this process is ending")
+        self._next = min(2 * self._next, LONGEST_BACKOFF_SECONDS)
+
+    def reset(self) -> None:
+        self._next = SHORTEST_BACKOFF_SECONDS
+
+
+class Wire:
+    """One thread's connections; `close` may be called from another one, and ends calls that are under way."""
+
+    def __init__(
+        self, folder: NodeFolder, targets: Mapping[NodeName, str], heard: Callable[[NodeName], None] = lambda peer: None
+    ) -> None:
+        """`heard` is told of whom an answer has come."""
+        self._targets, self.heard = dict(targets), heard
+        self._lock = threading.Lock()
+        self._closed = False
+        self._channels: dict[NodeName, grpc.Channel] = {}
+        self._in_use = transport.InUse(folder)
+        self.identity: Identity = self._in_use()
+        self._dial(self.identity)
+
+    def refresh(self) -> None:
+        """Dial again if another certificate was installed, or pins have changed; a look at two files otherwise."""
+        identity = self._in_use()
+        if identity is self.identity:
+            return
+        log.info("dialling with the newly installed certificate")
+        self.identity = identity
+        self._dial(identity)
+
+    def mentioning(
+        self, peer: NodeName, method: str, request: Any, seconds: float, event: str
+    ) -> tuple[Any, str | None]:
+        """A call that mentions an event of this node's trail, if there is one; and the peer's that its answer does."""
+        metadata = mentions.of(event) if event else None
+        response, call = getattr(self.stubs[peer], method).with_call(request, timeout=seconds, metadata=metadata)
+        self.heard(peer)
+        return response, mentions.by(peer, call.trailing_metadata())
+
+    def described(self, error: grpc.RpcError, peer: NodeName) -> FederationError:
+        """A failed call, as what it says about the peer or about trust."""
+        found = refusals.refusal_in(error) or transport.refusal_of(error, self.identity, peer)
+        if found is not None:
+            return found
+        code = code_of(error)
+        return FederationError(f"{peer} does not answer ({code.name.lower() if code else 'unknown'})")
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            for channel in self._channels.values():
+                channel.close()
+
+    def _dial(self, identity: Identity) -> None:
+        with self._lock:
+            if self._closed:
+                raise StoppedError("this process is ending")
+            for channel in self._channels.values():
+                channel.close()
+            self._channels = {
+                peer: transport.open_channel(target, identity, peer, OPTIONS) for peer, target in self._targets.items()
+            }
+        self.stubs: dict[NodeName, Any] = {}
+        for peer, channel in self._channels.items():
+            make = (
+                coordinator_pb2_grpc.CoordinatorServiceStub
+                if peer.role is Role.coordinator
+                else aggregator_pb2_grpc.ShareServiceStub
+            )
+            self.stubs[peer] = make(channel)
+
+    @contextlib.contextmanager
+    def stopping(self, stop: threading.Event) -> Iterator[None]:
+        """What `close` does to a call under way is a stop, not a failure."""
+        try:
+            yield
+        except (grpc.RpcError, ValueError):  # a closed channel refuses further calls with a ValueError
+            if stop.is_set():
+                raise StoppedError("this process is ending") from None
+            raise

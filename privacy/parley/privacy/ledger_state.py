@@ -1,0 +1,117 @@
+"""What the entries of a ledger amount to: populations, runs, and what each is charged. Imports `privacy` only."""
+
+from dataclasses import dataclass, field
+
+from parley.privacy.chain import Entry
+from parley.privacy.errors import InvalidParameter, LedgerCorrupt
+from parley.privacy.filters import Cap, Charge, Cost, Policy, room_for
+from parley.privacy.mechanism import Unit
+from parley.privacy.population import Identity
+
+LAYOUT = 2
+
+
+@dataclass
+class Population:
+    """One population's budget."""
+
+    name: str
+    unit: Unit
+    cap: Cap
+    identities: list[Identity]
+    spent: Cost = field(default_factory=Cost)
+
+
+@dataclass
+class Run:
+    """One admitted run."""
+
+    name: str
+    population: str
+    charge: Charge
+    cost: Cost
+    content: str | None = None
+    """Digest of the rows that it was charged for; none where no rows are known, as at a coordinator."""
+    recorded: dict[int, str] = field(default_factory=dict)
+    ended: bool = False
+
+
+@dataclass
+class State:
+    """What the entries so far amount to."""
+
+    policy: Policy = field(default_factory=Policy)
+    salt: str = ""
+    """Of the first layout; empty where it lies apart."""
+    salt_digest: str = ""
+    before: str = ""
+    """The head that the ledger had in the first layout, if it had one."""
+    apart: set[str] = field(default_factory=set)
+    """Populations of which an operator has declared that no person of theirs is in another one here."""
+    populations: dict[str, Population] = field(default_factory=dict)
+    runs: dict[str, Run] = field(default_factory=dict)
+
+    def apply(self, entry: Entry) -> None:
+        body = entry.body
+        match entry.kind:
+            case "ledger":
+                self.policy = Policy(**body["policy"])
+                if body.get("layout", 1) == LAYOUT:
+                    self.salt_digest, self.before = body["salt"], body["before"]
+                elif "layout" in body:
+                    raise LedgerCorrupt(f"the ledger has the unknown layout {body['layout']!r}: upgrade parley")
+                else:
+                    self.salt = body["salt"]
+            case "population":
+                identities = [Identity.from_json(body["identity"])] if body["identity"] else []
+                unit, cap = Unit(body["unit"]), Cap(**body["cap"])
+                self.populations[body["name"]] = Population(body["name"], unit, cap, identities)
+            case "apart":
+                self.apart.add(body["name"])
+            case "content":
+                self.populations[body["name"]].identities.append(Identity.from_json(body["identity"]))
+            case "reserve":
+                charge = Charge.from_json(body["charge"])
+                content = body.get("content") or self._only_content(body["population"])
+                self.runs[body["run"]] = Run(body["run"], body["population"], charge, charge.cost, content)
+                self._recount(body["population"])
+            case "release":
+                self.runs[body["run"]].recorded[body["round"]] = body["digest"]
+            case "settle":
+                run = self.runs[body["run"]]
+                run.ended, run.cost = True, run.charge.after(body["releases"])
+                self._recount(run.population)
+            case _:
+                raise LedgerCorrupt(f"entry {entry.sequence} has the unknown kind {entry.kind!r}: upgrade parley")
+
+    def _only_content(self, population: str) -> str | None:
+        """For a charge of the first layout, which did not say: where there was one content, it was for that."""
+        known = self.populations[population].identities
+        return known[0].digest if len(known) == 1 else None
+
+    def _recount(self, population: str) -> None:
+        total = Cost()
+        for run in self.runs.values():
+            if run.population == population:
+                total = total.plus(run.cost)
+        self.populations[population].spent = total
+
+
+def replay(state: State, entry: Entry) -> None:
+    """Apply one entry; one that this program would never have written is an edit with a mended chain."""
+    if (entry.kind == "ledger") != (entry.sequence == 1):
+        raise LedgerCorrupt(f"entry {entry.sequence} is of kind {entry.kind} where it cannot be: restore the ledger")
+    try:
+        if entry.kind == "reserve":
+            budget = state.populations[entry.body["population"]]
+            charge = Charge.from_json(entry.body["charge"])
+            room = room_for(state.policy, budget.cap, budget.spent, charge.cost)
+            if entry.body["run"] in state.runs or not room.fits:
+                raise LedgerCorrupt(f"entry {entry.sequence} admits a run that does not fit: restore the ledger")
+        if entry.kind in ("release", "settle") and state.runs[entry.body["run"]].ended:
+            raise LedgerCorrupt(f"entry {entry.sequence} goes on with a run that has ended: restore the ledger")
+        if entry.kind == "population" and entry.body["name"] in state.populations:
+            raise LedgerCorrupt(f"entry {entry.sequence} registers a population again: restore the ledger")
+        state.apply(entry)
+    except (KeyError, TypeError, ValueError, InvalidParameter) as error:
+        raise LedgerCorrupt(f"entry {entry.sequence} makes no sense ({error}): restore the ledger") from None

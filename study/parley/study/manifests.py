@@ -1,0 +1,185 @@
+"""From what a study wants to a manifest that every role's check accepts: plan, noise, lattice, precision of the noise.
+
+The noise multiplier is the smallest at which the CLAIM, the finite precision of the servers' noise included, is the
+wanted (ε, δ): `parley.federation.meaning.verify` computes the same and finds at most ε. All from public facts.
+Calibration imports scipy, so a long-running process has another one call this.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+
+from parley.algorithms.algorithm import Plan
+from parley.algorithms.regularisers import Regulariser
+from parley.federation.manifest import PROTOCOL, Manifest, Operator, longest_answer
+from parley.federation.meaning import finite_precision, verify
+from parley.federation.mechanism import mechanism_table, party_tables
+from parley.learning.contributor import Encoding
+from parley.learning.schema import Schema
+from parley.mpc.errors import MpcError
+from parley.mpc.parts import OWN, USUAL, NoiseParts
+from parley.mpc.tables import FORMATS, Cover, Precision
+from parley.node.deploy_errors import DeployError
+from parley.privacy.accountants import Accountant, Reading, accountant
+from parley.privacy.calibration import smallest_noise
+from parley.privacy.errors import ConditionsUnmet, InvalidParameter
+from parley.privacy.event import Event
+from parley.privacy.finite_precision import FinitePrecision, gaussian_reading, require_share
+from parley.privacy.lying import NO_GUARANTEE
+from parley.privacy.mechanism import Mechanism, Unit
+from parley.study.run_file import build_algorithm, build_model, setting_of
+from parley.study.simulation import mechanism_of
+from parley.study.vocabulary import check_answers
+
+NUDGE = 1 + 2.5e-4
+"""Accountants round upwards by up to 3e-4 of their figure: what fits one party may just miss another."""
+MOST_NUDGES = 20
+
+
+@dataclass(frozen=True)
+class Claiming:
+    """An accountant whose readings are claims: the finite precision's share of ε and δ is in them.
+
+    How large a part of ε that is, is not asked here: of a small ε far from the target it may be most.
+    """
+
+    chosen: Accountant
+    precision: FinitePrecision
+
+    @property
+    def name(self) -> str:
+        return self.chosen.name
+
+    @property
+    def certifies(self) -> bool:
+        return self.chosen.certifies
+
+    def epsilon(self, event: Event, delta: float) -> Reading:
+        try:
+            reading = gaussian_reading(self.precision, self.chosen, event, delta)
+        except ConditionsUnmet:
+            raise
+        except InvalidParameter:  # so little noise that its tail takes more of δ than it may: no claim, so look further
+            return Reading(math.inf, delta, self.name)
+        return replace(reading, epsilon=reading.epsilon + self.precision.epsilon_added)
+
+    def delta(self, event: Event, epsilon: float) -> float:
+        return self.precision.delta_total(epsilon, self.chosen.delta(event, epsilon - self.precision.epsilon_added))
+
+
+def draft(
+    *,
+    run: str,
+    federation: str,
+    model: Mapping[str, Any],
+    algorithm: Mapping[str, Any],
+    schema: Schema,
+    sizes: Mapping[str, int],
+    epsilon: float,
+    delta: float,
+    aggregators: tuple[Operator, Operator],
+    coordinator: Operator,
+    accountant_name: str = "pld",
+    regulariser: Regulariser | None = None,
+    minimum_parties: int | None = None,
+    deadline_seconds: float = 60.0,
+    cover: Cover = "strips",
+    precision: Precision | None = None,
+    parts: NoiseParts = USUAL,
+) -> Manifest:
+    """A complete manifest that claims exactly (ε, δ).
+
+    `model` and `algorithm` are tables of a run file; `sizes` are each party's units of privacy, in order.
+    Without `minimum_parties` every party must take part. Without `precision` it is the cheapest preset that carries the
+    claim.
+    """
+    penalty = regulariser or Regulariser()
+    counted = dict(sizes)
+    built = build_model(dict(model), schema)
+    stepping = build_algorithm(dict(algorithm), penalty)
+    plan = stepping.plan(setting_of(sum(counted.values()), built, epsilon, delta, schema, str(model["kind"])))
+    check_answers(str(algorithm["name"]), stepping, built.dimension)
+    if not plan.private:
+        raise DeployError(f"{algorithm['name']} is not private: choose an algorithm that is")
+    unit = Unit(schema.unit)
+    samples = longest_answer(built.dimension) * plan.releases * parts.samples
+    presets: tuple[Precision, ...] = (precision,) if precision else get_args(Precision)
+    for index, preset in enumerate(presets):
+        try:
+            terms = finite_precision(samples, epsilon, delta, cover, preset)
+            mechanism = quietest(plan, counted, unit, epsilon, delta, Claiming(accountant(accountant_name), terms))
+        except (MpcError, InvalidParameter):
+            if index + 1 < len(presets):
+                continue
+            raise
+        chosen = preset
+        break
+    bits = Encoding.of(mechanism, FORMATS[chosen].scale_bits, built.largest_limit, parts).fraction_bits
+    return Manifest.from_json(
+        {
+            "protocol": PROTOCOL,
+            "run": run,
+            "federation": federation,
+            "model": {**model, "dimension": built.dimension},
+            "algorithm": dict(algorithm),
+            "regulariser": {"kind": penalty.kind, "weight": penalty.weight},
+            "schema": {name: value for name, value in schema.as_json().items() if value is not None},
+            "privacy": {"epsilon": epsilon, "delta": delta, "accountant": accountant_name},
+            "mechanism": mechanism_table(mechanism),
+            "parties": party_tables(mechanism),
+            "noise": {
+                "cover": cover,
+                "precision": chosen,
+                "fraction_bits": bits,
+                "security": parts.security,
+                "own": parts.own,
+            },
+            "rounds": {
+                "minimum_parties": len(counted) if minimum_parties is None else minimum_parties,
+                "deadline_seconds": deadline_seconds,
+            },
+            "aggregators": [{"name": each.name, "legal_entity": each.legal_entity} for each in aggregators],
+            "coordinator": {"name": coordinator.name, "legal_entity": coordinator.legal_entity},
+        }
+    )
+
+
+def smallest_own(worst_epsilon: float, wanted: dict[str, Any]) -> Manifest:
+    """`draft` with the least own noise with which a server that lies costs at most `worst_epsilon`.
+
+    `wanted` is what `draft` takes; under `malicious` there is nothing to choose.
+    """
+    parts: NoiseParts = wanted.get("parts", USUAL)
+    choices = [NoiseParts("semi-honest", own) for own in OWN if own > 0] if parts.joint else [parts]
+    found: float | None = None
+    for each in choices:
+        made = draft(**{**wanted, "parts": each})
+        found = verify(made).epsilon_if_a_server_lies
+        if found is not None and found <= worst_epsilon:
+            return made
+    reached = NO_GUARANTEE if found is None else f"epsilon {found:.4g}"
+    raise InvalidParameter(
+        f"worst_epsilon is {worst_epsilon:g} and the most own noise of the servers gives {reached}: raise it, lower "
+        'epsilon, sample more of the records in fewer rounds, or choose security = "malicious"'
+    )
+
+
+def quietest(
+    plan: Plan, sizes: dict[str, int], unit: Unit, epsilon: float, delta: float, claiming: Claiming
+) -> Mechanism:
+    """The mechanism with the smallest noise at which every party's units have (ε, δ); refused if the sampler's finite
+    precision is more than its share of the claim there.
+    """
+    mechanism = mechanism_of(plan, sizes, delta, 1.0, unit, epsilon)
+    events: set[Event] = set(mechanism.events().values())
+    noise = max(smallest_noise(claiming, event, epsilon, delta)[0] for event in events)
+    for _ in range(MOST_NUDGES):
+        worst = max(claiming.epsilon(event.with_noise(noise), delta).epsilon for event in events)
+        if worst <= epsilon:
+            require_share(claiming.precision, worst)
+            return replace(mechanism, noise_multiplier=noise)
+        noise *= NUDGE
+    raise InvalidParameter(
+        f"no noise near {noise:.4g} gives every party epsilon {epsilon:g}: this is a defect, report it"
+    )
