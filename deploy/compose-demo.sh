@@ -42,7 +42,7 @@ need_engine() {
 build() {
     say "building two images; the first time takes minutes"
     PARLEY_VERSION=$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
-    PARLEY_SOURCE_DIGEST=$(python3 federation/parley/node/source_digest.py)
+    PARLEY_SOURCE_DIGEST=$(python3 federation/parley/node/software.py)
     export PARLEY_VERSION PARLEY_SOURCE_DIGEST
     quietly compose build lead cleveland
 }

@@ -4,6 +4,8 @@ import warnings
 
 import pytest
 
+import parley.node  # noqa: F401  before any test loads grpc
+
 
 @pytest.fixture(autouse=True)
 def _no_production_and_no_dealer_noise(monkeypatch: pytest.MonkeyPatch) -> None:

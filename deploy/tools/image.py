@@ -19,7 +19,7 @@ KEPT = ("numpy/_core/tests/__init__.py", "numpy/_core/tests/_natype.py")
 UNNEEDED_FILES = ("*.pyi", "*.pxd", "*.pyx", "*.c", "*.h", "*.a", "*.lib")
 UNUSED = ("scipy/io", "scipy/cluster", "scipy/datasets", "scipy/odr", "scipy/misc", "scipy/fftpack", "wrapt-stubs")
 """Parts of the accountants' libraries that no accountant imports; the image's test verifies with all of those."""
-OWN = ("mpc", "privacy", "party", "coordinator", "deploy", "parley")
+OWN = ("parley",)
 SYSTEM = (
     "usr/lib/python3/dist-packages/pip*",
     "usr/lib/python3/dist-packages/setuptools*",

@@ -16,7 +16,7 @@ from typing import Any
 import docker
 from docker.models.containers import Container
 
-from parley.node.source_digest import source_digest
+from parley.node.software import source_digest
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "deploy" / "compose.yaml"

@@ -5,7 +5,7 @@ import time
 import docker
 import pytest
 
-from parley.node.source_digest import source_digest
+from parley.node.software import source_digest
 from tests.docker.engine import IMAGES, LABEL, NODES, PARTIES, Federation
 
 pytestmark = pytest.mark.docker
@@ -44,7 +44,7 @@ def test_an_image_holds_no_compiler_and_nothing_that_installs_software(
 
 
 def test_the_source_digest_of_what_is_installed_is_the_label(client: "docker.DockerClient", images: None) -> None:
-    command = ["-m", "parley.node.source_digest"]
+    command = ["-m", "parley.node.software"]
     found = client.containers.run(IMAGES["party"], command, entrypoint="python", remove=True, network_mode="none")
     assert found.decode().strip() == source_digest()
 

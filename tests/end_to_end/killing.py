@@ -1,7 +1,8 @@
 """A federation whose processes are killed: at labelled points by their own hand, at random moments from outside.
 
-Every process is started with the next label of its role armed (`parley.mpc.crash`), and started again when it has died, until
-the plan is used up; then the run is left to end. Whoever dies is counted by where. Uses `parley.demo.local`, as the demo.
+Every process is started with the next label of its role armed (`parley.mpc.crash`), and started again when it has died,
+until the plan is used up; then the run is left to end. Whoever dies is counted by where. Uses `parley.demo.local`, as
+the demo.
 """
 
 import contextlib

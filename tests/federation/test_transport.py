@@ -433,7 +433,7 @@ def test_requests_are_fingerprinted_as_a_whole(tmp_path: Path) -> None:
 
 def test_grpc_loaded_too_early_is_noticed() -> None:
     """In processes of their own, for what is loaded stays loaded."""
-    for order, refused in (("import grpc", True), ("import parley.federation", False)):
+    for order, refused in (("import grpc", True), ("import parley.node", False)):
         script = f"{order}\nimport grpc\nfrom parley.node import tls\n"
         script += "from parley.federation.errors import FederationError\ntry:\n    tls.require()\n"
         script += "except FederationError:\n    print('refused')"

@@ -1,1 +1,1 @@
-"""bench."""
+"""Benchmarks of noise, gradients and whole federations; not in the images."""

@@ -3,7 +3,7 @@
 An algorithm knows public facts and released values, never data: `plan` fixes batch, rounds, sampling and clip from a
 `Setting`, from which the run's mechanism (parley.privacy.mechanism) is built and its noise calibrated; `ask` names the
 points of a round's query; `tell` takes the noised mean. Adding one is one file in `parley.algorithms`: a dataclass
-derived from `Algorithm` under `@register`. Imports numpy, `privacy`, the wire and this folder only.
+derived from `Algorithm` under `@register`.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""Penalties on the model: independent of the data, so exact and outside clip and noise. Imports numpy only."""
+"""Penalties on the model: independent of the data, so exact and outside clip and noise."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Step sizes by round, and which iterate is the result: choices from released values. Standard library only."""
+"""Step sizes by round, and which iterate is the result: choices from released values."""
 
 import math
 from dataclasses import dataclass

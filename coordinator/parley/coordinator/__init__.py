@@ -1,1 +1,1 @@
-"""What the study's lead runs: algorithms, rounds, state. Imports `mpc` and `privacy` only."""
+"""What the study's lead runs: algorithms, rounds, state."""

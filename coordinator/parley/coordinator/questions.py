@@ -1,4 +1,4 @@
-"""A round's question as it travels and as it is kept. Imports numpy, the wire and the rest of this folder only."""
+"""A round's question as it travels and as it is kept."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
-"""Who may look: a token on disk, sessions in memory, and a word that only the session's own pages know.
-
-Standard library only. The token has 256 bits, so guessing needs no throttle. A session ends after twelve hours, or with
-the process.
+"""Who may look: a token on disk, sessions in memory, and a word that only the session's own pages know. The token has
+256 bits, so guessing needs no throttle. A session ends after twelve hours, or with the process.
 """
 
 import hmac

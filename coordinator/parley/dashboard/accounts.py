@@ -1,7 +1,4 @@
-"""Answers of `spending`, asked for in a process of its own and kept: a page never waits for an accountant.
-
-Imports `parley` and this folder only.
-"""
+"""Answers of `spending`, asked for in a process of its own and kept: a page never waits for an accountant."""
 
 import asyncio
 import json

@@ -1,7 +1,7 @@
 """Why each thing that a page shows may be shown. A view with a field that is not listed here is refused, not rendered.
 
 Nothing un-noised is on the list because nothing un-noised is at the coordinator; the list keeps it so when somebody
-adds a field. Values are text, numbers, flags, times and tuples of them: no array, no bytes. Standard library only.
+adds a field. Values are text, numbers, flags, times and tuples of them: no array, no bytes.
 """
 
 import dataclasses

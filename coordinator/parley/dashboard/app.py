@@ -1,7 +1,7 @@
 """The pages: login, runs, one run, its privacy page, its events, stop and resume, metrics.
 
 Every answer but the login, the assets and (if it is so configured) the metrics needs a session. Nothing is changed but
-by POST with the session's own word. Imports Starlette and this folder; reads the store in worker threads.
+by POST with the session's own word.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Charts as SVG markup, drawn here and not in the browser: no library, no inline style, no text that scales away.
 
 The SVG stretches (`preserveAspectRatio="none"`, strokes that do not scale); ticks are evenly spaced, so that labels are
-ordinary text in a flex row beside it. Colours and strokes are classes of the style sheet. Imports markupsafe.
+ordinary text in a flex row beside it. Colours and strokes are classes of the style sheet.
 """
 
 import math

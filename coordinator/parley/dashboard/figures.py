@@ -1,7 +1,4 @@
-"""Views of runs, from the store and the histories. Reads, computes nothing that is not shown, writes nothing.
-
-Imports the coordinator's store and this folder.
-"""
+"""Views of runs, from the store and the histories. Reads, computes nothing that is not shown, writes nothing."""
 
 import time
 from statistics import median

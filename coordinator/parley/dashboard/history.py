@@ -1,7 +1,4 @@
-"""Rounds in memory, read once and then only what is new: ten thousand records are parsed when the process starts.
-
-Imports the coordinator's store and this folder only.
-"""
+"""Rounds in memory, read once and then only what is new: ten thousand records are parsed when the process starts."""
 
 from dataclasses import dataclass, field
 from itertools import pairwise

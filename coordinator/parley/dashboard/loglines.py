@@ -1,7 +1,7 @@
 """The newest lines of a node's log (`log.jsonl`) or, where it keeps none, of its audit trail; each field checked again.
 
 What was checked when it was written is checked when it is read: another hand may have been at the file, and this page
-is shown to people. Lines grow at the end and the log is rotated; both are followed. Imports `parley.node.facts`.
+is shown to people. Lines grow at the end and the log is rotated; both are followed.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Serves the dashboard: uvicorn on one address, TLS where it is not loopback. Imports this folder.
+"""Serves the dashboard: uvicorn on one address, TLS where it is not loopback.
 
 A process of its own: a defect here, or a busy accountant, cannot touch a run. It ends when standard input does, which
 the coordinator holds, or by a signal.

@@ -1,7 +1,6 @@
 """What the aggregators and the coordinator itself say of the moment: noise pools, and whom the open round waits for.
 
-Asked only while somebody looks, at most every few seconds, never waited for by a page. Imports the coordinator's
-controls and this folder.
+Asked only while somebody looks, at most every few seconds, never waited for by a page.
 """
 
 import asyncio

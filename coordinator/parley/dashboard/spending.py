@@ -5,7 +5,7 @@
 
 ε after k rounds is read from the event of the first k releases (`Event.first`), at the δ that the finite sampler leaves
 of the manifest's, the sampler's ε included: with all rounds it is the claim. scipy and the tables of the noise's law
-are imported here and nowhere else in this folder. Imports `mpc`, `privacy` and `parley`.
+are imported here and nowhere else in this folder.
 """
 
 import json

@@ -1,7 +1,4 @@
-"""What the pages are made of. A template sees these objects and nothing else; `allowed` says why each field may show.
-
-Imports the standard library only.
-"""
+"""What the pages are made of. A template sees these objects only; `allowed` says why each field may show."""
 
 from dataclasses import dataclass
 

@@ -1,5 +1,3 @@
-"""The command line, certificates, the federation on one machine, images: imports every other folder, imported by
-none.
-"""
+"""The command line: one file each command, and the console that they share."""
 
-from parley.node import tls  # first of all, so that grpc is loaded with TLS 1.3 alone
+from parley.node import tls  # noqa: F401  first of all, so that grpc is loaded with TLS 1.3 alone

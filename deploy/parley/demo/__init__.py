@@ -1,1 +1,1 @@
-"""demo."""
+"""The demonstration, and a whole federation on one machine."""

@@ -6,7 +6,6 @@ Cells are cleaned and nothing is imputed: `?` becomes an empty cell, 63.0 become
 cholesterol of 0 becomes empty too, for no living patient has either; the publishers entered it where none was measured.
 A quarter of every hospital's patients with the disease and of those without it is the hold-out: the rows whose SHA-256
 (of hospital and cleaned cells) is smallest. So the split depends on no model and no fit, and anybody can repeat it.
-Standard library only.
 """
 
 import csv

@@ -2,7 +2,7 @@
 
 Nothing here was computed from the records. Bounds, centres and spreads are what a cardiologist expects of adults who
 are sent for an exercise test and coronary angiography; the algorithm's parameters were chosen on made-up patients
-(`benchmarks/heart_disease.py`, docs/experiments/heart-disease.md). Imports what `parley.study.manifests` imports.
+(`benchmarks/heart_disease.py`, docs/experiments/heart-disease.md).
 """
 
 from dataclasses import dataclass

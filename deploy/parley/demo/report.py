@@ -1,6 +1,6 @@
 """The last screen of `parley demo`: what came of the run, who could see what, what it cost, and where to look next.
 
-What a newcomer should read first stands last, where the terminal stops scrolling. Imports rich and plain figures only.
+What a newcomer should read first stands last, where the terminal stops scrolling.
 """
 
 import math

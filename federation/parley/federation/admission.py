@@ -2,7 +2,7 @@
 
 The record is the only thing a running role asks: `require(digest)` gives the manifest or refuses. A run's name is
 taken once and for good, so a second manifest under it is refused however good it is; withdrawing one does not free its
-name. Imports nothing but this folder.
+name.
 """
 
 import datetime as dt

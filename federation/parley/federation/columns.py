@@ -1,6 +1,7 @@
-"""A manifest's schema in plain words, for the person who has to approve it. Standard library only.
+"""A manifest's schema in plain words, for the person who has to approve it.
 
-This folder does not know `parley.learning.schema`, and a manifest comes from a stranger: what is odd is shown as is, cut short.
+This folder does not know `parley.learning.schema`, and a manifest comes from a stranger: what is odd is shown as is,
+cut short.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What is installed apart, and the one sentence about it where it is missing. Standard library only.
+"""What is installed apart, and the one sentence about it where it is missing.
 
 Long-running processes do without these (a party holds 100 MB less), so they are extras; whoever needs one imports it
 where it is needed, and a ModuleNotFoundError is said in these words by whoever answers the user: the command line

@@ -1,6 +1,6 @@
 """A strict reader of tables: every field is asked for by type, and what nobody asked for is an error with a suggestion.
 
-Used for manifests and policies, from TOML or from the canonical form alike. Standard library only.
+Used for manifests and policies, from TOML or from the canonical form alike.
 """
 
 import difflib

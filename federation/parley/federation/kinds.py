@@ -2,7 +2,7 @@
 
 A party knows queries and not algorithms, and every kind is accounted alike. But its policy names algorithms, and the
 name means something only if a coordinator cannot ask under it what another algorithm asks. An algorithm that is not
-here is asked nothing. Standard library only.
+here is asked nothing.
 """
 
 from dataclasses import dataclass

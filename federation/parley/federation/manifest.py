@@ -12,7 +12,7 @@ differ, as they may to the code that reads them. A reader of the canonical form 
 refuses the bytes if they differ: two documents with one meaning, or one with two, do not exist.
 
 What costs seconds or megabytes (the accountant, the noise's law) is in `parley.federation.meaning`; everything else is
-checked when a manifest is made. Imports `mpc` and `privacy`, and stays light.
+checked when a manifest is made.
 """
 
 import hashlib
@@ -119,7 +119,7 @@ class Manifest:
     algorithm: AlgorithmChoice
     regulariser: Plain
     schema: Plain
-    """Which columns, and what they mean: public bounds and categories. `parley.learning.schema` reads it, and every institution
+    """Which columns, and what they mean: public bounds, categories. `learning.schema` reads it, and every institution
     compares it with its own schema; what a file looks like is not in it."""
     guarantee: Guarantee
     mechanism: Mechanism

@@ -2,7 +2,7 @@
 
 Takes seconds and a hundred megabytes (scipy, the tables of the law), so a long-running process calls `verify_apart`,
 which has a short-lived one do it. Nothing is admitted on the strength of what a manifest says of itself: `policy.admit`
-takes a `Meaning`, and only this module makes one. Imports `mpc` and `privacy`.
+takes a `Meaning`, and only this module makes one.
 """
 
 import contextlib

@@ -1,6 +1,6 @@
 """The mechanism's part of a manifest: tables to `parley.privacy.mechanism.Mechanism` and back.
 
-Field by field, so that an error names the field of the document and not of an object. Imports `privacy` only.
+Field by field, so that an error names the field of the document and not of an object.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Who a node is: `parley://FEDERATION/ROLE/NAME`, the URI in its certificate. Standard library only."""
+"""Who a node is: `parley://FEDERATION/ROLE/NAME`, the URI in its certificate."""
 
 import re
 from dataclasses import dataclass

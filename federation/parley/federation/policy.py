@@ -26,8 +26,7 @@ is computed (`reasons_beforehand`).
 
 Legal entities come from here and not from the manifest, for whoever writes a manifest could write any two names.
 Limits on ε apply to the verified figure of `meaning`, never to the claimed one. Those on ε₂, what a server that lies
-may cost, are numbers, which a run without a guarantee never meets, or "any", which admits that too. Imports nothing but
-this folder.
+may cost, are numbers, which a run without a guarantee never meets, or "any", which admits that too.
 """
 
 import tomllib

@@ -1,4 +1,4 @@
-"""What every role computes alike about a round: digests of points, questions and uploads. Standard library only.
+"""What every role computes alike about a round: digests of points, questions and uploads.
 
 An upload has two halves. Each aggregator sees its own and only a commitment to the other; both compute the same upload
 digest, by which they agree on the set of contributors. The half of server A begins with 32 random bytes: server B can
@@ -25,7 +25,7 @@ def point_digest(data: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class LocalWork:
-    """What output perturbation asks of a party (`parley.v1.LocalFit`); parley.learning.local checks its sensitivity again."""
+    """What output perturbation asks of a party (`v1.LocalFit`); `learning.local` checks its sensitivity again."""
 
     method: str
     steps: int

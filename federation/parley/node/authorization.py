@@ -3,7 +3,7 @@
 Who calls is whose key TLS has seen in use: the certificate shown names a node, and its key has to be the one that is
 pinned for that node, so that no pinned node can speak as another, whatever its key signs. Besides, the authority has to
 have enrolled that key under that name, until a day to come. Every method lists its callers; a method that is not listed
-is closed to all. The same rules for `grpc` and `grpc.aio`. Imports grpc, `cryptography` and this folder only.
+is closed to all. The same rules for `grpc` and `grpc.aio`.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""How far off this machine's clock may be, as its kernel tells. Standard library only."""
+"""How far off this machine's clock may be, as its kernel tells."""
 
 import ctypes
 

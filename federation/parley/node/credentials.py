@@ -1,7 +1,4 @@
-"""A node's proof of who it is: its key, which peers have pinned, and the authority's certificate that enrols it.
-
-Imports `cryptography` and this folder only.
-"""
+"""A node's proof of who it is: its key, which peers have pinned, and the authority's certificate that enrols it."""
 
 import datetime as dt
 import hashlib

@@ -2,7 +2,7 @@
 
 Everything that is not on the list is private until somebody has argued otherwise and added it here. Checks are on exact
 types, so no array, no bytes and no object with a `__str__` of its own ever reaches a file, whatever it is called; whole
-numbers are bounded, so that no word of a share passes for a count. Standard library only.
+numbers are bounded, so that no word of a share passes for a count.
 """
 
 import math

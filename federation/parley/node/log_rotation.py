@@ -1,4 +1,4 @@
-"""A file of lines that its owner alone may read, and that stays small. Standard library only."""
+"""A file of lines that its owner alone may read, and that stays small."""
 
 import os
 import stat

@@ -51,8 +51,14 @@ REDACTED = "<redacted>"
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 SHOWN_DIGITS = 16
 """Of a digest: enough to recognise it, too few to carry a seed."""
-OURS = frozenset({"parley"})
-"""Whose exceptions speak of protocol and configuration. `party` reads records and quotes cells: it is not here."""
+SPEAKING = frozenset(
+    f"parley.{room}"
+    for room in (
+        *("federation", "node", "mpc", "privacy", "aggregator", "algorithms", "coordinator", "dashboard"),
+        *("study", "research", "cli", "demo", "bench", "attacks"),
+    )
+)
+"""Rooms whose exceptions speak of protocol and configuration. `learning` and `party` read records and quote cells."""
 LONGEST_MESSAGE = 300
 FIGURES = re.compile(r"([-+]?\d+(\.\d*)?(e[-+]?\d+)?[\s,;\])]+){3}|\.\d{7}|b['\"]", re.IGNORECASE)
 """Three numbers in a row, a number of high precision, a bytes literal: no message of ours looks like that."""
@@ -188,11 +194,11 @@ def _shown(check: Any, value: object) -> object:
 def _described(error: BaseException) -> dict[str, Any]:
     """An exception's type, and its text where this project wrote it."""
     kind = type(error)
-    package = str(kind.__module__).partition(".")[0]
+    package = ".".join(str(kind.__module__).split(".")[:2])
     found: dict[str, Any] = {"error": kind.__name__ if re.fullmatch("[A-Za-z_]{1,64}", kind.__name__) else REDACTED}
-    if package in OURS or getattr(kind, "public", False) is True:
+    if package in SPEAKING or getattr(kind, "public", False) is True:
         found["message"] = _own_words(str(error))
-    elif package == "grpc":
+    elif package.split(".")[0] == "grpc":
         code = getattr(getattr(error, "code", lambda: None)(), "name", None)
         found["code"] = code if facts.word(code) else REDACTED
     else:

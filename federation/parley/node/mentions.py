@@ -4,7 +4,7 @@
     trail.append("upload.stored", run=run, peer=peer, peer_event=mentions.by(peer, context.invocation_metadata()))
 
 A server answers the same way, in trailing metadata. An id that does not name the peer which TLS has authenticated is
-no mention: nobody can put words into another's trail. A call without one is as good. Standard library only.
+no mention: nobody can put words into another's trail. A call without one is as good.
 """
 
 from collections.abc import Iterable

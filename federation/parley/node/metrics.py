@@ -1,4 +1,4 @@
-"""Counters and gauges in Prometheus' text format, on a loopback listener of their own. Standard library only.
+"""Counters and gauges in Prometheus' text format, on a loopback listener of their own.
 
     registry = Registry("aggregator", "north")
     rounds = registry.counter("parley_rounds_total", "Rounds opened.", "run")

@@ -33,7 +33,7 @@ caps all runs on its records, for good; a coordinator's what all its runs togeth
 several networks serves each port on those that need it and on no other.
 
 Unknown fields are errors with a suggestion. Paths are from the folder of node.toml. A listener on port 0 takes one of
-the kernel's. Imports `parley.federation` and `parley.mpc.tables` only, and stays light.
+the kernel's.
 """
 
 import tomllib

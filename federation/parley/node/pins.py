@@ -10,7 +10,7 @@
 
 A key is a point of P-256, compressed: 66 hexadecimal digits, two more than a fingerprint would have, and no file has to
 travel beside it. TLS gets it as a trust anchor, which is a name and a key (RFC 5280, 6.1.1): the certificate around
-it is made here, its signature is nobody's and is not looked at. Imports `cryptography` and this folder only.
+it is made here, its signature is nobody's and is not looked at.
 """
 
 import datetime as dt

@@ -4,7 +4,7 @@
     signing.verify(pins, signer, "end 1", statement, signature)
 
 The label says what kind of statement it is, so that no signature means anything elsewhere; TLS and certificates sign
-with other prefixes. Imports `cryptography` and this folder only.
+with other prefixes.
 """
 
 from cryptography.exceptions import InvalidSignature

@@ -2,7 +2,7 @@
 
 `parley node rotate` writes one for the node's peers. By itself it changes nothing: whoever stole the old key can sign
 one too, so each peer's operator also has the new key read out before `parley pin accept`. And as it names the key that
-it begins from, an old one is no use once it was followed. Imports this folder only.
+it begins from, an old one is no use once it was followed.
 """
 
 import json

@@ -24,4 +24,4 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 def require() -> None:
     """Raise if grpc was loaded before this module, and so may speak TLS 1.2."""
     if not _in_time:
-        raise FederationError("grpc was loaded before federation, so TLS 1.2 is not ruled out: import federation first")
+        raise FederationError("grpc was loaded before parley.node, so TLS 1.2 is not ruled out: import that first")

@@ -1,4 +1,4 @@
-"""A table as TOML that people can read: what `tomllib` reads back as the same table. Standard library only."""
+"""A table as TOML that people can read: what `tomllib` reads back as the same table."""
 
 import json
 from collections.abc import Mapping

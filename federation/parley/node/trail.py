@@ -10,7 +10,7 @@ are those of `facts`; anything else is refused here and not dropped, for an audi
 
 A cut at the end of a line breaks no hash: against that there is an anchor, a `head` that somebody else kept, and the
 peers' references. Appends reach the kernel before they return; the disk at once where `durable`, otherwise within a
-second of appending. Imports the standard library, this folder and `parley.privacy.chain`'s head.
+second of appending.
 """
 
 import contextlib

@@ -4,7 +4,7 @@ A process that is paused, or a cable that is pulled, gives no error for half a m
 to be told sooner. So each peer that this node dials is asked by `grpc.health.v1` when nothing was heard of it for a
 moment, and peers that dial this node are expected to ask. A party whose rounds come fast asks nothing. A question and
 its answer carry, as metadata, which life of its node it comes from and whether that has a trouble of its own. All of it
-is public: names, words, times. Nothing here decides anything about a run. Imports grpc and this folder only.
+is public: names, words, times. Nothing here decides anything about a run.
 """
 
 import os

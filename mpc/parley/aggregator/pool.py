@@ -1,10 +1,10 @@
 """Standard-normal shares made ahead in the background; each is used once, or lost.
 
-Both servers run the same batches over one session, so sample number i of a session (its `epoch`) is the same sample
-on both. Positions are reserved for a sum by agreement (parley.aggregator.opening), only ever forwards; what lies before a
-reservation and was not reserved is lost. When a session ends, for whatever reason, all its unused samples are lost
-with it and a new one is opened. Nothing is ever written to disk. Memory is bounded by `capacity`: when it is full,
-the servers pause until half is used, so that rounds in between have the processors for themselves; they say so to each
+Both servers run the same batches over one session, so sample number i of a session (its `epoch`) is the same sample on
+both. Positions are reserved for a sum by agreement (parley.aggregator.opening), only ever forwards; what lies before a
+reservation and was not reserved is lost. When a session ends, for whatever reason, all its unused samples are lost with
+it and a new one is opened. Nothing is ever written to disk. Memory is bounded by `capacity`: when it is full, the
+servers pause until half is used, so that rounds in between have the processors for themselves; they say so to each
 other, so that a slower consumer on one side is no time-out on the other.
 
 A batch or a position that no honest server comes up with ends the session: `cheated` is told why.

@@ -1,1 +1,1 @@
-"""Two-party computation: secret-shared sums and jointly sampled Gaussian noise. Imports no other folder of parley."""
+"""Two-party computation: secret-shared sums and jointly sampled Gaussian noise."""

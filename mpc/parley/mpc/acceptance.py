@@ -1,8 +1,8 @@
 """How many lanes of a batch may be accepted: a server that squeezes the law, or forces accept bits, shows in the count.
 
-A lane of honest servers is accepted with the probability that the tables fix (parley.mpc.law, an exact fraction), each for
-itself. A count is refused where it is more than DEVIATIONS standard deviations off AND in a tail of less than TAIL: for
-full batches the first decides, for small ones, whose counts are far from normal, the second. So an honest batch is
+A lane of honest servers is accepted with the probability that the tables fix (parley.mpc.law, an exact fraction), each
+for itself. A count is refused where it is more than DEVIATIONS standard deviations off AND in a tail of less than TAIL:
+for full batches the first decides, for small ones, whose counts are far from normal, the second. So an honest batch is
 refused with a probability below 2 * TAIL = 1.8e-15: at 20 batches a second, once in nine hundred thousand years.
 """
 

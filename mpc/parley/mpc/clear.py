@@ -2,8 +2,8 @@
 
 That is a server's own part of the noise (`OwnNoise`), which protects against the other server and all the rest but not
 against itself; and research in one process, with nobody to hide the noise from (`ClearSampler.release`). Same tables,
-same integers, same acceptance test as the protocol (parley.mpc.sampler; parley.mpc.reference is one lane of it), both servers'
-dithers, and the release's rounding (parley.mpc.ring).
+same integers, same acceptance test as the protocol (parley.mpc.sampler; parley.mpc.reference is one lane of it), both
+servers' dithers, and the release's rounding (parley.mpc.ring).
 """
 
 import threading

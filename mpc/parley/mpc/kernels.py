@@ -1,7 +1,8 @@
 """The compiled inner loops as typed functions of NumPy arrays: every shape is checked here, nothing is below.
 
-`mpc/parley/mpc/parley/mpc/native/kernels.c` says what each loop computes. The wide variant needs AVX-512, VAES, VPCLMULQDQ and GFNI (Intel
-Ice Lake, AMD Zen 4 and later); the baseline needs AES-NI and PCLMUL. Both give the same bytes.
+`mpc/parley/mpc/parley/mpc/native/kernels.c` says what each loop computes. The wide variant needs AVX-512, VAES,
+VPCLMULQDQ and GFNI (Intel Ice Lake, AMD Zen 4 and later); the baseline needs AES-NI and PCLMUL. Both give the same
+bytes.
 """
 
 import ctypes

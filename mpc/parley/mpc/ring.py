@@ -1,14 +1,14 @@
 """Vectors over Z_2^64: encoding in noise units, sharing, and the release of a noised sum.
 
 One lattice for data and noise: everything is counted in steps of unit / 2^fraction_bits, the unit being the standard
-deviation of one sample of the law, of which the noise has one or more (parley.mpc.parts). A release is then G + X rounded
-on the data's own lattice, which is a post-processing of the Gaussian mechanism; noise on a coarser lattice than the
-data's would publish the remainder (noise-protocol.md).
+deviation of one sample of the law, of which the noise has one or more (parley.mpc.parts). A release is then G + X
+rounded on the data's own lattice, which is a post-processing of the Gaussian mechanism; noise on a coarser lattice than
+the data's would publish the remainder (noise-protocol.md).
 
 A sample of the pool is an integer of scale 2^scale_bits, finer by k = scale_bits - fraction_bits bits. Each server
 drops the k low bits of its share, server 0 rounding down and server 1 up: the sum is ceil((X - r) / 2^k), r = server
-0's dropped bits, plus a multiple of 2^(64 - k) where the shares wrapped around. So shares are reduced modulo 2^(64 -
-k) before they leave a server, and the sum is lifted to the centre of that range: no wrap is left, whatever the shares
+0's dropped bits, plus a multiple of 2^(64 - k) where the shares wrapped around. So shares are reduced modulo 2^(64 - k)
+before they leave a server, and the sum is lifted to the centre of that range: no wrap is left, whatever the shares
 were.
 """
 

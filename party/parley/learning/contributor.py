@@ -1,4 +1,4 @@
-"""A party's answer to a query: draw the batch in secret, clip, encode exactly, sum. Imports numpy, `mpc`, `privacy`.
+"""A party's answer to a query: draw the batch in secret, clip, encode exactly, sum.
 
 Parties know queries, not algorithms: a query is a round and the points at which to evaluate; clip norms, sampler and
 noise come from the run's `Mechanism` alone, so nothing the coordinator sends can widen what a record contributes. The

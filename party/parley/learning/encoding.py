@@ -1,4 +1,4 @@
-"""From clipped coefficients to exact integers, so that encoding adds no sensitivity. Imports numpy, `mpc`, `privacy`.
+"""From clipped coefficients to exact integers, so that encoding adds no sensitivity.
 
 A record's term is W ⊗ X in lattice steps, X its integer features and W the integers nearest to what the real clipped
 coefficients ask for. Rounding may have made the term longer than the clip allows, so its norm |W|²·|X|² is checked in

@@ -1,7 +1,7 @@
 """Whether the records are what their institution's schema.toml says: all of it, once, for its operator's eyes.
 
 Every column is looked at, not those that some manifest asks for; what fits here fits every manifest that `judge` finds
-equal, so no later reading fails by what a record holds. Imports numpy only.
+equal, so no later reading fails by what a record holds.
 """
 
 from collections.abc import Callable, Iterator

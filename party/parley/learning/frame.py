@@ -1,4 +1,4 @@
-"""Features as seen from public numbers: (x − shift)·scale per column, rounded to exact integers. Imports numpy only.
+"""Features as seen from public numbers: (x − shift)·scale per column, rounded to exact integers.
 
 Sparse and one-hot rows are long and nearly parallel, and what they share costs clip norm and says nothing: around their
 mean they are a quarter shorter. A frame is public (a released mean, say); a record's row in it is a function of that

@@ -1,4 +1,4 @@
-"""What an institution's records are, in its own words: schema.toml, written by its operator. Imports numpy only.
+"""What an institution's records are, in its own words: schema.toml, written by its operator.
 
     units = 300                        # how many units of privacy the files hold: public, as manifests count them
     format = "csv"                     # csv, parquet, libsvm, npz, idx; the file's form is nobody else's business

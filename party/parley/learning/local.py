@@ -2,7 +2,7 @@
 
 Nothing of the iterations leaves the party; the servers add noise to the parties' average of the final models and open
 that once. The sensitivity is recomputed here from the query, the model and the PUBLIC row bound, and a query whose
-mechanism pays for less is refused. Imports numpy, `mpc` and the rest of `party` only.
+mechanism pays for less is refused.
 
     gradient descent, convex            3·L·T·η / n        η ≤ 1/β         Zhang, Zheng, Mou and Wang, Lemma 2
     gradient descent, μ-strongly        5·L·(μ + β)/(n·μ·β) η ≤ 1/(β + μ)  Zhang, Zheng, Mou and Wang, Lemma 3

@@ -1,4 +1,4 @@
-"""Models: losses, residuals and per-record gradients, in NumPy. Imports numpy and `mpc` only.
+"""Models: losses, residuals and per-record gradients, in NumPy.
 
 A model is what the manifest names; a party executes only what is built in. `Linear` covers all models whose gradient
 is r_i ⊗ x_i with a residual r: logistic, softmax, linear and Huber regression. Their per-record norms are |r_i|·|x_i|

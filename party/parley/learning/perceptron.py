@@ -1,4 +1,4 @@
-"""Multilayer perceptron, clipped per record in exact integers without per-record gradients. Imports numpy and `mpc`.
+"""Multilayer perceptron, clipped per record in exact integers without per-record gradients.
 
 With activations a and back-propagated deltas δ a layer's gradient is δ ⊗ a (the bias sees a constant 1). For the two
 points of DDP-SRM (Wang, Jayaraman, Evans and Gu, Algorithm 2), Δδ = δ − δ′ and Δa = a − a′,

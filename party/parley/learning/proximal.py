@@ -2,7 +2,7 @@
 
 For a linear model ℓ(w) = φ(x·w) the proximal problem is one-dimensional, and the envelope's gradient, β(w − prox), is
 t·x with t = φ′ at the proximal point. So parties evaluate it in closed form where the paper approximates it by inner
-gradient descent, and clip and encode it like any residual. Imports numpy and the rest of `party` only.
+gradient descent, and clip and encode it like any residual.
 """
 
 import math

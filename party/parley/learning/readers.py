@@ -1,8 +1,8 @@
-"""Files as an institution has them: CSV, Parquet, LIBSVM, NPZ, IDX, and .xz/.bz2/.gz around them. Imports numpy only.
+"""Files as an institution has them: CSV, Parquet, LIBSVM, NPZ, IDX, and .xz/.bz2/.gz around them.
 
-Readers know what a file looks like (`parley.learning.holding.Layout`, the institution's own), not what it means: they return all
-cells or numbers, and `parley.learning.records` applies a schema. Parquet needs pyarrow (the `parquet` extra) and is imported when
-asked for, because a party's long-running process stays light.
+Readers know what a file looks like (`parley.learning.holding.Layout`, the institution's own), not what it means: they
+return all cells or numbers, and `parley.learning.records` applies a schema. Parquet needs pyarrow (the `parquet` extra)
+and is imported when asked for, because a party's long-running process stays light.
 """
 
 import bz2

@@ -1,4 +1,4 @@
-"""A party's records, read by its own layout and encoded by a schema: exact integers, targets, units. Imports numpy.
+"""A party's records, read by its own layout and encoded by a schema: exact integers, targets, units.
 
 Errors name row and column. A number that is not finite is refused; one outside the public bounds is cut to them and
 counted. The counts stay on this machine: they are facts about private data.

@@ -1,4 +1,4 @@
-"""Feature rows as exact integers: dense, or sparse at a public width. Imports numpy only.
+"""Feature rows as exact integers: dense, or sparse at a public width.
 
 A feature x is held as the integer x·2^bits, once and for good: the model sees exactly the number that the encoding
 counts, so every product, norm and sum that the sensitivity rests on is an integer below 2^53 in float64 arithmetic.

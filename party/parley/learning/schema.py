@@ -1,4 +1,4 @@
-"""What columns mean, by PUBLIC knowledge: bounds, categories, rules for missing values. Imports numpy only.
+"""What columns mean, by PUBLIC knowledge: bounds, categories, rules for missing values.
 
 Nothing here is ever taken from the data: a scale or a category list learnt from private records would leak. Numbers are
 cut to [low, high], then become (value − centre) / spread; categories become one column each. A `Schema` is the part of

@@ -1,4 +1,4 @@
-"""A party's process: asks the coordinator for runs, one thread for each. Imports grpc, `parley` and `party`."""
+"""A party's process: asks the coordinator for runs, one thread for each."""
 
 import contextlib
 import fcntl

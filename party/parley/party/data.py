@@ -1,8 +1,6 @@
 """A manifest against what this institution says of its records, and the records themselves.
 
 The first reads two documents; what goes wrong with the second may depend on records, so details stay on this machine.
-
-Imports `parley`, `privacy` and `party` only.
 """
 
 import threading

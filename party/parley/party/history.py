@@ -6,7 +6,7 @@ receipt for it. What the coordinator hands over is taken if it is the servers' w
 party asks the servers for itself. A party that was late or away, and so holds no two receipts, goes on.
 
 A server's word that is against the rules ends the party's part in the run, whoever has handed it over: nobody else can
-have signed it. Imports `parley` and `parley.party`; what is durable of it is in the outbox.
+have signed it.
 """
 
 from collections.abc import Callable, Sequence

@@ -3,7 +3,7 @@
 Ledger, outbox, admissions and trail are written in this order of a round: outbox, ledger, trail. So whatever a later
 one has, the earlier ones have; where they have not, some of them were lost or put back to an old state. A whole folder
 that is put back agrees with itself: that is found by what the aggregators have of this party (`Recollection`), each for
-itself, so that one that forgets hides nothing that the other one tells. Imports `parley` and `party`, and `privacy`.
+itself, so that one that forgets hides nothing that the other one tells.
 """
 
 import json

@@ -4,7 +4,7 @@ A second vector under one seed would be a two-time pad, and a second answer to o
 per run and round is written once; a second question for a round, and a round below the last, are refused. The bytes
 themselves are erased when the next round's are written; what stays for ever are digests and sizes. Every row has a
 digest of its own, so that a damaged disk is noticed before its bytes are believed. SQLite (WAL, synchronous FULL,
-secure_delete), mode 600. One instance per thread. Imports `mpc`, `parley` and `party`.
+secure_delete), mode 600. One instance per thread.
 """
 
 import datetime as dt

@@ -1,7 +1,7 @@
 """A round's question as it came over the wire: refused, by type, unless the admitted manifest allows exactly it.
 
 Everything here is decided by public facts. What a question may ask of the records is decided by the manifest's
-mechanism (`Contributor.check`); what it says must be what its digest covers. Imports numpy, `parley` and `party`.
+mechanism (`Contributor.check`); what it says must be what its digest covers.
 """
 
 import math

@@ -2,8 +2,7 @@
 
 What is durable decides what happens next: the admission record, the ledger and the outbox. The ledger is charged when
 the first round is asked, on both aggregators' word that they admitted the run. The order of a round is computed,
-outbox, ledger, sent; whatever a crash cuts off is made up from the outbox, never computed again. Imports `mpc`,
-`privacy`, `parley` and `party`.
+outbox, ledger, sent; whatever a crash cuts off is made up from the outbox, never computed again.
 """
 
 import contextlib

@@ -4,7 +4,6 @@
 both. A party whose seal holds takes part in runs whatever the records hold; one whose seal is missing or broken waits
 for its operator, whatever the manifest asks for. So neither what others hear of it nor when depends on a record: a run
 is taken up after a look at the files' dates and sizes, and the records themselves are read after it has said so.
-Imports `privacy` and `party` only.
 """
 
 import hashlib

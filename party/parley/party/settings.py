@@ -1,4 +1,4 @@
-"""What a party's operator configured; `deploy` reads it from node.toml. Imports `privacy` and `parley` only."""
+"""What a party's operator configured; `deploy` reads it from node.toml."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

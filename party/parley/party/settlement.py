@@ -1,8 +1,7 @@
 """Giving back what was provably not spent: of a run that has ended by the word of both its aggregators.
 
 Also of runs that this party has left, and of those whose end nobody could prove when it came: they are asked about at
-every start, from time to time while the process runs, and by `parley party settle`. Imports `parley` and `party`, and
-`privacy`.
+every start, from time to time while the process runs, and by `parley party settle`.
 """
 
 import contextlib

@@ -3,7 +3,7 @@
 Server B's half goes there over this party's own call once, with a key; the following ones are sealed under it and
 travel with A's half (parley.aggregator.relay). What is asked for again goes to each server itself: something was lost.
 Idempotent: halves are sent again byte for byte. A server's rejection never fails a round, so it is noted and the party
-goes on. Imports grpc, `parley`, `mpc` and `parley.party`.
+goes on.
 """
 
 import threading

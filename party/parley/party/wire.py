@@ -1,6 +1,6 @@
 """Calls to the other roles: who is dialled, with which certificate, how long a call may take, what a failure means.
 
-Everything is synchronous: a run is one thread that asks, computes and sends. Imports grpc and `parley` only.
+Everything is synchronous: a run is one thread that asks, computes and sends.
 """
 
 import contextlib

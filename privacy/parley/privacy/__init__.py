@@ -1,1 +1,1 @@
-"""Mechanisms, accountants and ledgers: what is claimed and how it is counted. Imports no other folder of parley."""
+"""Mechanisms, accountants and ledgers: what is claimed and how it is counted."""

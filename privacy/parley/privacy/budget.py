@@ -1,7 +1,4 @@
-"""What is spent of a population's budget and what is left, ε and δ side by side: one wording wherever it is shown.
-
-Imports `privacy` only.
-"""
+"""What is spent of a population's budget and what is left, ε and δ side by side: one wording wherever it is shown."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""Calibration: the smallest noise for (ε, δ, T), and the largest T for a given noise. Imports `privacy` only.
+"""Calibration: the smallest noise for (ε, δ, T), and the largest T for a given noise.
 
 Whatever is returned has been read from the accountant itself and satisfies the target; the search only decides how
 close to the best it is (one part in two thousand of the noise, exact for T).

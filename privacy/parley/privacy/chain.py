@@ -1,4 +1,4 @@
-"""A durable append-only list of entries, each holding the digest of the one before. Standard library only.
+"""A durable append-only list of entries, each holding the digest of the one before.
 
 SQLite in WAL mode with synchronous=FULL: entries are on disk when `writing` ends, but for light ones where its caller
 asks for less. Triggers forbid every statement but an insert at the end; against a hand on the file there is the chain:

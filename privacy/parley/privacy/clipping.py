@@ -1,4 +1,4 @@
-"""What one unit of privacy may contribute to a released sum. Imports numpy and the rest of `privacy` only.
+"""What one unit of privacy may contribute to a released sum.
 
 `MomentumClip` is DDP-SRM (Wang, Jayaraman, Evans and Gu, Algorithm 2 and Remark 4.3): the first release sums
 clip(g, C1), every later one (1−γ)·clip(Δg, C2) + γ·clip(g, C1) with Δg = g(θ_t) − g(θ_{t−1}), so that replacing one

@@ -1,4 +1,4 @@
-"""What an accountant needs to know about a run, and nothing else; what ledgers store. Imports `privacy` only.
+"""What an accountant needs to know about a run, and nothing else; what ledgers store.
 
 An `Event` is a sequence of Gaussian releases. Its `noise_multiplier` is σ over the REPLACE-ONE sensitivity of the sum
 that is released, whatever the neighbouring relation: one meaning in the whole repository, because libraries differ by

@@ -3,7 +3,7 @@
 Parameters of a later run may depend on the outputs of earlier ones, so that adding up is sound only under a rule that
 was fixed beforehand. Two are offered. `basic`: the runs' (ε, δ) add up (Rogers, Roth, Ullman and Vadhan 2016, basic
 composition as a filter). `rdp`: their Rényi divergences at ONE order add up (Feldman and Zrnic 2021, Theorem 4.3). The
-noise samplers' terms add up separately, as the hops between the two laws do (see `claim`). Imports `privacy` only.
+noise samplers' terms add up separately, as the hops between the two laws do (see `claim`).
 """
 
 import math

@@ -2,8 +2,7 @@
 
 A whole run is charged durably at admission (`reserve`); each release is recorded before it leaves (`record`); what was
 not released comes back only when the run's end is proved (`settle`). So a crash at any point leaves at least what was
-spent. One ledger per party over all its runs, and one at the coordinator. Imports `privacy` only, and stays light:
-charges are computed by `filters.charge_of` in a short-lived process.
+spent. One ledger per party over all its runs, and one at the coordinator.
 
 Rows are hashed under a salt that lies apart, in `<ledger>.salt`: the ledger alone answers no question about a row. Its
 first entry has the salt's digest. A ledger of the first layout had the salt in that entry; `Ledger.open_newest` writes

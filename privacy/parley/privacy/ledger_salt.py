@@ -1,4 +1,4 @@
-"""The salt of a ledger's digests of rows, in a file of its own: `<ledger>.salt`. Imports `privacy` only."""
+"""The salt of a ledger's digests of rows, in a file of its own: `<ledger>.salt`."""
 
 import contextlib
 import hashlib

@@ -1,4 +1,4 @@
-"""What the entries of a ledger amount to: populations, runs, and what each is charged. Imports `privacy` only."""
+"""What the entries of a ledger amount to: populations, runs, and what each is charged."""
 
 from dataclasses import dataclass, field
 

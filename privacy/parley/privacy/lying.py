@@ -2,8 +2,7 @@
 
 Whatever a server lies about, the other one's own part of the noise is drawn by that one alone and stays. So ε₂ is what
 the accountant finds for a run whose noise is that part and nothing else, with the run's own sampling and a certificate
-of the finite sampler for it: never a multiple of ε, for sampling amplifies little at small noise. Imports `privacy`
-only.
+of the finite sampler for it: never a multiple of ε, for sampling amplifies little at small noise.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Whose data: populations, found again by their content when files are renamed. Imports numpy only.
+"""Whose data: populations, found again by their content when files are renamed.
 
 Rows are hashed under a salt of the ledger, so that a digest in a report cannot be tried against guessed rows; order
 and repetition do not matter. Besides the digest of the whole, the smallest row hashes are kept: with them a file that

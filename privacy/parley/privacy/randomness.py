@@ -1,4 +1,4 @@
-"""Randomness as a parameter: the one small protocol through which anything private draws. Imports numpy only.
+"""Randomness as a parameter: the one small protocol through which anything private draws.
 
 Product code passes `SystemRandomness`. A test may pass a source of its own, which is why no function here reaches for
 a generator by itself; there is deliberately no seedable source in the product.

@@ -1,4 +1,4 @@
-"""Samplers: which units of privacy a release reads. Imports numpy and the rest of `privacy` only.
+"""Samplers: which units of privacy a release reads.
 
 Two samplers are offered. `FixedSize` draws exactly `batch` of `units` without replacement (the sampling of Wang,
 Jayaraman, Evans and Gu, Algorithms 1 and 2). `Poisson` includes each unit independently, which needs less noise, but

@@ -1,4 +1,4 @@
-"""Which parties of a run can be the least protected one: all others need not be computed. Imports `privacy` only."""
+"""Which parties of a run can be the least protected one: all others need not be computed."""
 
 from parley.privacy.accountants import Accountant
 from parley.privacy.errors import InvalidParameter

@@ -1,1 +1,1 @@
-"""study."""
+"""A study as a data scientist knows it: one document, its simulation, its model file."""

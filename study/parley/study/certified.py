@@ -1,4 +1,4 @@
-"""Noise for a simulated run whose (ε, δ) already holds what the servers' finite sampler costs. Imports everything.
+"""Noise for a simulated run whose (ε, δ) already holds what the servers' finite sampler costs.
 
 As a manifest's (parley.study.manifests): the smallest noise at which the claim, the certificate's terms in it, is the
 wanted (ε, δ). A simulation samples the servers' law from the preset that was certified, so the claim is of the run that

@@ -1,4 +1,4 @@
-"""How good a model is on a PUBLIC set: loss, objective, error, area under the curve, gradient norm. Imports everything.
+"""How good a model is on a PUBLIC set: loss, objective, error, area under the curve, gradient norm.
 
 Never on private data: a loss on the training set is a release, and simulated runs show it only because one process
 holds all data anyway.

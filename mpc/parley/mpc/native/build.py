@@ -2,7 +2,7 @@
 
 Run by hatchling when the package is built or installed (also in editable mode); by hand after a change to a .c file:
 
-    python parley.mpc.native.build
+    python mpc/parley/mpc/native/build.py
 """
 
 import os

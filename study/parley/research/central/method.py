@@ -1,7 +1,7 @@
 """Objective perturbation, AMP and pure-ε output perturbation: why they are simulated and never federated.
 
-Their noise is not the servers' Gaussian over a clipped sum, so no `Mechanism` (parley.privacy.mechanism) describes it, no
-ledger charges it and no manifest admits it. Here each party solves for itself, with noise of its own that makes its
+Their noise is not the servers' Gaussian over a clipped sum, so no `Mechanism` (parley.privacy.mechanism) describes it,
+no ledger charges it and no manifest admits it. Here each party solves for itself, with noise of its own that makes its
 model (ε, δ)-private for its records; only the models' average, weighted by size, is shown. A record sits with one
 party, so the average is (ε, δ)-private too; with one party this is the papers' central method. The run's (ε, δ) follows
 from each method's own proof and not from the accountants.

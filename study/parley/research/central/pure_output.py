@@ -1,7 +1,8 @@
 """ε-private output perturbation (Zhang, Zheng, Mou and Wang, Algorithm 1 with δ = 0, Lemmas 2 and 3).
 
-A party's gradient descent (parley.learning.local, which the Gaussian variant shares) plus noise of density ∝ exp(−ε|z|/Δ), Δ
-the sensitivity: 3LTη/n for a convex loss, 5L(μ + β)/(nμβ) with a penalty. The servers sample no such law.
+A party's gradient descent (parley.learning.local, which the Gaussian variant shares) plus noise of density ∝
+exp(−ε|z|/Δ), Δ the sensitivity: 3LTη/n for a convex loss, 5L(μ + β)/(nμβ) with a penalty. The servers sample no such
+law.
 """
 
 from dataclasses import dataclass
