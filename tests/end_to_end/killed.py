@@ -195,7 +195,8 @@ def honest_noise(
     parties = {node.name: _party(node, manifest) for node in federation.parties}
     squares, numbers, deviations = 0.0, 0, []
     for index, (total, (stored, _), record) in enumerate(zip(totals, openings, history, strict=True)):
-        lattice, sigma = manifest.lattice(index), mechanism.noise_deviation(index)
+        lattice = manifest.lattice(index)
+        sigma = mechanism.noise_deviation(index) * manifest.noise.parts.excess  # released is more than is counted
         query = query_of(index, prepared.algorithm.ask(index))
         clear = {name: parties[name].contribution(query) for name in stored.opened.contributors}
         noise = lattice.decode(total - np.sum(list(clear.values()), axis=0)) / sigma
