@@ -24,6 +24,7 @@ from parley.federation import columns
 from parley.federation.errors import FederationError, ManifestError
 from parley.federation.extras import missing
 from parley.federation.manifest import Manifest
+from parley.federation.mechanism import sampling_sentence
 from parley.mpc.errors import MpcError
 from parley.mpc.parts import NoiseParts
 from parley.mpc.tables import Cover, Precision
@@ -89,7 +90,7 @@ class Meaning:
             f"{manifest.guarantee.epsilon:.4g}.",
             f"Against whom: {against_whom(parts, self.epsilon, self.epsilon_if_a_server_lies, self.delta)}",
             f"Unit of privacy: {mechanism.unit.name}. Neighbours: {neighbours}.",
-            f"Sampling: {_sampling(manifest)}.",
+            f"Sampling: {sampling_sentence(manifest.mechanism)}.",
             f"Noise: deviation {counted} on the sum, {mechanism.noise_multiplier:.4g} times its sensitivity, "
             f"whoever is present; {made_of(parts)}, and {released} is released.",
             f"Precision: {manifest.noise.precision} ({manifest.noise.cover}), {manifest.noise.fraction_bits} fraction "
@@ -364,14 +365,6 @@ def margin_bits(manifest: Manifest, round_index: int) -> float:
         manifest.most_contributions(round_index), manifest.mechanism.clip.contribution_bound(round_index)
     )
     return lattice.opening_bits - 1 - math.log2(largest)
-
-
-def _sampling(manifest: Manifest) -> str:
-    samplers = [manifest.mechanism.sampler(party, manifest.releases - 1) for party in manifest.parties]
-    how = {"wor": "a fixed number of units, without replacement", "poisson": "each unit independently, padded"}
-    rates = sorted(sampler.rate for sampler in samplers)
-    spread = f"{rates[0]:.4g}" if rates[0] == rates[-1] else f"{rates[0]:.4g} to {rates[-1]:.4g}"
-    return f"{how[samplers[0].kind]}, at rate {spread}; {sum(s.mean_batch for s in samplers):,} expected per round"
 
 
 def answered(manifest: Manifest, arguments: list[str]) -> dict[str, Any]:
