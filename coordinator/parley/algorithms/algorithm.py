@@ -20,7 +20,7 @@ import parley.algorithms
 from parley.algorithms.errors import AlgorithmError
 from parley.algorithms.regularisers import Regulariser
 from parley.algorithms.schedules import Output
-from parley.federation.rounds import LocalWork
+from parley.federation.question import LocalFit
 from parley.privacy.clipping import Clip, MomentumClip
 from parley.privacy.randomness import Randomness, uniform_below
 
@@ -79,7 +79,7 @@ class Ask:
     kind: str = "gradient"
     scale: float = 1.0
     """What gradients, rows or loss differences are multiplied by before the clip; for `norms`, the histogram's top."""
-    local: LocalWork | None = None
+    local: LocalFit | None = None
 
 
 @dataclass(kw_only=True)

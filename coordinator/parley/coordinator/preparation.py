@@ -10,7 +10,7 @@ from parley.algorithms.algorithm import Ask
 from parley.algorithms.regularisers import Regulariser
 from parley.coordinator.questions import Prepared
 from parley.federation.manifest import Manifest
-from parley.learning.contributor import answer_length
+from parley.federation.question import answer_length
 from parley.learning.holding import CSV, Layout
 from parley.learning.models import Model
 from parley.learning.records import Records, load
@@ -18,7 +18,6 @@ from parley.learning.schema import Schema, schema_from_json
 from parley.privacy.randomness import Randomness, SystemRandomness, uniform_words
 from parley.study.evaluation import evaluate
 from parley.study.run_file import build_algorithm, build_model, setting_of
-from parley.study.simulation import query_of
 from parley.study.vocabulary import check_vocabulary
 
 Floats = NDArray[np.float64]
@@ -48,7 +47,7 @@ def prepare(
     theta = model.initial(uniform_words(randomness or SystemRandomness(), model.dimension))
 
     def length(ask: Ask) -> int:
-        return answer_length(query_of(0, ask), model.dimension)
+        return answer_length(ask.kind, len(ask.points), model.dimension)
 
     return Prepared(algorithm, plan, theta, length, evaluator(manifest, evaluation, layout))
 

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from parley.attacks.kinds import Attack, Finding, Guard, removed
 from parley.attacks.surroundings import Surroundings, manifest, question
+from parley.federation.question import LocalFit
 from parley.learning.contributor import Contributor, Encoding, Query, answer_length
 from parley.learning.frame import BITS, LARGEST
-from parley.learning.local import MARGIN, LocalFit, constants
+from parley.learning.local import MARGIN, constants
 from parley.learning.models import Linear, Logistic, Model
 from parley.learning.perceptron import Perceptron
 from parley.learning.records import Records

@@ -8,7 +8,8 @@ expand the seed, and a bare hash of A's half would let it test guesses of the ve
 import hashlib
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from parley.federation.question import LocalFit
 
 BLIND_BYTES = 32
 SEED_BYTES = 32
@@ -23,17 +24,6 @@ def point_digest(data: bytes) -> bytes:
     return _labelled(b"parley point 1", data)
 
 
-@dataclass(frozen=True)
-class LocalWork:
-    """What output perturbation asks of a party (`v1.LocalFit`); `learning.local` checks its sensitivity again."""
-
-    method: str
-    steps: int
-    step: float
-    strength: float
-    reach: float
-
-
 def query_digest(
     manifest_digest: bytes,
     index: int,
@@ -41,7 +31,7 @@ def query_digest(
     scale: float,
     points: Sequence[bytes],
     length: int,
-    local: LocalWork | None = None,
+    local: LocalFit | None = None,
 ) -> bytes:
     """Of a round's question; `points` are digests."""
     parts = [manifest_digest, struct.pack("<qdqq", index, scale, length, len(points)), kind.encode(), *points]

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from parley.algorithms.algorithm import Algorithm, Ask, Plan
 from parley.learning.contributor import Contributor, Encoding, Query
-from parley.learning.local import LocalFit
 from parley.learning.models import Model
 from parley.learning.records import Records
 from parley.mpc.clear import ClearSampler
@@ -186,9 +185,7 @@ class Federation:
 
 def query_of(round_index: int, ask: Ask) -> Query:
     """An algorithm's question as a party understands it."""
-    work = ask.local
-    local = LocalFit(work.method, work.steps, work.step, work.strength, work.reach) if work else None
-    return Query(round_index, ask.points, ask.kind, ask.scale, local)
+    return Query(round_index, ask.points, ask.kind, ask.scale, ask.local)
 
 
 def split(records: Records, parties: int, seed: int) -> dict[str, Records]:

@@ -7,14 +7,12 @@ starts a run and refuses there too. Here all of them are at hand, so a mistake s
 from collections.abc import Callable
 from typing import TypeVar
 
-import numpy as np
-
 from parley.algorithms.algorithm import Algorithm, Plan
 from parley.algorithms.errors import CoordinatorError
 from parley.algorithms.regularisers import Regulariser
 from parley.federation.errors import ManifestError
 from parley.federation.manifest import Manifest, longest_answer
-from parley.learning.contributor import Query, answer_length
+from parley.federation.question import answer_length
 from parley.learning.errors import PartyError
 from parley.learning.schema import schema_from_json
 from parley.node.deploy_errors import DeployError
@@ -48,7 +46,7 @@ def check_vocabulary(manifest: Manifest) -> None:
 def check_answers(name: str, algorithm: Algorithm, dimension: int) -> None:
     """Once it has planned: so many numbers per round the servers have noise for, and certify."""
     for kind, points in algorithm.questions().items():
-        length = answer_length(Query(0, (np.zeros(0),) * points, kind), dimension)
+        length = answer_length(kind, points, dimension)
         if length > longest_answer(dimension):
             raise ManifestError(
                 "algorithm.name",
