@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from typer.testing import CliRunner
 
+from parley.algorithms.registry import build_algorithm
 from parley.algorithms.regularisers import Regulariser
 from parley.cli.main import app
 from parley.learning.models import Huber, Linear, Logistic
@@ -22,7 +23,6 @@ from parley.research.central.noise import Noise, gaussian_delta, largest_ratio
 from parley.research.central.objective import ObjectivePerturbation, minimise, plane_delta, shortened
 from parley.research.central.pure_output import PureOutputPerturbation
 from parley.study.errors import RunFileError
-from parley.study.run_file import build_algorithm
 
 Floats = NDArray[np.float64]
 D, N = 3, 400

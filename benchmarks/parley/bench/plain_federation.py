@@ -200,10 +200,10 @@ async def coordinate(node: CoordinatorNode) -> None:
 
 def take_part(node: PartyNode) -> None:
     """One run, from its first round to its last."""
-    from parley.coordinator.preparation import model_of
     from parley.learning.contributor import Contributor, Encoding, Query
     from parley.learning.holding import read_holding
     from parley.learning.records import load
+    from parley.learning.registry import model_of
     from parley.mpc.tables import FORMATS
     from parley.privacy.randomness import SystemRandomness
 

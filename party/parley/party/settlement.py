@@ -21,7 +21,7 @@ from parley.node.refusals import RefusedCallError
 from parley.party.admission import Gate
 from parley.party.data import Shelf
 from parley.party.outbox import ENDED, JOINED, LEFT, SETTLED, RunState
-from parley.party.settings import Settings, Vocabulary
+from parley.party.settings import Settings
 from parley.party.wire import GRACE_SECONDS, Wire
 from parley.privacy.errors import LedgerRefusedError
 from parley.privacy.ledger import EndProof, Ledger
@@ -88,12 +88,12 @@ def settle_open(gate: Gate, wire: Wire, runs: Sequence[RunState], stop: threadin
     return found
 
 
-def settle_now(settings: Settings, vocabulary: Vocabulary, which: str | None) -> list[Outcome]:
+def settle_now(settings: Settings, which: str | None) -> list[Outcome]:
     """For a person at the node, whose process may be running: one run, or all that are charged and not settled."""
     node = settings.identity.load().name
     targets = {NodeName(node.federation, Role.coordinator, settings.coordinator): settings.coordinator_address}
     with (
-        contextlib.closing(Gate(settings, node, Shelf(settings), vocabulary)) as gate,
+        contextlib.closing(Gate(settings, node, Shelf(settings))) as gate,
         contextlib.closing(Wire(settings.identity, targets)) as wire,
     ):
         runs = [held for held in still_open(gate, joined=True) if which in (None, held.run)]

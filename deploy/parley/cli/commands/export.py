@@ -21,7 +21,8 @@ def export(
     json: Annotated[bool, typer.Option("--json", help="End with one line of JSON.")] = False,
 ) -> None:
     """Write a model file (NPZ) and its card: parameters, schema, guarantee, data-set sizes, software."""
-    from parley.study.model_file import card_path, copy_model, read_model
+    from parley.learning.model_archive import card_path
+    from parley.study.model_file import copy_model, read_model
 
     path = find_model(source, run)
     model = read_model(path)
