@@ -17,7 +17,6 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2_grpc
 
-from parley.aggregator.grpc_link import listening
 from parley.algorithms.errors import RunFailedError, StateError
 from parley.coordinator.controls import Controls
 from parley.coordinator.driver import Tools
@@ -41,6 +40,7 @@ from parley.node import meters as metering
 from parley.node import trust as pinning
 from parley.node.authorization import AioAuthorization, Authorizer
 from parley.node.collector import settle
+from parley.node.connections import listening
 from parley.node.credentials import Identity
 from parley.node.deploy_errors import DeployError
 from parley.node.doorkeeper import Doorkeeper, room_for
