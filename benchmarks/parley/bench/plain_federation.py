@@ -19,7 +19,6 @@ from typing import Any
 import grpc
 import numpy as np
 
-from parley.aggregator.grpc_link import KEEPALIVE
 from parley.coordinator.controls import OPEN_WAIT_SECONDS, Control, Controls, Opening, Wanted
 from parley.coordinator.driver import Tools
 from parley.federation.admission import AdmissionRecord
@@ -27,6 +26,7 @@ from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.node.authorization import peer_of
 from parley.node.collector import settle
+from parley.node.connections import KEEPALIVE
 from parley.node.credentials import Identity
 from parley.node.errors import NodeError
 from parley.node.node_file import AggregatorNode, CoordinatorNode, PartyNode, read_node

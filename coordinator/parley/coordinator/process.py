@@ -17,7 +17,6 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2_grpc
 
-from parley.aggregator.grpc_link import listening
 from parley.coordinator.controls import Controls
 from parley.coordinator.driver import Tools
 from parley.coordinator.errors import RunFailedError, StateError
@@ -42,6 +41,7 @@ from parley.node import meters as metering
 from parley.node import trust as pinning
 from parley.node.authorization import AioAuthorization, Authorizer
 from parley.node.collector import settle
+from parley.node.connections import listening
 from parley.node.credentials import Identity
 from parley.node.doorkeeper import Doorkeeper, room_for
 from parley.node.endings import verify_ends

@@ -455,7 +455,7 @@ ATTACKS = (
 
 GUARDS = (
     Guard("names-every-suspect", "parley.coordinator.driver:out_of_range", _only_servers),
-    Guard("connections-of-a-port", "parley.aggregator.grpc_link:MOST_CONNECTIONS", "parley.no_such_option"),
+    Guard("connections-of-a-port", "parley.node.connections:MOST_CONNECTIONS", "parley.no_such_option"),
     Guard("doorkeeper", "parley.node.doorkeeper:Doorkeeper.look", lambda self, now: 0),
     Guard("idle-makes-room", "parley.dashboard.patience:Impatient._make_room", lambda self: None),
     Guard("policy-before-verifying", "parley.aggregator.admission:reasons_even_if_true", lambda *_: ()),

@@ -18,7 +18,6 @@ import grpc
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.aggregator.relay import Keys
 from parley.attacks.words import Signed
 from parley.federation.manifest import PROTOCOL, Manifest
 from parley.federation.names import NodeName, Role
@@ -26,6 +25,7 @@ from parley.federation.rounds import BLIND_BYTES, commitment_b, point_digest, up
 from parley.mpc.ring import expand
 from parley.node.authority import ThrowAwayAuthority
 from parley.node.endings import sign_admission
+from parley.node.relay import Keys
 from parley.node.transport import server_credentials
 from parley.party.client import PartyClient
 from parley.party.process import party_node, settings_of

@@ -15,7 +15,7 @@ import grpc
 from grpc_health.v1 import health_pb2_grpc
 
 from parley.aggregator.admission import Admissions
-from parley.aggregator.grpc_link import KEEPALIVE, GrpcLink, NoiseServicer, dial, listening
+from parley.aggregator.grpc_link import GrpcLink, NoiseServicer, dial
 from parley.aggregator.opening import Aggregator
 from parley.aggregator.opening_store import OpeningStore, RefusedError
 from parley.aggregator.peer import Dialler, OpeningServicer
@@ -37,6 +37,7 @@ from parley.node import meters as metering
 from parley.node import trust as pinning
 from parley.node.authorization import AioAuthorization, Authorization, Authorizer, peer_of
 from parley.node.collector import settle
+from parley.node.connections import KEEPALIVE, listening
 from parley.node.doorkeeper import Doorkeeper, room_for
 from parley.node.endings import sign_admission, sign_end
 from parley.node.errors import NodeError, NodeFileError
