@@ -97,7 +97,7 @@ class DashboardProcess:
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
     async def _once(self) -> None:
-        command = [sys.executable, "-m", "parley.cli.main", "dashboard", str(self._folder), "--beside"]
+        command = [sys.executable, "-P", "-m", "parley.cli.main", "dashboard", str(self._folder), "--beside"]
         process = await asyncio.create_subprocess_exec(
             *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL, stderr=None
         )

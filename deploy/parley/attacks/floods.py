@@ -394,7 +394,7 @@ keep(pathlib.Path(sys.argv[1]), sample(), [], {"meaning": "x" * 5000})
 def left_behind(folder: Path, without: tuple[Guard, ...]) -> Finding:
     """Processes die while they keep a verification, and coordinators bring more manifests than anybody needs."""
     kept = folder / "verified"
-    died = subprocess.run([sys.executable, "-c", KILLED, str(kept)], capture_output=True, check=False)
+    died = subprocess.run([sys.executable, "-P", "-c", KILLED, str(kept)], capture_output=True, check=False)
     unfinished = list(kept.glob(f"*{UNFINISHED}"))
     if died.returncode != -signal.SIGXFSZ or len(unfinished) != 1:
         raise RuntimeError(f"no process died half way: {died.returncode}, {died.stderr[-200:]!r}")

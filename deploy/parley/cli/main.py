@@ -7,6 +7,7 @@ Each group of commands is a module in `parley.cli.commands`; this one mounts the
 into one line and a documented exit code (see `parley.cli.console`).
 """
 
+import os
 import sys
 
 import typer
@@ -73,6 +74,7 @@ app.command("init")(init.init)
 
 def main() -> None:
     """Run the command line; expected errors become one line on standard error."""
+    os.environ["PYTHONSAFEPATH"] = "1"  # children of multiprocessing take no -P: never the folder where a person stands
     try:
         app()
     except (PeerError, PeerRefusedError) as error:

@@ -72,7 +72,7 @@ class NodeProcess:
 
     def start(self, environment: Mapping[str, str] | None = None) -> None:
         """Without waiting for it to be ready."""
-        command = [sys.executable, "-m", *self.module, self.role.value, "run", str(self.folder)]
+        command = [sys.executable, "-P", "-m", *self.module, self.role.value, "run", str(self.folder)]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command,
