@@ -9,7 +9,7 @@ The sensitivity of a local fit is by what the question says and by public facts:
 
 from dataclasses import dataclass
 
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.sampling import LARGEST, SMALLEST
 
 BUCKETS = 24
@@ -38,15 +38,15 @@ class LocalFit:
 
     def __post_init__(self) -> None:
         if self.method not in ("descent", "permuted-sgd"):
-            raise InvalidParameter(f"no local method {self.method!r}: use descent or permuted-sgd")
+            raise InvalidParameterError(f"no local method {self.method!r}: use descent or permuted-sgd")
         numbers = (self.step, self.reach, self.strength or 1.0)
         if not (1 <= self.steps <= 100_000 and all(SMALLEST <= each <= LARGEST for each in numbers)):
-            raise InvalidParameter(
+            raise InvalidParameterError(
                 "a local fit needs steps of 1 to 100,000, and a step, a reach and, if any, a strength from "
                 f"{SMALLEST:g} to {LARGEST:g}"
             )
         if self.method == "permuted-sgd" and self.strength:
-            raise InvalidParameter("permuted SGD is accounted without an added penalty: set strength to 0")
+            raise InvalidParameterError("permuted SGD is accounted without an added penalty: set strength to 0")
 
     def rounding(self, records: int) -> float:
         """What floating point may move the fitted model by, over its sensitivity, from above.
@@ -61,14 +61,18 @@ class LocalFit:
         """How far replacing one of `records` records moves the fitted model."""
         if self.method == "permuted-sgd":
             if self.step > 2 / smoothness:
-                raise InvalidParameter(f"the step {self.step:g} exceeds 2/β = {2 / smoothness:g}: use a smaller one")
+                raise InvalidParameterError(
+                    f"the step {self.step:g} exceeds 2/β = {2 / smoothness:g}: use a smaller one"
+                )
             return 2 * self.steps * lipschitz * self.step
         if self.strength:
             beta = smoothness + self.strength
             if self.step > 1 / (beta + self.strength):
-                raise InvalidParameter(f"the step {self.step:g} exceeds 1/(β + μ) = {1 / (beta + self.strength):g}")
+                raise InvalidParameterError(
+                    f"the step {self.step:g} exceeds 1/(β + μ) = {1 / (beta + self.strength):g}"
+                )
             # The penalised loss is Lipschitz where the iterates live: |θ| ≤ L/μ adds at most L.
             return 5 * 2 * lipschitz * (self.strength + beta) / (records * self.strength * beta)
         if self.step > 1 / smoothness:
-            raise InvalidParameter(f"the step {self.step:g} exceeds 1/β = {1 / smoothness:g}: use a smaller one")
+            raise InvalidParameterError(f"the step {self.step:g} exceeds 1/β = {1 / smoothness:g}: use a smaller one")
         return 3 * lipschitz * self.steps * self.step / records

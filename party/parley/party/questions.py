@@ -17,7 +17,7 @@ from parley.federation.question import LocalFit, answer_length
 from parley.federation.rounds import PIECE_BYTES, point_digest, query_digest
 from parley.learning.contributor import FRAMED, KINDS, MOST_CANDIDATES, SMALLEST_SCALE, Query
 from parley.party.errors import refused
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
 from parley.v1 import coordinator_pb2
 
 Floats = NDArray[np.float64]
@@ -81,7 +81,7 @@ def _local(question: coordinator_pb2.Round) -> LocalFit | None:
     fit = question.local
     try:
         return LocalFit(fit.method, fit.steps, fit.step, fit.strength, fit.reach)
-    except InvalidParameter as error:
+    except InvalidParameterError as error:
         raise refused("malformed", str(error)) from None
 
 
