@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 BLIND_BYTES = 32
 SEED_BYTES = 32
+DIGEST_BYTES = 32
 PIECE_BYTES = 1 << 20
 """Of anything that is sent in pieces."""
 MOST_WAIT_SECONDS = 30.0
