@@ -95,6 +95,8 @@ class Admissions:
         self._record, self._role, self._offered, self._policy_path = record, role, offered, policy_path
         self._node, self._peer, self._note, self._kept = identity().name, peer, note, verified
         self._identity = identity
+        self._proposed: defaultdict[str, dict[bytes, Manifest]] = defaultdict(dict)
+        """By coordinator: the newest manifests that it has brought and that were read, for it brings them again."""
         self._verified: dict[bytes, Meaning | ManifestError] = {}
         self._running: dict[bytes, asyncio.Task[None]] = {}
         self._queues: defaultdict[str, list[bytes]] = defaultdict(list)
@@ -127,7 +129,10 @@ class Admissions:
                 self._read()
 
     def _read(self) -> None:
-        for admission, withdrawn in self._record.all():
+        known: dict[bytes, Manifest] = {}
+        for manifests in (*self._proposed.values(), self._admitted):
+            known |= manifests
+        for admission, withdrawn in self._record.all(known):
             manifest = admission.manifest
             self._names[manifest.run] = manifest.digest
             if withdrawn and manifest.digest not in self._withdrawn:
@@ -161,10 +166,10 @@ class Admissions:
 
     async def propose(self, data: bytes, caller: str) -> Proposal:
         """Admitted, refused or pending; the same manifest again asks for the same."""
-        known = self.manifest(hashlib.sha256(data).digest())
-        if known is not None and caller == known.identities(Role.coordinator)[0].uri:
+        digest = hashlib.sha256(data).digest()
+        if (known := self.manifest(digest)) is not None and caller == known.identities(Role.coordinator)[0].uri:
             return Proposal(True)
-        manifest = await self._read_from(data, caller)
+        manifest = await self._read_from(data, digest, caller)
         if caller != manifest.identities(Role.coordinator)[0].uri:
             raise CallRefusedError(
                 common_pb2.REFUSAL_NOT_A_MEMBER, "a run is proposed by its own coordinator", "see the manifest"
@@ -178,25 +183,30 @@ class Admissions:
             return Proposal(False, tuple(map(str, held)), not any(reason.final for reason in held))
         return self._judged(manifest, caller)
 
-    async def _read_from(self, data: bytes, caller: str) -> Manifest:
+    async def _read_from(self, data: bytes, digest: bytes, caller: str) -> Manifest:
         """Off the event loop, one of a caller at a time: parties go on being served meanwhile."""
+        if digest in self._proposed[caller]:
+            return self._proposed[caller][digest]
         if self._parsed[caller] >= MOST_PARSED:
             raise CallWaitsError(f"{MOST_PARSED} manifests of this coordinator are being read", "ask again later")
         self._parsed[caller] += 1
         try:
             async with self._parsing.turn(caller):
-                return await asyncio.to_thread(Manifest.from_canonical, data)
+                manifest = await asyncio.to_thread(Manifest.from_canonical, data)
         except ManifestError as error:
             raise CallRefusedError(common_pb2.REFUSAL_MALFORMED, str(error), "correct the manifest") from None
         finally:
             self._parsed[caller] -= 1
+        brought = {**self._proposed[caller], digest: manifest}
+        self._proposed[caller] = {each: brought[each] for each in list(brought)[-MOST_VERIFIED:]}
+        return manifest
 
     async def never_admit(self, data: bytes, digest: bytes, caller: str, opened: Callable[[str], bool]) -> None:
         """A manifest that was not admitted never will be, whoever approves it, so that no sum of it is opened.
 
         Nor was one: a record of admissions that is lost says nothing of a run that is among the openings.
         """
-        manifest = await self._read_from(data, caller)
+        manifest = await self._read_from(data, hashlib.sha256(data).digest(), caller)
         if manifest.digest != digest or caller != manifest.identities(Role.coordinator)[0].uri:
             raise CallRefusedError(
                 common_pb2.REFUSAL_NOT_A_MEMBER, "a run is ended by its own coordinator", "see the manifest"
@@ -287,6 +297,8 @@ class Admissions:
 
     def _take(self, manifest: Manifest) -> None:
         self._admitted[manifest.digest] = manifest
+        for coordinator in manifest.identities(Role.coordinator):
+            self._proposed[coordinator.uri].pop(manifest.digest, None)
         self.parties |= manifest.members
         self.coordinators |= set(manifest.identities(Role.coordinator))
         pinning.name_unpinned(manifest, self._identity)
