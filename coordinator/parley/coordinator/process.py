@@ -100,7 +100,7 @@ class NodeBooks:
 
     def _approved(self, manifest: Manifest) -> bool:
         try:
-            return self._admissions.require(manifest.digest).run == manifest.run
+            return self._admissions.require(manifest.digest, manifest).run == manifest.run
         except ApprovalError:
             return False
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from parley.aggregator.admission import MOST_PARSED, Admissions
 from parley.aggregator.process import MOST_CONTROL_CONNECTIONS, MOST_PEER_CONNECTIONS
-from parley.aggregator.terms import CallWaitsError
+from parley.aggregator.refusals import CallWaitsError
 from parley.attacks import stage as staging
 from parley.attacks.kinds import Attack, Finding, Guard
 from parley.coordinator.controls import Opening

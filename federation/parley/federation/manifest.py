@@ -220,6 +220,11 @@ class Manifest:
         return {role: tuple(NodeName(self.federation, role, name) for name in names[role]) for role in names}
 
     @cached_property
+    def members(self) -> frozenset[NodeName]:
+        """Its parties, as whoever calls is looked for among them."""
+        return frozenset(self.identities(Role.party))
+
+    @cached_property
     def canonical(self) -> bytes:
         """The one spelling of this manifest."""
         return HEADER + canonical_text(self.as_json()).encode("ascii")
@@ -231,6 +236,7 @@ class Manifest:
 
     def as_json(self) -> dict[str, Any]:
         """The table, with every default spelled out."""
+        lying = self.guarantee.epsilon_if_a_server_lies
         return {
             "protocol": PROTOCOL,
             "run": self.run,
@@ -243,7 +249,7 @@ class Manifest:
                 "epsilon": self.guarantee.epsilon,
                 "delta": self.guarantee.delta,
                 "accountant": self.guarantee.accountant,
-                **_optional("epsilon_if_a_server_lies", self.guarantee.epsilon_if_a_server_lies),
+                **({} if lying is None else {"epsilon_if_a_server_lies": lying}),
             },
             "mechanism": mechanism_table(self.mechanism),
             "parties": party_tables(self.mechanism),
@@ -390,10 +396,6 @@ def _operator(fields: Fields) -> Operator:
     operator = Operator(fields.label("name"), fields.text("legal_entity"))
     fields.finish()
     return operator
-
-
-def _optional(name: str, value: float | None) -> dict[str, float]:
-    return {} if value is None else {name: value}
 
 
 def _operator_table(operator: Operator) -> dict[str, Any]:

@@ -148,7 +148,7 @@ def _verified(manifest: Manifest) -> tuple[Meaning, FinitePrecision]:
 
 @functools.lru_cache(maxsize=2)
 def _verified_form(canonical: bytes) -> tuple[Meaning, FinitePrecision]:
-    """Kept, for whoever asks what several parties have to charge."""
+    """Kept, for whoever asks what several parties have to charge, and for `main`."""
     manifest = Manifest.from_canonical(canonical)  # however it was made, it passes every check of the parser
     from parley.privacy.accountants import accountant
 
@@ -379,8 +379,8 @@ def answered(manifest: Manifest, arguments: list[str]) -> dict[str, Any]:
 def main() -> None:
     """Canonical bytes in, one line of JSON out."""
     try:
-        manifest = Manifest.from_canonical(sys.stdin.buffer.read())
-        answer = answered(manifest, sys.argv[1:])
+        meaning, _ = _verified_form(sys.stdin.buffer.read())
+        answer = answered(meaning.manifest, sys.argv[1:])
     except ManifestError as refusal:
         answer = {"field": refusal.field, "refused": str(refusal).removeprefix(f"{refusal.field}: ")}
     except ImportError as error:

@@ -13,6 +13,7 @@ from parley.federation.question import LocalFit
 
 BLIND_BYTES = 32
 SEED_BYTES = 32
+DIGEST_BYTES = 32
 PIECE_BYTES = 1 << 20
 """Of anything that is sent in pieces."""
 MOST_WAIT_SECONDS = 30.0

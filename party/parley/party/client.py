@@ -181,15 +181,17 @@ class PartyClient:
 
     def _settle(self) -> None:
         """Whatever was charged and ended without a proof, until there is one."""
-        pause = FIRST_SETTLE_SECONDS
+        pause, manifests = FIRST_SETTLE_SECONDS, dict[bytes, Manifest]()
         while not self._stop.is_set():
             try:
                 with contextlib.closing(self._new_gate()) as gate:
                     runs = [held for held in still_open(gate) if held.digest not in self._alive_digests()]
+                    manifests |= {run.manifest.digest: run.manifest for run in tuple(self._runs.values())}
+                    manifests = {held.digest: manifests[held.digest] for held in runs if held.digest in manifests}
                     if runs:
                         with contextlib.closing(self._new_wire()) as wire:
                             self._settling_wire = wire
-                            settle_open(gate, wire, runs, self._stop)
+                            settle_open(gate, wire, runs, self._stop, manifests)
             except StoppedError:
                 return
             except Exception as error:  # of this machine: tried again

@@ -92,7 +92,8 @@ def withdraw(
 @app.command()
 def status(node: Node, json_output: Json = False) -> None:
     """What this server has admitted and opened, from its state on disk."""
-    from parley.aggregator.process import OPENINGS_FILE, aggregator_node
+    from parley.aggregator.process import aggregator_node
+    from parley.aggregator.server import OPENINGS_FILE
 
     file = aggregator_node(node)
     name = file.identity.load().name
