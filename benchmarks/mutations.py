@@ -97,7 +97,7 @@ MUTATIONS = [
              CERTIFICATES + "a_name_that_no_library_can_read_is_no_name"),
     Mutation("unreadable certificate", NAMES, "(ValueError, x509.InvalidVersion)", "ValueError",
              CERTIFICATES + "a_certificate_that_no_library_can_read_is_none"),
-    Mutation("waits", "mpc/parley/aggregator/run.py", "return min(asked_seconds, MOST_WAIT_SECONDS) if asked_seconds > 0 else 0.0",
+    Mutation("waits", "federation/parley/federation/rounds.py", "return min(asked_seconds, MOST_WAIT_SECONDS) if asked_seconds > 0 else 0.0",
              "return asked_seconds", FLOODS + "a_wait_that_is_no_number_does_not_hold_up_others"),
     Mutation("handshake", "federation/parley/node/connections.py", '("grpc.server_handshake_timeout_ms", 10_000)',
              '("grpc.server_handshake_timeout_ms", 60_000)', FLOODS + "a_connection_that_never_greets_is_closed"),

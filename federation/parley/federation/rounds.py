@@ -10,14 +10,19 @@ import struct
 from collections.abc import Sequence
 
 from parley.federation.question import LocalFit
+from parley.mpc.randomness import SEED_BYTES
 
 BLIND_BYTES = 32
-SEED_BYTES = 32
 DIGEST_BYTES = 32
 PIECE_BYTES = 1 << 20
 """Of anything that is sent in pieces."""
 MOST_WAIT_SECONDS = 30.0
 """Of a long poll."""
+
+
+def bounded_wait(asked_seconds: float) -> float:
+    """Of a long poll, whatever was asked: nan, which compares false, would spoil the order of the loop's timers."""
+    return min(asked_seconds, MOST_WAIT_SECONDS) if asked_seconds > 0 else 0.0
 
 
 def point_digest(data: bytes) -> bytes:

@@ -23,7 +23,7 @@ from parley.aggregator.peer import (
 from parley.aggregator.refusals import CallRefusedError, CallWaitsError, malformed
 from parley.aggregator.request import Request
 from parley.aggregator.rounds import Result, Round, ShortError, refusal_for
-from parley.federation.rounds import DIGEST_BYTES, MOST_WAIT_SECONDS, PIECE_BYTES
+from parley.federation.rounds import DIGEST_BYTES, PIECE_BYTES, bounded_wait
 from parley.mpc.errors import MpcError, PeerError, SessionClosedError
 from parley.v1 import aggregator_pb2 as wire
 from parley.v1 import common_pb2
@@ -336,11 +336,6 @@ class Run(Intake):
             current.erase()
         self._rounds.clear()
         self.keys.clear()
-
-
-def bounded_wait(asked_seconds: float) -> float:
-    """Of a long poll, whatever was asked: nan, which compares false, would spoil the order of the loop's timers."""
-    return min(asked_seconds, MOST_WAIT_SECONDS) if asked_seconds > 0 else 0.0
 
 
 def _ended_short(attempt: asyncio.Task[Result]) -> bool:

@@ -12,12 +12,12 @@ from parley.federation.rounds import (
     BLIND_BYTES,
     DIGEST_BYTES,
     PIECE_BYTES,
-    SEED_BYTES,
     commitment_a,
     commitment_b,
     payload_bytes,
     upload_digest,
 )
+from parley.mpc.randomness import SEED_BYTES
 from parley.node.relay import KEY_BYTES, SEALED_BYTES
 from parley.v1 import aggregator_pb2 as wire
 

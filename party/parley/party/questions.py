@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from parley.federation.kinds import asks, kind_of
 from parley.federation.manifest import Manifest
 from parley.federation.question import LocalFit, answer_length
-from parley.federation.rounds import PIECE_BYTES, point_digest, query_digest
+from parley.federation.rounds import DIGEST_BYTES, PIECE_BYTES, point_digest, query_digest
 from parley.learning.contributor import FRAMED, KINDS, MOST_CANDIDATES, SMALLEST_SCALE, Query
 from parley.party.errors import refused
 from parley.privacy.errors import InvalidParameterError
@@ -24,7 +24,6 @@ Floats = NDArray[np.float64]
 Fetch = Callable[[bytes, int], bytes]
 """A piece of a point, by digest and offset."""
 
-DIGEST_BYTES = 32
 HELD = 2
 """Points kept for the next question: θ_t becomes θ_{t−1}."""
 POINTS = {

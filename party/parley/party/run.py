@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from parley.federation.errors import FederationError, TrailError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
-from parley.federation.rounds import BLIND_BYTES, SEED_BYTES, upload_digest
+from parley.federation.rounds import BLIND_BYTES, upload_digest
 from parley.learning.contributor import Contributor, Query
 from parley.learning.errors import QueryError
 from parley.mpc import crash
-from parley.mpc.randomness import random_bytes
+from parley.mpc.randomness import SEED_BYTES, random_bytes
 from parley.mpc.ring import share
 from parley.node import logs
 from parley.node.statements import StatementError
