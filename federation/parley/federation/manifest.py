@@ -25,13 +25,14 @@ from pathlib import Path
 from typing import Any, Self, get_args
 
 from parley.federation.errors import ManifestError
-from parley.federation.fields import Fields, Plain, canonical_text
+from parley.federation.fields import Fields, Plain
 from parley.federation.mechanism import mechanism_from, mechanism_table, party_tables
 from parley.federation.names import NodeName, Role
 from parley.mpc.errors import MpcError
 from parley.mpc.parts import NoiseParts, parts_of
 from parley.mpc.ring import Lattice
 from parley.mpc.tables import FORMATS, Cover, Precision
+from parley.privacy.canonical import canonical_json
 from parley.privacy.errors import PrivacyError
 from parley.privacy.mechanism import Mechanism
 from parley.privacy.sampling import require_in_range
@@ -227,7 +228,7 @@ class Manifest:
     @cached_property
     def canonical(self) -> bytes:
         """The one spelling of this manifest."""
-        return HEADER + canonical_text(self.as_json()).encode("ascii")
+        return HEADER + canonical_json(self.as_json()).encode("ascii")
 
     @cached_property
     def digest(self) -> bytes:

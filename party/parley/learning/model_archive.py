@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.federation.fields import canonical_text
 from parley.learning.errors import ModelFileError
+from parley.privacy.canonical import canonical_json
 
 Floats = NDArray[np.float64]
 FORMAT = "parley model 1"
@@ -36,7 +36,7 @@ def with_digests(card: Mapping[str, Any], theta: Floats, description: Mapping[st
     made = {
         **card,
         "theta_digest": hashlib.sha256(theta.astype("<f8").tobytes()).hexdigest(),
-        "description_digest": hashlib.sha256(canonical_text(description).encode()).hexdigest(),
+        "description_digest": hashlib.sha256(canonical_json(description).encode()).hexdigest(),
     }
     made["digest"] = card_digest(made)
     return made
@@ -47,8 +47,8 @@ def write_archive(path: Path, theta: Floats, description: Mapping[str, Any], car
     text = json.dumps(card, indent=2, ensure_ascii=False, allow_nan=False)
     arrays = {
         "theta": theta,
-        "description": np.frombuffer(canonical_text(description).encode(), np.uint8),
-        "card": np.frombuffer(canonical_text(card).encode(), np.uint8),
+        "description": np.frombuffer(canonical_json(description).encode(), np.uint8),
+        "card": np.frombuffer(canonical_json(card).encode(), np.uint8),
     }
     temporary = path.with_name(path.name + ".new")
     try:
@@ -93,7 +93,7 @@ def card_path(path: Path) -> Path:
 def card_digest(card: Mapping[str, Any]) -> str:
     """SHA-256 over all of the card but the digest."""
     try:
-        text = canonical_text({name: value for name, value in card.items() if name != "digest"})
+        text = canonical_json({name: value for name, value in card.items() if name != "digest"})
     except ValueError:
         raise ModelFileError("the card holds a number that is not finite: leave it out, or give none") from None
     return hashlib.sha256(text.encode()).hexdigest()
