@@ -17,15 +17,15 @@ checked when a manifest is made.
 
 import hashlib
 import json
-import tomllib
 import unicodedata
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self, get_args
 
 from parley.federation.errors import ManifestError
 from parley.federation.fields import Fields, Plain
+from parley.federation.files import toml_file, toml_table
 from parley.federation.mechanism import mechanism_from, mechanism_table, party_tables
 from parley.federation.names import NodeName, Role
 from parley.mpc.errors import MpcError
@@ -290,12 +290,7 @@ class Manifest:
 
     @classmethod
     def from_toml(cls, text: str) -> Self:
-        try:
-            return cls.from_json(tomllib.loads(text))
-        except tomllib.TOMLDecodeError as error:
-            raise ManifestError("the manifest", f"is not TOML, mend the syntax: {error}") from None
-        except RecursionError:
-            raise ManifestError("the manifest", "is nested too deep: flatten it") from None
+        return cls.from_json(toml_table(text.encode(), partial(ManifestError, "the manifest")))
 
     @classmethod
     def from_canonical(cls, data: bytes) -> Self:
@@ -321,15 +316,7 @@ def of_an_earlier_version(data: bytes) -> bool:
 
 def read_manifest(path: Path) -> Manifest:
     """A manifest from a TOML file."""
-    try:
-        data = path.read_bytes()
-        if len(data) > MOST_BYTES:
-            raise ManifestError(path.name, "is over 1 MiB: shorten it")
-        return Manifest.from_toml(data.decode())
-    except OSError as error:
-        raise ManifestError(path.name, f"cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ManifestError(path.name, "is not UTF-8 text: save it as such") from None
+    return Manifest.from_json(toml_file(path, partial(ManifestError, path.name), most_bytes=MOST_BYTES))
 
 
 def _model(fields: Fields) -> Model:

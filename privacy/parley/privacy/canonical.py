@@ -8,7 +8,7 @@ _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=T
 
 
 def canonical_json(body: Any) -> str:
-    """Keys sorted, no spaces, ASCII, floats as the shortest text that reads back the same; nothing that is not finite."""
+    """Keys sorted, no spaces, ASCII, floats as the shortest text that reads back the same; nothing infinite."""
     return _encode(body)
 
 

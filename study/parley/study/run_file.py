@@ -19,7 +19,6 @@ security = "semi-honest"
 own = 0.5
 """
 
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from typing import Any
 from parley.algorithms.algorithm import Algorithm
 from parley.algorithms.registry import build_algorithm
 from parley.algorithms.regularisers import Regulariser
+from parley.federation.files import toml_file
 from parley.learning.holding import CSV, Layout, described
 from parley.learning.models import Model
 from parley.learning.registry import build_model
@@ -74,12 +74,7 @@ def read_run_file(path: Path) -> RunFile:
 
 def parse_run_file(path: Path) -> RunFile:
     """Checked but for the algorithm, which may be one that only research knows."""
-    try:
-        body = tomllib.loads(path.read_text())
-    except OSError as error:
-        raise RunFileError(f"{path.name}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise RunFileError(f"{path.name} is not TOML: {error}") from None
+    body = toml_file(path, lambda what: RunFileError(f"{path.name} {what}"))
     _only(
         body, "the run file", {"data", "schema", "model", "algorithm", "privacy", "federation", "regulariser", "noise"}
     )
