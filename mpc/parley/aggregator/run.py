@@ -25,6 +25,7 @@ from parley.aggregator.request import Request
 from parley.aggregator.rounds import Result, Round, ShortError, refusal_for
 from parley.federation.rounds import DIGEST_BYTES, PIECE_BYTES, bounded_wait
 from parley.mpc.errors import MpcError, PeerError, SessionClosedError
+from parley.node.backoff import Backoff
 from parley.v1 import aggregator_pb2 as wire
 from parley.v1 import common_pb2
 
@@ -153,7 +154,7 @@ class Run(Intake):
         self._failure = None
         if self._server.dial is None:
             return await self._follow(current)
-        pause = BACKOFF_SECONDS[0]
+        backoff = Backoff(*BACKOFF_SECONDS)
         while True:
             self._require_open()
             try:
@@ -172,8 +173,7 @@ class Run(Intake):
                 self._settled = False
                 if time.monotonic() > current.deadline + self._grace:
                     raise CallWaitsError(f"the sum cannot be opened now ({error})", "check the other server") from None
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, BACKOFF_SECONDS[1])
+                await asyncio.sleep(backoff.next_seconds())
 
     async def _until_ready(self, current: Round) -> None:
         while not current.decide():

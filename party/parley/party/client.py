@@ -15,6 +15,7 @@ from parley.federation.names import NodeName, Role
 from parley.federation.policy import PartyPolicy
 from parley.federation.rounds import MOST_WAIT_SECONDS
 from parley.node import logs
+from parley.node.backoff import Backoff
 from parley.node.vigil import QUIET_SECONDS, Vigil, quiet_seconds
 from parley.party.admission import Gate, policy_of
 from parley.party.data import Shelf
@@ -24,7 +25,7 @@ from parley.party.outbox import ENDED, OVER, REFUSED, Outbox
 from parley.party.run import PartyRun
 from parley.party.settings import Settings
 from parley.party.settlement import settle_open, still_open
-from parley.party.wire import GRACE_SECONDS, Backoff, Wire
+from parley.party.wire import GRACE_SECONDS, Pauses, Wire
 from parley.v1 import coordinator_pb2
 
 log = logs.logger()
@@ -76,7 +77,7 @@ class PartyClient:
 
     def serve(self) -> None:
         """Until `stop`."""
-        backoff, said = Backoff(self._stop), ""
+        backoff, said = Pauses(self._stop), ""
         self._vigil.start()
         self._settler.start()
         try:
@@ -181,7 +182,7 @@ class PartyClient:
 
     def _settle(self) -> None:
         """Whatever was charged and ended without a proof, until there is one."""
-        pause, manifests = FIRST_SETTLE_SECONDS, dict[bytes, Manifest]()
+        backoff, manifests = Backoff(FIRST_SETTLE_SECONDS, SETTLE_SECONDS), dict[bytes, Manifest]()
         while not self._stop.is_set():
             try:
                 with contextlib.closing(self._new_gate()) as gate:
@@ -196,8 +197,7 @@ class PartyClient:
                 return
             except Exception as error:  # of this machine: tried again
                 log.error("what is open is not settled", error=error)
-            self._stop.wait(pause)
-            pause = min(2 * pause, SETTLE_SECONDS)
+            self._stop.wait(backoff.next_seconds())
 
     def _alive_digests(self) -> set[bytes]:
         return {run.manifest.digest for run in self._alive()}

@@ -21,7 +21,7 @@ from parley.mpc.randomness import random_bytes
 from parley.node import logs
 from parley.node.relay import KEY_BYTES, KEY_SECONDS, NONCE_BYTES, RoundKey, seal
 from parley.party.outbox import Answer
-from parley.party.wire import Backoff, Wire, code_of, passing
+from parley.party.wire import Pauses, Wire, code_of, passing
 from parley.v1 import aggregator_pb2, common_pb2
 
 log = logs.logger()
@@ -79,7 +79,7 @@ class Uploader:
         }
         relays = not again and not self.direct and time.monotonic() < self._relays_until
         halves = self._relayed(answer) if relays else self._both(answer)
-        ends, backoff = time.monotonic() + self._seconds, Backoff(stop)
+        ends, backoff = time.monotonic() + self._seconds, Pauses(stop)
         while (waiting := [half for half in halves if not half.over]) and time.monotonic() < ends:
             with self._wire.stopping(stop):
                 self._pieces(waiting, common, ends - time.monotonic())
