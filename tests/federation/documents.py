@@ -1,8 +1,8 @@
 """Manifests and policies for tests."""
 
-import copy
 from typing import Any
 
+from parley.attacks.documents import changed
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning
 
@@ -101,14 +101,7 @@ south = "South Foundation"
 
 def body(**changes: Any) -> dict[str, Any]:
     """BODY with values at dotted paths replaced, such as `body(**{"parties.0.name": "x"})`."""
-    made = copy.deepcopy(BODY)
-    for path, value in changes.items():
-        *way, last = path.split(".")
-        place: Any = made
-        for step in way:
-            place = place[int(step)] if step.isdigit() else place[step]
-        place[int(last) if last.isdigit() else last] = value
-    return made
+    return changed(BODY, changes)
 
 
 def manifest(**changes: Any) -> Manifest:
