@@ -1,6 +1,7 @@
 """What is written as a node.toml reads back as the node it was."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,5 +65,6 @@ def _moved(value: object, home: Path) -> object:
     if isinstance(value, tuple):
         return tuple(_moved(each, home) for each in value)
     if isinstance(value, DashboardSettings):
-        return DashboardSettings(**{name: _moved(each, home) for name, each in vars(value).items()})
+        moved: dict[str, Any] = {name: _moved(each, home) for name, each in vars(value).items()}
+        return DashboardSettings(**moved)
     return value
