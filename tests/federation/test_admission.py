@@ -56,7 +56,7 @@ def test_what_fits_is_admitted_and_recorded(tmp_path: Path, role: Role) -> None:
 
 @pytest.mark.parametrize("role", list(Role))
 def test_without_a_policy_nothing_is_admitted(tmp_path: Path, role: Role) -> None:
-    record = AdmissionRecord(":memory:")
+    record = AdmissionRecord(tmp_path / "admissions.sqlite")
     found = admit(record, meaning(), node(role), None, 0.0)
     assert isinstance(found, Refusal)
     assert [reason.field for reason in found.reasons] == ["policy"]
@@ -115,7 +115,9 @@ def test_every_limit_holds_and_is_named(
     chosen = policy(tmp_path, role, *([change] if change else []))
     reasons = reasons_against(meaning(**changes), node(role), chosen, 0.0)
     assert field in {reason.field for reason in reasons}
-    assert isinstance(admit(AdmissionRecord(":memory:"), meaning(**changes), node(role), chosen, 0.0), Refusal)
+    assert isinstance(
+        admit(AdmissionRecord(tmp_path / "admissions.sqlite"), meaning(**changes), node(role), chosen, 0.0), Refusal
+    )
 
 
 BEFOREHAND = [case for case in CASES if case[0] is not Role.party]
@@ -236,7 +238,7 @@ def test_a_person_may_override_a_limit_and_it_is_written_down(tmp_path: Path) ->
 
 @pytest.mark.parametrize("spent", [3.0, None])
 def test_not_even_a_person_overrides_what_is_final(tmp_path: Path, spent: float | None) -> None:
-    record = AdmissionRecord(":memory:")
+    record = AdmissionRecord(tmp_path / "admissions.sqlite")
     digest = manifest().digest.hex()
     stranger = NodeName("cardio", Role.party, "hospital-z")
     chosen = policy(tmp_path, Role.party)
@@ -246,7 +248,7 @@ def test_not_even_a_person_overrides_what_is_final(tmp_path: Path, spent: float 
 
 
 def test_a_runs_name_is_taken_once(tmp_path: Path) -> None:
-    record = AdmissionRecord(":memory:")
+    record = AdmissionRecord(tmp_path / "admissions.sqlite")
     chosen = policy(tmp_path, Role.party)
     assert isinstance(admit(record, meaning(), node(Role.party), chosen, 0.0), Admission)
     second = meaning(**{"mechanism.noise_multiplier": 1.3})
@@ -257,7 +259,7 @@ def test_a_runs_name_is_taken_once(tmp_path: Path) -> None:
 
 
 def test_what_is_withdrawn_stays_out(tmp_path: Path) -> None:
-    record = AdmissionRecord(":memory:")
+    record = AdmissionRecord(tmp_path / "admissions.sqlite")
     chosen = policy(tmp_path, Role.party)
     with pytest.raises(ApprovalError, match="nothing to withdraw"):
         record.withdraw(manifest().digest)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from parley.coordinator.errors import StateError
 from parley.federation.manifest import of_an_earlier_version
+from parley.privacy.store import opened, opened_to_read, transaction
 
 Floats = NDArray[np.float64]
 
@@ -125,13 +126,9 @@ class RunStore:
         self._lock = threading.RLock()
         try:
             if read_only:
-                uri = f"{path.absolute().as_uri()}?mode=ro"
-                self._database = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+                self._database = opened_to_read(path)
                 return
-            path.touch(mode=0o600)
-            self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-            self._database.execute("PRAGMA journal_mode = WAL")
-            self._database.execute("PRAGMA synchronous = FULL")
+            self._database = opened(path)
             self._database.executescript(SCHEMA)
         except (OSError, sqlite3.Error) as error:
             raise StateError(f"the runs in {path} cannot be opened ({error}): check the node's folder") from None
@@ -141,14 +138,8 @@ class RunStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            self._database.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._database
-            except BaseException:
-                self._database.execute("ROLLBACK")
-                raise
-            self._database.execute("COMMIT")
+        with self._lock, transaction(self._database):
+            yield self._database
 
     def _all(self, query: str, *arguments: Any) -> list[tuple[Any, ...]]:
         with self._lock:

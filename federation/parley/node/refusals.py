@@ -31,6 +31,8 @@ PEERS: dict[type[ParleyError], grpc.StatusCode] = {
     NotAuthorisedError: grpc.StatusCode.PERMISSION_DENIED,
 }
 """Who may not call at all is told no more than that."""
+Status = tuple[grpc.StatusCode, str, tuple[tuple[str, bytes], ...]]
+"""Code, words, metadata."""
 Method = TypeVar("Method", bound=Callable[[Any, Any, Any], Awaitable[Any]])
 
 
@@ -53,8 +55,8 @@ class RefusedCallError(FederationError):
         return common_pb2.Refusal.Name(self.refusal).removeprefix("REFUSAL_").lower()
 
 
-def status_of(error: ParleyError) -> tuple[grpc.StatusCode, str, tuple[tuple[str, bytes], ...]]:
-    """What ends a call because of it: code, words, metadata."""
+def status_of(error: ParleyError) -> Status:
+    """What ends a call because of it."""
     if not isinstance(error, RefusedCallError):
         return PEERS.get(type(error), grpc.StatusCode.FAILED_PRECONDITION), str(error), ()
     detail = common_pb2.RefusalDetail(refusal=error.refusal, message=error.message, hint=error.hint)

@@ -27,6 +27,7 @@ from typing import Any
 from parley.aggregator.request import Request
 from parley.mpc import crash
 from parley.mpc.errors import MpcError
+from parley.privacy.store import opened, transaction
 
 LAYOUT = 2
 """As `PRAGMA user_version` says it; the first layout had no `seal`."""
@@ -109,17 +110,13 @@ class Counts:
 class OpeningStore:
     """At most one opening per (run, round), for good once it is committed."""
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()
-        self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
         try:
-            self._database.execute("PRAGMA page_size = 8192")  # of a new file: half the frames for a large share
-            self._database.execute("PRAGMA journal_mode = WAL")
-            self._database.execute("PRAGMA synchronous = FULL")
-            self._database.execute("PRAGMA secure_delete = ON")
+            self._database = opened(path, large_rows=True, erasing=True)
             self._require_sound()
             self._upgrade()
-        except (sqlite3.Error, UnicodeError) as error:
+        except (OSError, sqlite3.Error, UnicodeError) as error:
             raise DamagedError(f"the store of openings cannot be opened ({error}): restore it from a backup") from None
 
     def _require_sound(self) -> None:
@@ -353,14 +350,8 @@ class OpeningStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._lock:
-            self._database.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
-                self._database.execute("ROLLBACK")
-                raise
-            self._database.execute("COMMIT")
+        with self._lock, transaction(self._database):
+            yield
 
 
 def _names(table: str) -> list[str]:

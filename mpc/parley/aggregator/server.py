@@ -56,9 +56,7 @@ class Server:
         if self.peer == self.name:
             raise NodeFileError("peer.name", "is this server itself: name the other one")
         self._record = AdmissionRecord(node.admissions)
-        openings = node.state / OPENINGS_FILE
-        openings.touch(mode=0o600)
-        self.store = OpeningStore(openings)
+        self.store = OpeningStore(node.state / OPENINGS_FILE)
         self.admissions = Admissions(
             self._record, in_use, self.peer, self.role, node.noise, node.policy, node.verified, self.note
         )

@@ -22,9 +22,9 @@ from google.protobuf.message import DecodeError
 from parley.federation.rounds import BLIND_BYTES, commitment_a, commitment_b
 from parley.mpc import crash
 from parley.party.errors import OutboxError
+from parley.privacy.store import NoLogError, opened, transaction
 from parley.v1 import common_pb2
 
-BUSY_SECONDS = 60.0
 LAYOUT = 2
 """As `PRAGMA user_version` says it; the first layout had no `seal`."""
 SCHEMA = """
@@ -154,15 +154,10 @@ class Outbox:
 
     def __init__(self, path: Path) -> None:
         try:
-            path.touch(mode=0o600)
-            path.chmod(0o600)
-            self._database = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-            self._database.execute("PRAGMA page_size = 8192")  # of a new file: half the frames for a large answer
-            if self._database.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
-                raise OutboxError(f"{path.name} lies where SQLite has no write-ahead log: move it to a local disk")
-            self._database.execute("PRAGMA synchronous = FULL")
-            self._database.execute("PRAGMA secure_delete = ON")
+            self._database = opened(path, large_rows=True, erasing=True)
             self._upgrade()
+        except NoLogError as error:
+            raise OutboxError(f"{path.name} {error}") from None
         except (OSError, sqlite3.Error, UnicodeError) as error:
             raise OutboxError(f"the outbox {path.name} cannot be opened ({error}): check its folder and disk") from None
 
@@ -181,18 +176,13 @@ class Outbox:
         execute = self._database.execute
         if execute("PRAGMA user_version").fetchone()[0] == LAYOUT:
             return
-        execute("BEGIN IMMEDIATE")
-        try:
+        with transaction(self._database):
             found = execute("PRAGMA user_version").fetchone()[0]
             if found not in (0, LAYOUT):
                 raise OutboxError(f"the outbox has the unknown layout {found}: upgrade parley")
             if found == 0:
                 self._seal_all()
                 execute(f"PRAGMA user_version = {LAYOUT}")
-            execute("COMMIT")
-        finally:
-            if self._database.in_transaction:
-                execute("ROLLBACK")
 
     def _seal_all(self) -> None:
         execute = self._database.execute
@@ -346,11 +336,7 @@ class Outbox:
     @contextmanager
     def _writing(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
         try:
-            self._database.execute("BEGIN IMMEDIATE")
-            yield self._database.execute
-            self._database.execute("COMMIT")
+            with transaction(self._database):
+                yield self._database.execute
         except sqlite3.Error as error:
             raise OutboxError(f"the outbox cannot be written ({error}): free the disk or the lock") from None
-        finally:
-            if self._database.in_transaction:
-                self._database.execute("ROLLBACK")
