@@ -110,4 +110,14 @@ def manifest(**changes: Any) -> Manifest:
 
 def meaning(**changes: Any) -> Meaning:
     """As if verified: for policies, which do not care how the figures came about."""
-    return Meaning(manifest(**changes), 1.78, 1e-5, "hospital-a", 1e-4, 1e-8, 17.0, "a sentence", 4.2)
+    return Meaning(
+        manifest=manifest(**changes),
+        epsilon=1.78,
+        delta=1e-5,
+        worst_party="hospital-a",
+        epsilon_added=1e-4,
+        delta_added=1e-8,
+        range_margin_bits=17.0,
+        statement="a sentence",
+        epsilon_if_a_server_lies=4.2,
+    )

@@ -157,7 +157,14 @@ def test_a_manifest_beyond_the_policy_costs_a_server_nothing(tmp_path: Path, mon
 
     async def propose() -> Any:
         admissions = aggregator_admission.Admissions(
-            record, lambda: identity, peer, 0, NoiseSettings(), tmp_path / "policy.toml", tmp_path, lambda *_: ""
+            record=record,
+            identity=lambda: identity,
+            peer=peer,
+            role=0,
+            offered=NoiseSettings(),
+            policy_path=tmp_path / "policy.toml",
+            verified=tmp_path,
+            note=lambda *_: "",
         )
         return await admissions.propose(manifest().canonical, manifest().identities(Role.coordinator)[0].uri)
 

@@ -75,7 +75,7 @@ class State(StrEnum):
         return self in (State.finished, State.failed, State.refused)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunRow:
     """One run, as it stands."""
 
@@ -93,7 +93,7 @@ class RunRow:
     evaluation: dict[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RoundRecord:
     """What everybody may know of a round."""
 
@@ -321,9 +321,18 @@ _COLUMNS = "digest, run, manifest, state, outcome, submitted, started, ended, ro
 def _row(row: Sequence[Any]) -> RunRow:
     digest, run, manifest, state, outcome, submitted, started, ended, round_index, claim, evaluation = row
     return RunRow(
-        digest, run, manifest, State(state), outcome, submitted, started, ended, round_index,
-        json.loads(claim), json.loads(evaluation),
-    )  # fmt: skip
+        digest=digest,
+        run=run,
+        manifest=manifest,
+        state=State(state),
+        outcome=outcome,
+        submitted=submitted,
+        started=started,
+        ended=ended,
+        round=round_index,
+        claim=json.loads(claim),
+        evaluation=json.loads(evaluation),
+    )
 
 
 def pack(arrays: Mapping[str, Floats]) -> bytes:

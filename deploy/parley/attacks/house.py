@@ -113,7 +113,7 @@ class House:
 
     def answer(self, gate: Gate, manifest: Manifest, index: int) -> None:
         """To one round, as far as it lies on disk."""
-        answer = Answer(index, b"q" * 32, b"u" * 32, bytes(120), bytes(32))
+        answer = Answer(round_index=index, query=b"q" * 32, upload=b"u" * 32, payload_a=bytes(120), payload_b=bytes(32))
         gate.outbox.put(manifest.digest, answer, None)
         gate.ledger.record(manifest.run, index, answer.upload.hex())
         gate.trail.append("round.answered", run=manifest.run, round=index, upload=answer.upload.hex(), bytes=152)

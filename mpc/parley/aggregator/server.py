@@ -58,7 +58,14 @@ class Server:
         self._record = AdmissionRecord(node.admissions)
         self.store = OpeningStore(node.state / OPENINGS_FILE)
         self.admissions = Admissions(
-            self._record, in_use, self.peer, self.role, node.noise, node.policy, node.verified, self.note
+            record=self._record,
+            identity=in_use,
+            peer=self.peer,
+            role=self.role,
+            offered=node.noise,
+            policy_path=node.policy,
+            verified=node.verified,
+            note=self.note,
         )
         self.signer = Signer(self.role, in_use)
         self.memory = Memory(MOST_UPLOAD_BYTES)

@@ -60,7 +60,7 @@ OVER = (LEFT, SETTLED)
 """States after which a run is not asked about again; `ended` still waits for proof of its end."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Answer:
     """What was answered to one round."""
 
@@ -139,7 +139,17 @@ def _seal(*values: bytes | str | int) -> bytes:
 def _answer(row: Sequence[Any]) -> Answer:
     index, query, upload, payload_a, payload_b, acknowledged, sent_a, sent_b = row
     erased = payload_a is None
-    return Answer(index, query, upload, payload_a or b"", payload_b or b"", bool(acknowledged), sent_a, sent_b, erased)
+    return Answer(
+        round_index=index,
+        query=query,
+        upload=upload,
+        payload_a=payload_a or b"",
+        payload_b=payload_b or b"",
+        acknowledged=bool(acknowledged),
+        sent_a=sent_a,
+        sent_b=sent_b,
+        erased=erased,
+    )
 
 
 def _answer_seal(digest: bytes, answer: Answer) -> bytes:
@@ -211,7 +221,13 @@ class Outbox:
                 )
             self._supersede(digest, last)
             row = (digest, index, answer.query, answer.upload, answer.payload_a, answer.payload_b)
-            fresh = Answer(*row[1:])
+            fresh = Answer(
+                round_index=index,
+                query=answer.query,
+                upload=answer.upload,
+                payload_a=answer.payload_a,
+                payload_b=answer.payload_b,
+            )
             fresh.commitments = answer.commitments  # which the upload needs, too: hashed once
             execute(
                 "INSERT INTO answers (digest, round, query, upload, payload_a, payload_b, seal) "

@@ -276,7 +276,9 @@ class Life:
         # A seed and a blind of their own for every answer: a second vector under one seed would be a two-time pad.
         seed, blind = random_bytes(SEED_BYTES), random_bytes(BLIND_BYTES)
         payload = blind + share(values, seed).astype("<u8", copy=False).data
-        answer = Answer(question.index, question.query_digest, b"", payload, seed)
+        answer = Answer(
+            round_index=question.index, query=question.query_digest, upload=b"", payload_a=payload, payload_b=seed
+        )
         answer.upload = upload_digest(
             self.manifest.digest, question.index, self.gate.node.uri, question.query_digest, *answer.commitments
         )
