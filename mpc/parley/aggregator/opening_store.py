@@ -14,7 +14,6 @@ Every row has a digest of its own (`seal`), and the commits of a run are as many
 noticed before what it says is believed.
 """
 
-import hashlib
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -27,7 +26,7 @@ from typing import Any
 from parley.aggregator.request import Request
 from parley.mpc import crash
 from parley.mpc.errors import MpcError
-from parley.privacy.store import opened, transaction
+from parley.privacy.store import opened, row_seal, transaction
 
 LAYOUT = 2
 """As `PRAGMA user_version` says it; the first layout had no `seal`."""
@@ -359,10 +358,4 @@ def _names(table: str) -> list[str]:
 
 
 def _seal(table: str, *values: bytes | str | int) -> bytes:
-    """SHA-256 over the table's name and every value, with its kind and its length."""
-    found = hashlib.sha256(f"parley openings 2 {table}\n".encode())
-    for value in values:
-        data = value if isinstance(value, bytes) else str(value).encode()
-        found.update(f"{type(value).__name__} {len(data)}\n".encode())
-        found.update(data)
-    return found.digest()
+    return row_seal(f"openings 2 {table}", *values)

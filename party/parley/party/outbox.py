@@ -8,7 +8,6 @@ secure_delete), mode 600. One instance per thread.
 """
 
 import datetime as dt
-import hashlib
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from google.protobuf.message import DecodeError
 from parley.federation.rounds import BLIND_BYTES, commitment_a, commitment_b
 from parley.mpc import crash
 from parley.party.errors import OutboxError
-from parley.privacy.store import NoLogError, opened, transaction
+from parley.privacy.store import NoLogError, opened, row_seal, transaction
 from parley.v1 import common_pb2
 
 LAYOUT = 2
@@ -127,13 +126,7 @@ class Sent:
 
 
 def _seal(*values: bytes | str | int) -> bytes:
-    """SHA-256 over every value, its kind and its length."""
-    found = hashlib.sha256(b"parley outbox 2\n")
-    for value in values:
-        data = value if isinstance(value, bytes) else str(value).encode()
-        found.update(f"{type(value).__name__} {len(data)}\n".encode())
-        found.update(data)
-    return found.digest()
+    return row_seal("outbox 2", *values)
 
 
 def _answer(row: Sequence[Any]) -> Answer:
