@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail
+from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail, progress
 from parley.federation.errors import TrailError
 from parley.privacy.chain import Head
 from parley.privacy.errors import LedgerCorruptError, LedgerRefusedError
@@ -39,9 +39,16 @@ def privacy(
     json: Annotated[bool, typer.Option("--json", help="End with one line of JSON.")] = False,
 ) -> None:
     """Bound ε from below for the honest system and for five faults."""
-    from parley.research.privacy_audit import run  # needs the `accounting` extra, which a bare installation lacks
+    # It needs the `accounting` extra, which a bare installation lacks.
+    from parley.research.privacy_audit import bad_news, run, show
 
-    run(runs, delta, confidence, units, json)
+    result = run(runs, delta, confidence, units, progress)
+    if json:
+        emit_json(result)
+    else:
+        show(result)
+    if (news := bad_news(result)) is not None:
+        fail(news, EXIT_BAD_NEWS)
 
 
 @app.command()
