@@ -18,8 +18,8 @@ import typer
 
 from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail, progress
 from parley.federation.errors import TrailError
-from parley.privacy.chain import Head
 from parley.privacy.errors import LedgerCorruptError, LedgerRefusedError
+from parley.privacy.head import Head
 
 app = typer.Typer(help="Measure privacy, try the known attacks, verify what nodes wrote down.", no_args_is_help=True)
 TRAIL, LEDGER = Path("state", "trail.jsonl"), Path("state", "ledger.sqlite")
