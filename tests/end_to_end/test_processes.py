@@ -76,3 +76,16 @@ def test_no_process_holds_a_room_that_its_role_does_not_need(
     assert rooms(pages) == NODE | {"coordinator", "dashboard", "web"}
     assert {"starlette", "uvicorn"} <= libraries(pages), "what the others are to be without is seen where it is"
     assert not libraries(pages) & {"scipy", "dp_accounting"}
+
+
+def test_the_process_that_verifies_a_manifest_holds_no_transport(manifest: Manifest) -> None:
+    """It accounts, in every role's stead, and ends."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "parley.federation.meaning"],
+        input=manifest.canonical, capture_output=True, check=True, env={**os.environ, **LOUD},
+    )  # fmt: skip
+    assert b"meaning" in done.stdout
+    found = loaded(done.stderr.decode())
+    assert rooms(found) == {"errors", "privacy", "mpc", "federation"}
+    assert not libraries(found) & (WEB | {"grpc", "google"})
+    assert "scipy" in libraries(found)
