@@ -8,7 +8,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qs, quote
 
@@ -28,12 +27,11 @@ from parley.dashboard.access import SESSION_SECONDS, Session, Sessions, matches
 from parley.dashboard.accounts import Accounts
 from parley.dashboard.exposition import exposition
 from parley.dashboard.guard import Guard
-from parley.dashboard.history import Histories
+from parley.dashboard.history import Histories, manifest_of
 from parley.dashboard.loglines import LogFile
 from parley.dashboard.rendering import STATIC, render, render_line
 from parley.dashboard.servers import Servers
 from parley.dashboard.views import Page, RunsView, RunView
-from parley.federation.manifest import Manifest
 
 MOST_FORM_BYTES = 4096
 MOST_STREAMS = 32
@@ -292,12 +290,6 @@ class Pages:
         said = error.detail if isinstance(error, HTTPException) else "The dashboard failed here; the run goes on."
         page = self._page("Not here" if status == 404 else "Problem", self._session(request))
         return HTMLResponse(render("problem.html", page, problem=said, status=str(status)), status)
-
-
-@lru_cache(maxsize=256)
-def manifest_of(canonical: bytes) -> Manifest:
-    """Parsed once."""
-    return Manifest.from_canonical(canonical)
 
 
 async def _form(request: Request) -> dict[str, str]:
