@@ -171,10 +171,9 @@ class Party(Mortal):
             stubs[name] = _ToServer(self, server)
         return SimpleNamespace(
             stubs=stubs,
-            mentioning=lambda peer, method, request, seconds, event: (
-                getattr(stubs[peer], method)(request, timeout=seconds),
-                None,
-            ),
+            ask=lambda peer, method, request, seconds: getattr(stubs[peer], method)(request, timeout=seconds),
+            mention="",
+            mentioned={},
             refresh=lambda: None,
             heard=lambda peer: None,
             stopping=stopping,

@@ -97,10 +97,10 @@ class Federation:
         (path / "state").mkdir(parents=True)
         self.authority.install(path / "identity", NodeName("cardio", Role.aggregator, NAMES[role]))
         (path / "policy.toml").write_text(documents.AGGREGATOR_POLICY)
-        self._write(role, path)
+        self.configure(role, path)
         return Server(role, path)
 
-    def _write(self, role: int, path: Path, peer: int = 0) -> None:
+    def configure(self, role: int, path: Path, peer: int = 0) -> None:
         """A has to know the port that B was given; B listens on the same again."""
         at = Address("127.0.0.1", peer)
         write_node(
@@ -137,7 +137,7 @@ class Federation:
         points = crash_at or (None, None)
         self.servers[1].start(points[1])
         for role in (0, 1):
-            self._write(role, self.servers[role].path, self.servers[1].ports["peer"])
+            self.configure(role, self.servers[role].path, self.servers[1].ports["peer"])
         self.servers[0].start(points[0])
 
     def restart(self, role: int, crash_at: str | None = None) -> None:

@@ -265,9 +265,11 @@ class Stage:
         """As the party's operator does after every change."""
         return seal_node(self.node)
 
-    def write_node(self, epsilon: float = 4.0, files: str = "records.csv", population: str = "patients") -> None:
+    def write_node(
+        self, epsilon: float = 4.0, files: str = "records.csv", population: str = "patients", delta: float = 1e-4
+    ) -> None:
         ports = {name.name: self.ports[name] for name in (NORTH, SOUTH)}
-        write_party(self.node, ports, self.ports[LEAD], files, population, (epsilon, 1e-4))
+        write_party(self.node, ports, self.ports[LEAD], files, population, (epsilon, delta))
 
     def write_records(self, units: int) -> None:
         rng = np.random.default_rng(7)

@@ -95,9 +95,8 @@ class Server:
         """A noise session that honest servers would not have come to; in the trail by the error's name."""
         self.note("noise.refused", error=error, peer=self.peer, kind=type(error).__name__)
 
-    def stop(self) -> None:
-        """Once nobody calls any more. Waits for the pool's thread."""
-        self.pool.stop()
+    def close(self) -> None:
+        """Once nobody calls any more, and the pool has stopped."""
         if self._channel is not None:
             self._channel.close()
         self.workers.shutdown(wait=False, cancel_futures=True)
