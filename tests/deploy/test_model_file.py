@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parley.coordinator.result import write_result
+from parley.coordinator.result import write_model, write_result
 from parley.coordinator.store import RoundRecord, RunStore
-from parley.node.deploy_errors import ModelFileError
+from parley.learning.errors import ModelFileError
+from parley.learning.model_archive import card_path
 from parley.node.software import source_digest
-from parley.study.model_file import LoadedModel, card_path, load, read_model, write_model
+from parley.study.model_file import LoadedModel, load, read_model
 from tests.deploy.test_commands import answer, parley
 from tests.federation.documents import BODY, manifest, meaning
 
@@ -207,7 +208,22 @@ def finished(folder: Path, *runs: str) -> RunStore:
         each = manifest(run=run)
         store.submit(each.digest, run, each.canonical)
         store.set_claim(each.digest, meaning(run=run).as_json())
-        last = RoundRecord(39, 1.0, 0.1, 0.1, 0.1, 0.1, 0.1, list(each.parties), [], 1.0, 1.0, 100, 100, {})
+        last = RoundRecord(
+            round=39,
+            at=1.0,
+            seconds=0.1,
+            waited_seconds=0.1,
+            agreed_seconds=0.1,
+            noised_seconds=0.1,
+            stepped_seconds=0.1,
+            contributors=list(each.parties),
+            missing=[],
+            estimator_norm=1.0,
+            noise_norm=1.0,
+            bytes_down=100,
+            bytes_up=100,
+            evaluation={},
+        )
         store.finish(each.digest, THETA, {"loss": 0.5, "error": 0.25, "accuracy": 0.75}, last)
     return store
 

@@ -2,19 +2,22 @@
 
 import pytest
 
-from parley.algorithms.algorithm import Setting, build
+from parley.algorithms.algorithm import Setting
+from parley.algorithms.registry import build
 from parley.mpc.parts import NoiseParts
-from parley.node.deploy_errors import RunFileError
 from parley.privacy.finite_precision import EXACT
 from parley.privacy.mechanism import Unit
 from parley.study.certified import calibrate_certified, cheapest
+from parley.study.errors import RunFileError
 from parley.study.simulation import calibrate
 
 SIZES = {"a": 600, "b": 400}
 
 
 def test_the_claim_is_within_the_target_and_dearer_than_exact_noise() -> None:
-    plan = build("dp-sgd", {"batch": 50, "passes": 1.0}).plan(Setting(1000, 6, 0.5, 1e-5))
+    plan = build("dp-sgd", {"batch": 50, "passes": 1.0}).plan(
+        Setting(records=1000, dimension=6, epsilon=0.5, delta=1e-5)
+    )
     exact = calibrate(plan, SIZES, 0.5, 1e-5)
     real = calibrate_certified(plan, SIZES, 6, 0.5, 1e-5, "pld", Unit())
     assert real.claim is not None
@@ -28,7 +31,9 @@ def test_the_claim_is_within_the_target_and_dearer_than_exact_noise() -> None:
 
 
 def test_own_parts_are_in_the_claim_and_in_its_certificate() -> None:
-    plan = build("dp-sgd", {"batch": 50, "passes": 1.0}).plan(Setting(1000, 6, 0.5, 1e-5))
+    plan = build("dp-sgd", {"batch": 50, "passes": 1.0}).plan(
+        Setting(records=1000, dimension=6, epsilon=0.5, delta=1e-5)
+    )
     parts = NoiseParts("semi-honest", 1.0)
     made = calibrate_certified(plan, SIZES, 6, 0.5, 1e-5, "pld", Unit(), parts)
     assert made.claim is not None
@@ -42,5 +47,5 @@ def test_a_run_that_no_preset_can_certify_is_refused() -> None:
 
 
 def test_a_run_without_noise_claims_nothing() -> None:
-    plan = build("storm", {}).plan(Setting(1000, 6, 0.5, 1e-5))
+    plan = build("storm", {}).plan(Setting(records=1000, dimension=6, epsilon=0.5, delta=1e-5))
     assert calibrate_certified(plan, SIZES, 6, 0.5, 1e-5, "pld", Unit()).claim is None

@@ -35,14 +35,23 @@ class TwoServers:
         self.started = time.monotonic()
         self._processes = [self._start() for _ in NAMES]
         for role, process in enumerate(self._processes):
-            settings = Settings(role, cover, precision, channel, k, str(self.folder), parts.security, parts.own)
+            settings = Settings(
+                role=role,
+                cover=cover,
+                precision=precision,
+                channel=channel,
+                k=k,
+                folder=str(self.folder),
+                security=parts.security,
+                own=parts.own,
+            )
             self._tell(process, settings_line(settings))
         port = self._answer(self._processes[1])
         self._tell(self._processes[0], json.dumps(port))
 
     def _start(self) -> "subprocess.Popen[str]":
         return subprocess.Popen(
-            [sys.executable, "-m", "parley.bench.noise_server"],
+            [sys.executable, "-P", "-m", "parley.bench.noise_server"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -39,7 +39,7 @@ from parley.node.credentials import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, 
 NAMES = ("aggregator-a", "aggregator-b")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """What a server needs to know to take part."""
 
@@ -73,7 +73,8 @@ class Connections:
         else:
             import grpc  # here and below: the socket channel starts faster without it
 
-            from parley.aggregator.grpc_link import KEEPALIVE, NoiseServicer
+            from parley.aggregator.grpc_link import NoiseServicer
+            from parley.node.connections import KEEPALIVE
             from parley.v1 import noise_pb2_grpc
 
             self._accepted: queue.SimpleQueue[Link] = queue.SimpleQueue()
@@ -101,7 +102,8 @@ class Connections:
             return self._accepted.get()
         import grpc
 
-        from parley.aggregator.grpc_link import KEEPALIVE, dial
+        from parley.aggregator.grpc_link import dial
+        from parley.node.connections import KEEPALIVE
 
         identity = self._identity
         credentials = grpc.ssl_channel_credentials(identity.authority, identity.key, identity.certificate)
@@ -234,7 +236,15 @@ class Server:
             for party in range(parties):
                 given = shares[party] if self.settings.role == 0 else shares[party].tobytes()
                 contributions.add(f"party-{party}", party.to_bytes(32, "little"), given)
-            request = Request("bench", 0, dimension, lattice, parties, parties, float(parties * dimension))
+            request = Request(
+                run="bench",
+                round=0,
+                dimension=dimension,
+                lattice=lattice,
+                minimum_parties=parties,
+                most_records=parties,
+                clip=float(parties * dimension),
+            )
             opened = Aggregator(self.settings.role, pool, store).open(channel, request, contributions)
             online = time.perf_counter() - started
             np.save(folder / f"opened-{self.settings.role}.npy", np.frombuffer(opened.share, "<u8"))

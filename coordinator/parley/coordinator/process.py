@@ -17,10 +17,9 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2_grpc
 
-from parley.aggregator.grpc_link import listening
-from parley.algorithms.errors import RunFailedError, StateError
 from parley.coordinator.controls import Controls
 from parley.coordinator.driver import Tools
+from parley.coordinator.errors import RunFailedError, StateError
 from parley.coordinator.operator import OperatorServicer
 from parley.coordinator.operator_socket import SocketAddress
 from parley.coordinator.parties import PartyServicer
@@ -28,7 +27,6 @@ from parley.coordinator.preparation import prepare
 from parley.coordinator.result import write_result
 from parley.coordinator.runs import GATHER_SECONDS, Runs
 from parley.coordinator.store import RunStore
-from parley.dashboard.launcher import start as start_dashboard
 from parley.federation.admission import Admission, AdmissionRecord, Refusal, admit
 from parley.federation.claimed import reasons_even_if_true
 from parley.federation.errors import ApprovalError, FederationError
@@ -36,16 +34,18 @@ from parley.federation.manifest import Manifest
 from parley.federation.meaning import verify_apart_with_charge
 from parley.federation.names import NodeName, Role
 from parley.federation.policy import read_policy
+from parley.learning.errors import ModelFileError
 from parley.learning.holding import CSV, Layout, read_layout
 from parley.node import meters as metering
 from parley.node import trust as pinning
 from parley.node.authorization import AioAuthorization, Authorizer
 from parley.node.collector import settle
+from parley.node.connections import listening
 from parley.node.credentials import Identity
-from parley.node.deploy_errors import DeployError
 from parley.node.doorkeeper import Doorkeeper, room_for
 from parley.node.endings import verify_ends
 from parley.node.node_file import CoordinatorNode
+from parley.node.page_process import Pages
 from parley.node.pins import read_pins
 from parley.node.transport import server_credentials
 from parley.node.vigil import AioHealth, Vigil, disk_is_full, quiet_seconds
@@ -59,6 +59,8 @@ MOST_CALLS = 4096
 OF_ONE_ADDRESS = 100
 """Connections, before they have shown a certificate."""
 SERVICE = "parley.v1.CoordinatorService"
+DASHBOARD = "parley.dashboard"
+"""Started by its name: it imports this room, never the other way round."""
 HEALTH = "/grpc.health.v1.Health/Check"
 STOP_SECONDS = 2.0
 
@@ -98,7 +100,7 @@ class NodeBooks:
 
     def _approved(self, manifest: Manifest) -> bool:
         try:
-            return self._admissions.require(manifest.digest).run == manifest.run
+            return self._admissions.require(manifest.digest, manifest).run == manifest.run
         except ApprovalError:
             return False
 
@@ -188,7 +190,7 @@ class CoordinatorProcess:
         """The model and its card, in NODE/models; `parley export` writes them again from the store if need be."""
         try:
             path = write_result(self.node.folder, self.store, manifest)
-        except DeployError as error:
+        except ModelFileError as error:
             self._note("model.not_written", run=manifest.run, error=error)
         else:
             if path is not None:
@@ -297,7 +299,7 @@ async def run(node: CoordinatorNode, note: Callable[..., str], gather_seconds: f
     print(json.dumps(ready), flush=True)
     metering.start(node, process.identity.name)
     note("node.ready")
-    dashboard = start_dashboard(node, note)
+    dashboard = Pages(DASHBOARD, node.folder, lambda: note("dashboard.ended")) if node.dashboard is not None else None
     try:
         await done.wait()
     finally:

@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from parley.algorithms.errors import CoordinatorError
+from parley.coordinator.errors import CoordinatorError
+from parley.coordinator.operator_client import Presence
 from parley.dashboard.views import PoolView
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
@@ -23,23 +24,8 @@ STALE = 4
 LONGEST_TEXT = 300
 
 
-@dataclass(frozen=True)
-class Presence:
-    """Of one run, from the coordinator's memory."""
-
-    round: int
-    """That is open; −1 for none."""
-    uploaded: frozenset[str]
-    """Who says that both servers have its contribution to the open round."""
-    absent: frozenset[str]
-    """Who missed a round and has not been heard of since."""
-    open_seconds: float
-    troubles: tuple[tuple[str, str, float], ...] = ()
-    """Nodes, what is wrong with each (`parley.node.vigil`), and for how many seconds."""
-
-
 class Operator(Protocol):
-    """The coordinator's operator socket; `deploy` gives it. Calls block, and raise CoordinatorError."""
+    """The operator socket (parley.coordinator.operator_client). Calls block, and raise CoordinatorError."""
 
     def stop(self, run: str, final: bool) -> str: ...
 
@@ -89,18 +75,27 @@ class Servers:
         )
 
     def _pool(self, name: NodeName, entity: str) -> PoolView:
-        unknown = PoolView(name.name, entity, False, 0, 0, 0, 0, 0, "not asked yet", "", 0)
+        unknown = PoolView(name=name.name, legal_entity=entity, answers=False, error="not asked yet")
         asked = self._pools.setdefault(name.uri, Asked(POOL_SECONDS, unknown))
 
         async def ask() -> PoolView:
             try:
                 said = await self.status(name)
             except CoordinatorError as error:
-                return PoolView(name.name, entity, False, 0, 0, 0, 0, 0, str(error)[:LONGEST_TEXT], "", 0)
+                return PoolView(name=name.name, legal_entity=entity, answers=False, error=str(error)[:LONGEST_TEXT])
             return PoolView(
-                name.name, entity, True, said.pool_available, said.pool_capacity, said.pool_produced, said.pool_used,
-                said.pool_lost, _plain(said.pool_error), _plain(said.version)[:40], said.share_bytes,
-            )  # fmt: skip
+                name=name.name,
+                legal_entity=entity,
+                answers=True,
+                available=said.pool_available,
+                capacity=said.pool_capacity,
+                produced=said.pool_produced,
+                used=said.pool_used,
+                lost=said.pool_lost,
+                error=_plain(said.pool_error),
+                version=_plain(said.version)[:40],
+                share_bytes=said.share_bytes,
+            )
 
         return asked.get(ask)
 

@@ -24,7 +24,7 @@ from parley.party.data import understand
 from parley.party.errors import OutboxError, RefusedRunError
 from parley.party.outbox import JOINED, LEFT, Answer, Outbox
 from parley.party.seal import Sealed
-from parley.privacy.errors import BudgetExceeded, PrivacyError
+from parley.privacy.errors import BudgetExceededError, PrivacyError
 from parley.privacy.event import Event, SampledGaussian
 from parley.privacy.filters import Cap, Charge, Cost, Limit, Policy, Room
 from parley.privacy.finite_precision import EXACT
@@ -109,7 +109,7 @@ def raced(folder: Path, _: tuple[Guard, ...]) -> Finding:
             spent = mine.populations["patients"].spent.epsilon
             assert spent == 0.0  # each has seen room for itself
             together.wait(30)
-            with contextlib.suppress(BudgetExceeded):
+            with contextlib.suppress(BudgetExceededError):
                 mine.reserve(f"run-{number}", "patients", CHARGE, content, Limit(total))
 
     threads = [threading.Thread(target=race, args=(number,)) for number in range(RACERS)]
@@ -198,7 +198,13 @@ def outbox_flips(folder: Path, _: tuple[Guard, ...]) -> Finding:
         outbox.note(b"\1" * 32, "heart-0", manifest.canonical, LEFT, "a reason")
         last = None
         for index in range(40):
-            answer = Answer(index, bytes([index]) * 32, bytes([index]) * 32, bytes(120), bytes(32))
+            answer = Answer(
+                round_index=index,
+                query=bytes([index]) * 32,
+                upload=bytes([index]) * 32,
+                payload_a=bytes(120),
+                payload_b=bytes(32),
+            )
             outbox.put(manifest.digest, answer, last)
             last = answer
 
@@ -217,7 +223,16 @@ def opening_flips(folder: Path, _: tuple[Guard, ...]) -> Finding:
     path.touch(0o600)
     store = OpeningStore(path)
     for index in range(30):
-        request = Request("heart-1", index, 15, Lattice(1.0), 2, 30, 1.0, bytes([index]) * 32)
+        request = Request(
+            run="heart-1",
+            round=index,
+            dimension=15,
+            lattice=Lattice(1.0),
+            minimum_parties=2,
+            most_records=30,
+            clip=1.0,
+            query=bytes([index]) * 32,
+        )
         store.prepare(request, Opened(("hospital-a", "hospital-b"), bytes([index]) * 120, bytes(16)), index)
         store.commit("heart-1", index)
     store.close()
@@ -308,7 +323,7 @@ def _at_once(self: Gate, manifest: Manifest, sealed: Sealed, charge: Charge | No
     """As it was: charged when the party joins."""
     found = _due(self, manifest, sealed, charge)
     if found is not None:
-        ready = Ready(understand(manifest, self.vocabulary), sealed, found)
+        ready = Ready(understand(manifest), sealed, found)
         self.charge(manifest, ready, owed(manifest), owed.pins)
     return None
 

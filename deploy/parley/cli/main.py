@@ -4,14 +4,13 @@
     parley bench noise --dimension 123 --json
 
 Each group of commands is a module in `parley.cli.commands`; this one mounts them and turns errors that a user can mend
-into one line and a documented exit code (see `parley.cli.console`).
+into one line and a documented exit code (see `parley.node.entry`).
 """
 
-import sys
+import os
 
 import typer
 
-from parley.algorithms.errors import CoordinatorError
 from parley.cli.commands import (
     aggregator,
     audit,
@@ -36,13 +35,7 @@ from parley.cli.commands import (
     simulate,
 )
 from parley.cli.commands.export import export
-from parley.cli.console import EXIT_PEER, EXIT_USAGE
-from parley.federation.errors import FederationError, PeerRefusedError
-from parley.federation.extras import missing
-from parley.learning.errors import PartyError
-from parley.mpc.errors import MpcError, PeerError
-from parley.node.deploy_errors import DeployError
-from parley.privacy.errors import PrivacyError
+from parley.node.entry import enter
 
 app = typer.Typer(
     name="parley",
@@ -76,20 +69,8 @@ app.command("init")(init.init)
 
 def main() -> None:
     """Run the command line; expected errors become one line on standard error."""
-    try:
-        app()
-    except (PeerError, PeerRefusedError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        raise SystemExit(EXIT_PEER) from None
-    except (FederationError, MpcError, PartyError, CoordinatorError, PrivacyError, DeployError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        raise SystemExit(EXIT_USAGE) from None
-    except ImportError as error:
-        wanted = missing(error)
-        if wanted is None:
-            raise
-        print(f"error: {wanted}", file=sys.stderr)
-        raise SystemExit(EXIT_USAGE) from None
+    os.environ["PYTHONSAFEPATH"] = "1"  # children of multiprocessing take no -P: never the folder where a person stands
+    enter(app)
 
 
 if __name__ == "__main__":

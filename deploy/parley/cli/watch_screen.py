@@ -15,13 +15,12 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from parley.algorithms.errors import CoordinatorError
-from parley.coordinator.operator_client import Coordinator
+from parley.coordinator.errors import CoordinatorError
+from parley.coordinator.operator_client import Coordinator, Presence
 from parley.coordinator.store import RoundRecord, RunRow, State
 from parley.dashboard.figures import troubles
-from parley.dashboard.history import PHASES, History
+from parley.dashboard.history import PHASES, History, manifest_of
 from parley.dashboard.rendering import seconds, size
-from parley.dashboard.servers import Presence
 from parley.federation.manifest import Manifest
 from parley.privacy.lying import in_words
 
@@ -51,7 +50,7 @@ def follow_plainly(console: Console, coordinator: Follows, digest: bytes) -> Run
     row: RunRow | None = None
     shown = ""
     for row, records in coordinator.follow(digest):
-        manifest = Manifest.from_canonical(row.manifest)
+        manifest = manifest_of(row.manifest)
         outcome = f": {escape(row.outcome)}" if row.outcome else ""
         said = [f"[bold]{row.run}[/bold] is {row.state.value}{outcome}"] if row.state.value != shown else []
         shown = row.state.value
@@ -78,7 +77,7 @@ def _live(console: Console, coordinator: Coordinator, digest: bytes) -> RunRow:
                     presence = coordinator.presence(row.run)
                 except CoordinatorError:
                     presence = None
-            live.update(view(row, Manifest.from_canonical(row.manifest), history, presence))
+            live.update(view(row, manifest_of(row.manifest), history, presence))
     assert row is not None
     return row
 

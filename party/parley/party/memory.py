@@ -20,9 +20,10 @@ from parley.node import logs
 from parley.party.errors import OutboxError, StoppedError, refused
 from parley.party.outbox import Outbox
 from parley.party.settings import Settings
-from parley.party.wire import GRACE_SECONDS, Backoff, Wire
-from parley.privacy.errors import LedgerCorrupt
+from parley.party.wire import GRACE_SECONDS, Pauses, Wire
+from parley.privacy.errors import LedgerCorruptError
 from parley.privacy.ledger import Ledger
+from parley.privacy.store import opened_to_read
 from parley.v1 import aggregator_pb2
 
 log = logs.logger()
@@ -51,7 +52,7 @@ def require_ledger(settings: Settings) -> None:
     if settings.trail.exists() and b'"event":"run.' in settings.trail.read_bytes():
         found.append(settings.trail.name)
     if found:
-        raise LedgerCorrupt(f"{name} is missing, and {', '.join(found)} beside it tell of runs: {BACK}")
+        raise LedgerCorruptError(f"{name} is missing, and {', '.join(found)} beside it tell of runs: {BACK}")
 
 
 def _unfinished(path: Path) -> bool:
@@ -65,7 +66,7 @@ def _holds(path: Path, query: str) -> bool:
     if not path.exists() or not path.stat().st_size:
         return False
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+        with closing(opened_to_read(path)) as database:
             return bool(database.execute(query).fetchone()[0])
     except sqlite3.OperationalError as error:
         return "no such table" not in str(error)
@@ -82,7 +83,9 @@ def require_agreement(ledger: Ledger, outbox: Outbox, trail: Path) -> None:
         answered.setdefault(held.run, {}).update(outbox.uploads(held.digest))
     for name, rounds in answered.items():
         if rounds and name not in ledger.runs:
-            raise LedgerCorrupt(f"the outbox has answers to run {name}, and the ledger has no charge for it: {BACK}")
+            raise LedgerCorruptError(
+                f"the outbox has answers to run {name}, and the ledger has no charge for it: {BACK}"
+            )
     for run in ledger.runs.values():
         rounds = answered.get(run.name, {})
         lost = [index for index, upload in run.recorded.items() if rounds.get(index, b"").hex() != upload]
@@ -90,7 +93,7 @@ def require_agreement(ledger: Ledger, outbox: Outbox, trail: Path) -> None:
             raise OutboxError(f"the ledger has round {lost[0]} of run {run.name}, and the outbox has not: {BACK}")
     told, charged = _told(trail)
     if charged > head.sequence:
-        raise LedgerCorrupt(
+        raise LedgerCorruptError(
             f"the trail tells of the ledger's entry {charged}, and it ends with {head.sequence}: {BACK}"
         )
     for name, index, upload in told:
@@ -143,7 +146,7 @@ class Recollection:
 def _recalled(server: NodeName, wire: Wire, stop: threading.Event) -> dict[bytes, tuple[str, int]]:
     """Without this server no round is answered either, so that it is waited for."""
     found: dict[bytes, tuple[str, int]] = {}
-    offset, said, backoff = 0, "", Backoff(stop)
+    offset, said, backoff = 0, "", Pauses(stop)
     while not stop.is_set():
         try:
             with wire.stopping(stop):

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from parley.aggregator.opening_store import OpeningStore
-from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail, progress
+from parley.cli.console import EXIT_BAD_NEWS, become, emit_json, fail, progress
 from parley.federation.admission import AdmissionRecord, Refusal, approve_by_hand
 from parley.federation.manifest import read_manifest
 from parley.node.trail import Trail
@@ -26,9 +26,7 @@ Json = Annotated[bool, typer.Option("--json", help="End standard output with one
 @app.command()
 def run(node: Node) -> None:
     """Serve until SIGTERM or Ctrl-C; one JSON line on standard output says when it is ready, and on which ports."""
-    from parley.aggregator.process import run as serve  # loads grpc and the noise's tables
-
-    serve(node)
+    become("parley.aggregator", str(node))
 
 
 @app.command()
@@ -94,7 +92,8 @@ def withdraw(
 @app.command()
 def status(node: Node, json_output: Json = False) -> None:
     """What this server has admitted and opened, from its state on disk."""
-    from parley.aggregator.process import OPENINGS_FILE, aggregator_node
+    from parley.aggregator.process import aggregator_node
+    from parley.aggregator.server import OPENINGS_FILE
 
     file = aggregator_node(node)
     name = file.identity.load().name

@@ -16,10 +16,10 @@ from typing import Annotated, Any
 
 import typer
 
-from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail
+from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail, progress
 from parley.federation.errors import TrailError
-from parley.privacy.chain import Head
-from parley.privacy.errors import LedgerCorrupt, LedgerRefused
+from parley.privacy.errors import LedgerCorruptError, LedgerRefusedError
+from parley.privacy.head import Head
 
 app = typer.Typer(help="Measure privacy, try the known attacks, verify what nodes wrote down.", no_args_is_help=True)
 TRAIL, LEDGER = Path("state", "trail.jsonl"), Path("state", "ledger.sqlite")
@@ -39,9 +39,16 @@ def privacy(
     json: Annotated[bool, typer.Option("--json", help="End with one line of JSON.")] = False,
 ) -> None:
     """Bound ε from below for the honest system and for five faults."""
-    from parley.research.privacy_audit import run  # needs the `accounting` extra, which a bare installation lacks
+    # It needs the `accounting` extra, which a bare installation lacks.
+    from parley.research.privacy_audit import bad_news, run, show
 
-    run(runs, delta, confidence, units, json)
+    result = run(runs, delta, confidence, units, progress)
+    if json:
+        emit_json(result)
+    else:
+        show(result)
+    if (news := bad_news(result)) is not None:
+        fail(news, EXIT_BAD_NEWS)
 
 
 @app.command()
@@ -80,7 +87,7 @@ def verify(
         fail("an anchor is of one trail: verify that node alone, then all of them together")
     try:
         kept = Head.parse(anchor) if anchor is not None else None
-    except LedgerCorrupt:
+    except LedgerCorruptError:
         fail(f"{anchor!r} is no head: give sequence:hash, as an earlier verification printed it")
     chains, trails = [], []
     for place in places:
@@ -133,7 +140,7 @@ def _ledger(path: Path) -> dict[str, Any]:
     try:
         ledger = Ledger.open(path)
         return _chain("ledger", path, ledger.verify(), "", 0, False)
-    except (LedgerCorrupt, LedgerRefused) as problem:
+    except (LedgerCorruptError, LedgerRefusedError) as problem:
         return _broken("ledger", path, problem)
 
 
