@@ -10,13 +10,12 @@ from typing import Any
 import grpc
 import pytest
 
-from parley.cli import doctor
-from parley.cli.doctor import FAILED, OK, UNKNOWN, WARNING, Finding, examine, healthy
 from parley.federation.admission import AdmissionRecord
 from parley.federation.names import NodeName, Role
-from parley.node import trust as pinning
+from parley.node import doctor, trust
 from parley.node.authority import ThrowAwayAuthority, Validity
 from parley.node.credentials import NodeFolder
+from parley.node.doctor import FAILED, OK, UNKNOWN, WARNING, Finding, examine, healthy
 from parley.node.trail import Trail
 from parley.node.transport import server_credentials
 from parley.party.record_check import seal_node
@@ -159,10 +158,10 @@ def test_a_node_of_another_authority_is_not_accepted(party: Path, tmp_path: Path
     found = by_check(examine(stranger))
     assert found["coordinator lead"].fix.endswith("`parley pin add parley://cardio/coordinator/lead PIN`")
     lead = NodeName("cardio", Role.coordinator, "lead")
-    pinning.add(NodeFolder(stranger / "identity"), lead, AUTHORITY.issue_as(lead).pin)
+    trust.add(NodeFolder(stranger / "identity"), lead, AUTHORITY.issue_as(lead).pin)
     assert "does not accept this node's key" in by_check(examine(stranger))["coordinator lead"].problem
     twin = ThrowAwayAuthority("cardio").issue_as(lead).pin
-    pinning.add(NodeFolder(stranger / "identity"), lead, twin, replacing=True)
+    trust.add(NodeFolder(stranger / "identity"), lead, twin, replacing=True)
     assert "has not the key that is pinned for" in by_check(examine(stranger))["coordinator lead"].problem
     own = NodeFolder(party / "identity").current
     (NodeFolder(stranger / "identity").current / "authority.crt").write_bytes((own / "authority.crt").read_bytes())

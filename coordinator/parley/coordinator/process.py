@@ -37,8 +37,7 @@ from parley.federation.meaning import verify_apart_with_charge
 from parley.federation.names import NodeName, Role
 from parley.federation.policy import read_policy
 from parley.learning.holding import CSV, Layout, read_layout
-from parley.node import meters as metering
-from parley.node import trust as pinning
+from parley.node import meters, trust
 from parley.node.authorization import AioAuthorization, Authorizer
 from parley.node.collector import settle
 from parley.node.credentials import Identity
@@ -85,7 +84,7 @@ class NodeBooks:
         if not by_hand:
             self._refuse(admit(self._admissions, meaning, self._name, policy))
         await loop.run_in_executor(self._worker, self._reserve, manifest, charge)
-        pinning.name_unpinned(manifest, self._node.identity.load)
+        trust.name_unpinned(manifest, self._node.identity.load)
         claim: dict[str, Any] = meaning.as_json()
         return claim
 
@@ -154,7 +153,7 @@ class CoordinatorProcess:
         """`adapt` is for the benchmark, whose baseline has other tools."""
         self.node, self._note = node, note
         node.state.mkdir(mode=0o700, exist_ok=True)
-        pinning.require(node)
+        trust.require(node)
         self.identity = node.identity.load()
         if self.identity.name.role is not Role.coordinator:
             raise StateError(
@@ -295,7 +294,7 @@ async def run(node: CoordinatorNode, note: Callable[..., str], gather_seconds: f
     settle()
     ready = {"ready": True, "role": "coordinator", "name": process.identity.name.name, "ports": ports}
     print(json.dumps(ready), flush=True)
-    metering.start(node, process.identity.name)
+    meters.start(node, process.identity.name)
     note("node.ready")
     dashboard = start_dashboard(node, note)
     try:

@@ -30,7 +30,7 @@ from parley.dashboard.exposition import exposition
 from parley.dashboard.guard import Guard
 from parley.dashboard.history import Histories
 from parley.dashboard.loglines import LogFile
-from parley.dashboard.rendering import STATIC, render, render_line
+from parley.dashboard.pages import STATIC, render, render_line
 from parley.dashboard.servers import Servers
 from parley.dashboard.views import Page, RunsView, RunView
 from parley.federation.manifest import Manifest

@@ -18,7 +18,6 @@ from parley.cli.commands import (
     audit,
     bench,
     ca,
-    containers,
     coordinator,
     dashboard,
     demo,
@@ -31,8 +30,9 @@ from parley.cli.commands import (
     party,
     pin,
     privacy,
+    provision,
     reproduce,
-    runs,
+    run,
     schema,
     simulate,
 )
@@ -64,7 +64,7 @@ app.add_typer(pin.app, name="pin")
 app.add_typer(manifest.app, name="manifest")
 app.add_typer(coordinator.app, name="coordinator")
 app.command()(dashboard.dashboard)
-for command in (runs.run, runs.watch, runs.status, runs.stop, runs.resume, containers.health, containers.provision):
+for command in (run.run, run.watch, run.status, run.stop, run.resume, provision.health, provision.provision):
     app.command()(command)
 app.add_typer(party.app, name="party")
 app.add_typer(schema.app, name="schema")

@@ -20,7 +20,7 @@ from parley.coordinator.operator_client import Coordinator
 from parley.coordinator.store import RoundRecord, RunRow, State
 from parley.dashboard.figures import troubles
 from parley.dashboard.history import PHASES, History
-from parley.dashboard.rendering import seconds, size
+from parley.dashboard.pages import seconds, size
 from parley.dashboard.servers import Presence
 from parley.federation.manifest import Manifest
 from parley.privacy.lying import in_words

@@ -21,7 +21,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from parley.federation.errors import CertificateError, FingerprintError, IdentityError, WrongIdentityError
 from parley.federation.names import LABEL_RULE, NodeName, Role, is_label
-from parley.node import trust as pinning
+from parley.node import trust
 from parley.node.credentials import (
     Identity,
     NodeFolder,
@@ -300,7 +300,7 @@ class ThrowAwayAuthority:
         return folder
 
     def _pin(self, folder: NodeFolder) -> None:
-        pinning.pin_all(
+        trust.pin_all(
             folder,
             {name: pins[0].key for name, pins in self._held.items() if name.federation == self.authority.federation},
         )

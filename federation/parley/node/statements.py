@@ -15,7 +15,7 @@ from parley.federation.errors import FederationError, NotAuthenticatedError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.mpc.history import Draft, opening_id
-from parley.node import signatures as signing
+from parley.node import signatures
 from parley.node.credentials import Identity
 from parley.node.pins import Pins
 from parley.v1 import common_pb2
@@ -89,7 +89,7 @@ def sign_receipt(
 
 
 def _word(identity: Identity, label: str, body: bytes) -> bytes:
-    signature = signing.sign(identity, label, body)
+    signature = signatures.sign(identity, label, body)
     return common_pb2.SignedWord(body=body, signature=signature).SerializeToString()
 
 
@@ -153,7 +153,7 @@ def _parse(word: common_pb2.SignedWord, into: "common_pb2.RoundStatement | commo
 
 def _verify(pins: Pins, server: NodeName, label: str, word: common_pb2.SignedWord) -> None:
     try:
-        signing.verify(pins, server, label, word.body, word.signature)
+        signatures.verify(pins, server, label, word.body, word.signature)
     except NotAuthenticatedError as error:
         raise NoWordError(str(error)) from None
 

@@ -13,9 +13,7 @@ from parley.federation.names import Role
 from parley.learning.errors import PartyError
 from parley.learning.models import Model
 from parley.learning.schema import Schema, schema_from_json
-from parley.node import logs
-from parley.node import meters as metering
-from parley.node import trust as pinning
+from parley.node import logs, meters, trust
 from parley.node.collector import settle
 from parley.node.deploy_errors import DeployError
 from parley.node.node_file import PartyNode, read_node
@@ -63,13 +61,13 @@ def vocabulary(manifest: Manifest) -> tuple[Schema, Model]:
 def run(node: Path) -> None:
     """Until SIGTERM or SIGINT; a restart takes up what was under way."""
     here = party_node(node)
-    pinning.require(here)
+    trust.require(here)
     settings = settings_of(here)
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     identity = settings.identity.load().name
     name = identity.name
     logs.configure(Role.party, name, settings.state if here.log.file else None, here.log.level)
-    metering.start(here, identity)
+    meters.start(here, identity)
     client = PartyClient(settings, vocabulary)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: client.stop())

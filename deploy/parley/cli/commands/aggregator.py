@@ -84,11 +84,11 @@ def withdraw(
 ) -> None:
     """Open nothing more of a run, from the next call on; its coordinator can still end it. For good."""
     from parley.aggregator.process import aggregator_node
-    from parley.cli import withdrawal as withdrawing
+    from parley.node import withdrawal
 
-    manifest = withdrawing.withdraw(aggregator_node(node), run, by)
+    manifest = withdrawal.withdraw(aggregator_node(node), run, by)
     consequence = "opens nothing more; what was opened stays opened, and the run can be ended"
-    withdrawing.report(manifest, consequence, json_output)
+    withdrawal.report(manifest, consequence, json_output)
 
 
 @app.command()

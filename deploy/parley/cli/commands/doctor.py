@@ -23,8 +23,8 @@ def doctor(
     json: Annotated[bool, typer.Option("--json", help="End with one line of JSON.")] = False,
 ) -> None:
     """Check certificates, clock, peers, versions, records, the ring and the budget: check, problem, fix."""
-    from parley.cli.doctor import examine, healthy, report
     from parley.federation.manifest import read_manifest
+    from parley.node.doctor import examine, healthy, report
 
     findings = examine(node, [read_manifest(path) for path in manifest or []])
     if json:

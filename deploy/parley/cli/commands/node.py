@@ -17,7 +17,7 @@ from parley.cli.console import EXIT_BAD_NEWS, emit_json
 from parley.federation.errors import CertificateError
 from parley.federation.names import NodeName
 from parley.node import installation as nodes
-from parley.node import trust as pinning
+from parley.node import trust
 from parley.node.authority import federation_of
 from parley.node.credentials import Identity, NodeFolder, certificate_fingerprint, load_certificate, read_file
 from parley.node.node_file import NODE_FILE, read_node
@@ -74,7 +74,7 @@ def install(
     place = NodeFolder(folder)
     identity = nodes.install(place, read_file(certificate), authority)
     peers = _peers(place, identity)
-    pinning.ask(place, pin or [], peers if interactive() else [], asked_for)
+    trust.ask(place, pin or [], peers if interactive() else [], asked_for)
     _shown(identity, None, None, json_output)
     missing = [peer for peer in peers if not place.load().pins.of(peer)]
     if not json_output:
@@ -95,7 +95,7 @@ def asked_for(peer: NodeName) -> str:
 def _peers(folder: NodeFolder, identity: Identity) -> list[NodeName]:
     """Those of the node.toml beside the folder of the identity, if there is one."""
     home = folder.path.absolute().parent
-    return pinning.needed(read_node(home), identity.name.federation) if (home / NODE_FILE).exists() else []
+    return trust.needed(read_node(home), identity.name.federation) if (home / NODE_FILE).exists() else []
 
 
 @app.command()

@@ -95,10 +95,10 @@ def withdraw(
     json_output: Json = False,
 ) -> None:
     """Leave a run: no further round of it is answered. For good; what it was charged stays charged."""
-    from parley.cli import withdrawal as withdrawing
+    from parley.node import withdrawal
 
-    manifest = withdrawing.withdraw(party_node(node), which, by)
-    withdrawing.report(manifest, "no further round is answered; what it was charged stays charged", json_output)
+    manifest = withdrawal.withdraw(party_node(node), which, by)
+    withdrawal.report(manifest, "no further round is answered; what it was charged stays charged", json_output)
 
 
 @app.command()

@@ -14,7 +14,7 @@ from parley.cli.commands.node import HOME, asked_for, interactive
 from parley.cli.console import emit_json
 from parley.federation.errors import PinError
 from parley.federation.names import NodeName
-from parley.node import trust as pinning
+from parley.node import trust
 from parley.node.credentials import NodeFolder, read_file
 from parley.node.pins import Entry, key_text, parse_key, read_entries
 from parley.node.succession import Succession
@@ -37,7 +37,7 @@ def add(
     """Trust a peer's key, as its operator reads it out to you; never as it comes with a file or a message."""
     place = NodeFolder(folder)
     name = _named(place, node)
-    _shown(pinning.add(place, name, _key(name, pin), replace), json_output)
+    _shown(trust.add(place, name, _key(name, pin), replace), json_output)
 
 
 @app.command()
@@ -52,8 +52,8 @@ def accept(
     succession = Succession.parse(read_file(rotation))
     succession.verify()
     key = _key(succession.node, pin)
-    overlap = pinning.NO_OVERLAP if now else pinning.OVERLAP
-    _shown(pinning.accept(NodeFolder(folder), succession, key, overlap), json_output)
+    overlap = trust.NO_OVERLAP if now else trust.OVERLAP
+    _shown(trust.accept(NodeFolder(folder), succession, key, overlap), json_output)
 
 
 @app.command()
@@ -61,7 +61,7 @@ def remove(node: Peer, folder: Folder = HOME, json_output: Json = False) -> None
     """Trust a peer no more, from its next call on."""
     place = NodeFolder(folder)
     name = _named(place, node)
-    pinning.remove(place, name)
+    trust.remove(place, name)
     if json_output:
         emit_json({"removed": name.uri})
     else:
@@ -82,7 +82,7 @@ def list_(folder: Folder = HOME, json_output: Json = False) -> None:
 
 
 def _named(folder: NodeFolder, text: str) -> NodeName:
-    return pinning.name_of(text, "" if "://" in text else folder.load().name.federation)
+    return trust.name_of(text, "" if "://" in text else folder.load().name.federation)
 
 
 def _key(name: NodeName, given: str | None) -> bytes:

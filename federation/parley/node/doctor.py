@@ -26,7 +26,7 @@ from parley.federation.names import NodeName, Role
 from parley.federation.policy import ROLES, PartyPolicy, Policy, read_policy
 from parley.learning.errors import PartyError
 from parley.mpc.errors import MpcError
-from parley.node import trust as pinning
+from parley.node import trust
 from parley.node.clock import clock_error_seconds
 from parley.node.credentials import KEY_FILE, Identity
 from parley.node.node_file import Address, AggregatorNode, AnyNode, CoordinatorNode, PartyNode, read_node
@@ -299,7 +299,7 @@ def _manifest(node: AnyNode, identity: Identity | None, manifest: Manifest) -> I
 
 def _pinned(check: str, node: AnyNode, identity: Identity, manifest: Manifest) -> Finding:
     """Everybody whom this node dials or serves in the run."""
-    others = pinning.unpinned(manifest, identity)
+    others = trust.unpinned(manifest, identity)
     missing = [name for name in others if not (isinstance(node, PartyNode) and name.role is Role.party)]
     if missing:
         fix = "`parley pin add`, each as its operator reads it out: until then it is not served"
