@@ -13,7 +13,7 @@ import pytest
 
 from parley.coordinator.result import write_result
 from parley.coordinator.store import RoundRecord, RunStore
-from parley.node.deploy_errors import ModelFileError
+from parley.learning.errors import ModelFileError
 from parley.node.software import source_digest
 from parley.study.model_file import LoadedModel, card_path, load, read_model, write_model
 from tests.deploy.test_commands import answer, parley

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from parley.cli.commands.init import write_project
 from parley.federation.errors import FieldError
 from parley.federation.manifest import read_manifest
-from parley.node.deploy_errors import RunFileError
 from parley.node.toml_text import toml_text
+from parley.study.errors import RunFileError
 from parley.study.study_file import draft_from, read_study
 from parley.study.vocabulary import check_vocabulary
 from tests.deploy.test_commands import answer, parley

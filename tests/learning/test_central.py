@@ -15,13 +15,13 @@ from parley.learning.models import Huber, Linear, Logistic
 from parley.learning.records import Records
 from parley.learning.rows import DenseRows
 from parley.mpc.randomness import Csprng
-from parley.node.deploy_errors import RunFileError
 from parley.privacy.randomness import SystemRandomness
 from parley.research.central.method import Own, Target, known
 from parley.research.central.minima import MinimaPerturbation
 from parley.research.central.noise import Noise, gaussian_delta, largest_ratio
 from parley.research.central.objective import ObjectivePerturbation, minimise, plane_delta, shortened
 from parley.research.central.pure_output import PureOutputPerturbation
+from parley.study.errors import RunFileError
 from parley.study.run_file import build_algorithm
 
 Floats = NDArray[np.float64]

@@ -28,7 +28,7 @@ from parley.federation.names import NodeName, Role
 from parley.node.authorization import peer_of
 from parley.node.collector import settle
 from parley.node.credentials import Identity
-from parley.node.deploy_errors import DeployError
+from parley.node.errors import NodeError
 from parley.node.node_file import AggregatorNode, CoordinatorNode, PartyNode, read_node
 from parley.node.transport import open_channel, server_credentials
 from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, common_pb2, coordinator_pb2, coordinator_pb2_grpc
@@ -40,7 +40,7 @@ PIECE_BYTES = 1 << 20
 
 def only_for_the_benchmark(folder: Path) -> None:
     if not (folder / MARK).exists():
-        raise DeployError(f"{folder} was not made by `parley bench train --plain`: there is no other use of this")
+        raise NodeError(f"{folder} was not made by `parley bench train --plain`: there is no other use of this")
 
 
 class Rounds:

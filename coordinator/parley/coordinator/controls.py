@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.aggregator.grpc_link import KEEPALIVE
-from parley.algorithms.errors import RunFailedError
+from parley.coordinator.errors import RunFailedError
 from parley.federation.errors import FederationError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role

@@ -5,7 +5,7 @@ from pathlib import Path
 from parley.coordinator.store import RunRow, RunStore
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning
-from parley.node.deploy_errors import ModelFileError
+from parley.learning.errors import ModelFileError
 from parley.study.model_file import write_model
 
 

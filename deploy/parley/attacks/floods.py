@@ -25,11 +25,11 @@ import numpy as np
 from parley.aggregator.admission import MOST_PARSED, Admissions
 from parley.aggregator.process import MOST_CONTROL_CONNECTIONS, MOST_PEER_CONNECTIONS
 from parley.aggregator.terms import CallWaitsError
-from parley.algorithms.errors import RunFailedError
 from parley.attacks import stage
 from parley.attacks.kinds import Attack, Finding, Guard
 from parley.coordinator.controls import Opening
 from parley.coordinator.driver import Driver, Tools
+from parley.coordinator.errors import RunFailedError
 from parley.coordinator.operator_client import coordinator_node
 from parley.coordinator.preparation import prepare
 from parley.coordinator.run import Run

@@ -14,7 +14,19 @@ from pathlib import Path
 
 DISTRIBUTION = "parley-federation"
 ROOMS = (
-    *("v1", "privacy", "mpc", "federation", "node", "learning", "party", "algorithms", "coordinator", "dashboard"),
+    *(
+        "errors",
+        "v1",
+        "privacy",
+        "mpc",
+        "federation",
+        "node",
+        "learning",
+        "party",
+        "algorithms",
+        "coordinator",
+        "dashboard",
+    ),
     *("aggregator", "study", "research", "cli", "demo", "attacks", "bench"),
 )
 """`parley` is a namespace, to which other distributions may add rooms of theirs: those are not this software."""

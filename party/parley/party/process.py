@@ -15,7 +15,7 @@ from parley.learning.models import Model
 from parley.learning.schema import Schema, schema_from_json
 from parley.node import logs, meters, trust
 from parley.node.collector import settle
-from parley.node.deploy_errors import DeployError
+from parley.node.errors import NodeError
 from parley.node.node_file import PartyNode, read_node
 from parley.party.client import PartyClient
 from parley.party.settings import Settings
@@ -26,7 +26,7 @@ from parley.study.run_file import build_model
 def party_node(folder: Path) -> PartyNode:
     node = read_node(folder)
     if not isinstance(node, PartyNode):
-        raise DeployError(f"{folder} is the folder of a {node.role}: give a party's")
+        raise NodeError(f"{folder} is the folder of a {node.role}: give a party's")
     return node
 
 
@@ -54,7 +54,7 @@ def vocabulary(manifest: Manifest) -> tuple[Schema, Model]:
         raise ManifestError("schema", str(error)) from None
     try:
         return schema, build_model({"kind": manifest.model.kind, **manifest.model.options.body}, schema)
-    except (PartyError, DeployError, TypeError, ValueError) as error:
+    except (PartyError, NodeError, TypeError, ValueError) as error:
         raise ManifestError("model", str(error)) from None
 
 

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from parley.learning.holding import Layout
 from parley.learning.records import Records, load
 from parley.learning.schema import Schema
-from parley.node.deploy_errors import RunFileError
 from parley.privacy.accountants import accountant
 from parley.privacy.mechanism import Mechanism, Unit
 from parley.research.central.method import STATEMENT, CentralMethod, linear_model
 from parley.research.central.noise import Noise
+from parley.study.errors import RunFileError
 from parley.study.evaluation import Quality, evaluate
 from parley.study.run_file import RunFile, setting_of
 from parley.study.simulation import Calibrated, Federation, SeededRandomness, calibrate, seeded_stream, split

@@ -32,12 +32,12 @@ from numpy.typing import NDArray
 from parley.federation.fields import canonical_text
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning
+from parley.learning.errors import ModelFileError
 from parley.learning.holding import LAYOUT_FIELDS, layout_by_name
 from parley.learning.models import Model, sigmoid
 from parley.learning.readers import Dense, Table, read
 from parley.learning.records import encode_features
 from parley.learning.schema import Schema, Uniform, schema_from_json
-from parley.node.deploy_errors import ModelFileError
 from parley.node.software import DISTRIBUTION, software_version, source_digest
 
 Floats = NDArray[np.float64]

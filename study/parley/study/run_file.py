@@ -34,8 +34,8 @@ from parley.learning.proximal import SmoothedHinge
 from parley.learning.schema import Schema
 from parley.mpc.errors import MpcError
 from parley.mpc.parts import JOINT, NoiseParts, parts_of, usual_own
-from parley.node.deploy_errors import RunFileError
 from parley.research.central.method import CentralMethod, build_central
+from parley.study.errors import RunFileError
 
 MODELS = ("logistic", "softmax", "linear", "huber", "smoothed-hinge", "perceptron")
 OPTIONS = {"huber": {"threshold"}, "smoothed-hinge": {"smoothness"}, "perceptron": {"hidden", "activation"}}

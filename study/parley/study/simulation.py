@@ -25,7 +25,7 @@ from parley.mpc.tables import Precision, load
 from parley.privacy.accountants import accountant, worst_party
 from parley.privacy.calibration import smallest_noise
 from parley.privacy.claim import Claim
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.event import Event
 from parley.privacy.mechanism import Cohort, Mechanism, Unit
 from parley.privacy.sampling import FixedSize, Poisson, Sampler
@@ -91,7 +91,7 @@ def _sampler(plan: Plan, batch: int, units: int, total: int, allowance: float) -
     if plan.sampling == "poisson" and share < units:
         return Poisson.with_overflow(units, share, plan.releases, allowance)
     if plan.sampling not in ("wor", "poisson"):
-        raise InvalidParameter(f"sampling is {plan.sampling!r}: use wor or poisson")
+        raise InvalidParameterError(f"sampling is {plan.sampling!r}: use wor or poisson")
     if plan.sampling == "poisson":
         return Poisson(units, units, units)
     return FixedSize(units, share)

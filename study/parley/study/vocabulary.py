@@ -10,15 +10,15 @@ from typing import TypeVar
 import numpy as np
 
 from parley.algorithms.algorithm import Algorithm, Plan
-from parley.algorithms.errors import CoordinatorError
+from parley.algorithms.errors import AlgorithmError
 from parley.algorithms.regularisers import Regulariser
 from parley.federation.errors import ManifestError
 from parley.federation.manifest import Manifest, longest_answer
 from parley.learning.contributor import Query, answer_length
 from parley.learning.errors import PartyError
 from parley.learning.schema import schema_from_json
-from parley.node.deploy_errors import DeployError
 from parley.privacy.errors import PrivacyError
+from parley.study.errors import StudyError
 from parley.study.run_file import build_algorithm, build_model, setting_of
 
 Built = TypeVar("Built")
@@ -77,7 +77,7 @@ def _agrees(manifest: Manifest, plan: Plan) -> None:
 def _built(field: str, build: Callable[[], Built]) -> Built:
     try:
         return build()
-    except (PartyError, CoordinatorError, DeployError, PrivacyError) as error:
+    except (PartyError, AlgorithmError, StudyError, PrivacyError) as error:
         raise ManifestError(field, str(error)) from None
     except (TypeError, ValueError) as error:  # a parameter of another type, or one that the dataclass does not have
         raise ManifestError(field, f"{error}: change the parameter's type or name") from None

@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from parley.cli.console import emit_json
-from parley.node.deploy_errors import DeployError, ModelFileError
+from parley.cli.console import CommandError, emit_json
+from parley.learning.errors import ModelFileError
 
 
 def export(
@@ -30,7 +30,7 @@ def export(
     if output.is_dir():
         output = output / "model.npz"
     if output.suffix != ".npz":
-        raise DeployError(f"{output.name} does not end in .npz: NumPy and people know the file by that")
+        raise CommandError(f"{output.name} does not end in .npz: NumPy and people know the file by that")
     if output.absolute() != path.absolute():
         copy_model(model, output)
     if json:

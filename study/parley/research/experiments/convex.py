@@ -22,10 +22,10 @@ from parley.learning.holding import described
 from parley.learning.models import Model
 from parley.learning.records import Records, load
 from parley.learning.schema import Schema
-from parley.node.deploy_errors import RunFileError
 from parley.research.central.method import known
 from parley.research.experiments import public_schemas
 from parley.study.batch_runs import mean_of, one_run, prepare_with
+from parley.study.errors import RunFileError
 from parley.study.evaluation import evaluate
 from parley.study.run_file import RunFile
 
