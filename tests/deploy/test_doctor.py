@@ -10,12 +10,13 @@ from typing import Any
 import grpc
 import pytest
 
+from parley.cli.commands.doctor import examine
 from parley.federation.admission import AdmissionRecord
 from parley.federation.names import NodeName, Role
 from parley.node import doctor, trust
 from parley.node.authority import ThrowAwayAuthority, Validity
 from parley.node.credentials import NodeFolder
-from parley.node.doctor import FAILED, OK, UNKNOWN, WARNING, Finding, examine, healthy
+from parley.node.doctor import FAILED, OK, UNKNOWN, WARNING, Finding, healthy
 from parley.node.trail import Trail
 from parley.node.transport import server_credentials
 from parley.party.record_check import seal_node
@@ -84,7 +85,7 @@ def test_a_healthy_party_passes_every_check(party: Path) -> None:
     assert {name for name, each in found.items() if each.state not in (OK, UNKNOWN)} == set()
     assert {"certificate", "key", "coordinator lead", "aggregator north", "aggregator south", "budget"} <= set(found)
     assert found["run heart-1: data"].problem == "its columns and its count of units are those of schema.toml"
-    assert "could double" in found["run heart-1: ring"].problem
+    assert found["run heart-1: ring"].problem == "no overflow possible (16 bits to spare)"
     assert "answers in" in found["coordinator lead"].problem
 
 

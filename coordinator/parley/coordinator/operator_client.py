@@ -26,7 +26,7 @@ PRESENCE_SECONDS = 2.0
 def coordinator_node(folder: Path) -> CoordinatorNode:
     node = read_node(folder)
     if not isinstance(node, CoordinatorNode):
-        raise NodeError(f"{folder} is the folder of a {node.role}: give a coordinator's")
+        raise NodeError(f"{folder} is the folder of {node.role.with_article}: give a coordinator's")
     return node
 
 

@@ -21,6 +21,10 @@ class Role(StrEnum):
     coordinator = "coordinator"
 
     @property
+    def with_article(self) -> str:
+        return f"an {self}" if self is Role.aggregator else f"a {self}"
+
+    @property
     def serves(self) -> bool:
         """Whether others dial it. A party's connections are outbound only, and its certificate cannot serve."""
         return self is not Role.party

@@ -67,7 +67,7 @@ HEALTH = "/grpc.health.v1.Health/Check"
 def aggregator_node(folder: Path) -> AggregatorNode:
     node = read_node(folder)
     if not isinstance(node, AggregatorNode):
-        raise NodeError(f"{folder} is the folder of a {node.role}: give an aggregator's")
+        raise NodeError(f"{folder} is the folder of {node.role.with_article}: give an aggregator's")
     return node
 
 

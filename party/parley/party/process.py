@@ -26,7 +26,7 @@ from parley.study.run_file import build_model
 def party_node(folder: Path) -> PartyNode:
     node = read_node(folder)
     if not isinstance(node, PartyNode):
-        raise NodeError(f"{folder} is the folder of a {node.role}: give a party's")
+        raise NodeError(f"{folder} is the folder of {node.role.with_article}: give a party's")
     return node
 
 
