@@ -102,23 +102,3 @@ def summary(row: RunRow) -> dict[str, Any]:
         "epsilon_if_a_server_lies": row.claim.get("epsilon_if_a_server_lies"),
         **row.evaluation,
     }
-
-
-def show_status(folder: Path, quiet: bool) -> dict[str, Any]:
-    """Print a table of all runs; its content for scripts."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    from parley.privacy.lying import in_a_column
-
-    rows = [summary(row) for row in Coordinator(folder).store.runs()]
-    if not quiet:
-        table = Table("run", "state", "round", "epsilon", "if a server lies", "outcome", box=None)
-        for row in rows:
-            known = row["epsilon"] is not None
-            costs = (f"{row['epsilon']:.4g}", in_a_column(row["epsilon_if_a_server_lies"])) if known else ("", "")
-            outcome = escape(row["outcome"])  # it quotes peers
-            table.add_row(row["run"], row["state"], f"{row['round']}/{row['rounds']}", *costs, outcome)
-        Console().print(table if rows else "no runs yet: parley run RUN.toml --node NODE")
-    return {"runs": rows}

@@ -15,8 +15,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from parley.cli.console import EXIT_BAD_NEWS, emit_json
 from parley.coordinator.errors import CoordinatorError
-from parley.coordinator.operator_client import Coordinator
+from parley.coordinator.operator_client import Coordinator, summary
 from parley.coordinator.store import RoundRecord, RunRow, State
 from parley.dashboard.figures import troubles
 from parley.dashboard.history import PHASES, History
@@ -38,6 +39,15 @@ def follow(coordinator: Coordinator, digest: bytes) -> RunRow:
     """Until the run rests; its last state."""
     console = Console(stderr=True)
     return _live(console, coordinator, digest) if console.is_terminal else follow_plainly(console, coordinator, digest)
+
+
+def follow_to_its_end(coordinator: Coordinator, digest: bytes, json_output: bool) -> None:
+    """Exit code 1 where the run rests without a model."""
+    row = follow(coordinator, digest)
+    if json_output:
+        emit_json(summary(row))
+    if row.state is not State.finished:
+        raise SystemExit(EXIT_BAD_NEWS)
 
 
 class Follows(Protocol):

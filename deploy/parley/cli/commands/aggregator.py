@@ -14,18 +14,20 @@ import typer
 
 from parley.aggregator.opening_store import OpeningStore
 from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail, progress
+from parley.cli.options import Json, NodeFolder
 from parley.federation.admission import AdmissionRecord, Refusal, approve_by_hand
 from parley.federation.manifest import read_manifest
 from parley.node.trail import Trail
 
-app = typer.Typer(help="An aggregation server: half of the trust in a run.", no_args_is_help=True)
-Node = Annotated[Path, typer.Argument(help="The node's folder.", metavar="NODE")]
-Json = Annotated[bool, typer.Option("--json", help="End standard output with one line of JSON.")]
+app = typer.Typer(help="Run an aggregation server, one of the two.", no_args_is_help=True)
 
 
 @app.command()
-def run(node: Node) -> None:
-    """Serve until SIGTERM or Ctrl-C; one JSON line on standard output says when it is ready, and on which ports."""
+def run(node: NodeFolder) -> None:
+    """Serve until stopped. One line of JSON says when it is ready, and on which ports.
+
+    Example: parley aggregator run north. Before it: parley doctor north
+    """
     from parley.aggregator.process import run as serve  # loads grpc and the noise's tables
 
     serve(node)
@@ -33,13 +35,18 @@ def run(node: Node) -> None:
 
 @app.command()
 def approve(
-    node: Node,
-    manifest: Annotated[Path, typer.Argument(help="The manifest, as TOML.", metavar="MANIFEST")],
+    node: NodeFolder,
+    manifest: Annotated[Path, typer.Argument(help="The manifest, as TOML.", metavar="FILE")],
     digest: Annotated[str, typer.Option(help="Of the manifest that was read, from `parley manifest check`.")],
     by: Annotated[str, typer.Option(help="Who approves, and answers for it.")],
     json_output: Json = False,
 ) -> None:
-    """Admit a run by hand, over what the policy holds against it. Exit code 1 if not even a person may."""
+    """Admit a run by hand that the policy does not admit.
+
+    Some reasons are final, and nobody can override them. Exit code 1 then.
+
+    Example: parley aggregator approve north RUN.toml --digest 9c2e… --by "N. N."
+    """
     from parley.aggregator.admission import policy_for_hand, reasons_against_server
     from parley.aggregator.process import aggregator_node
     from parley.federation.meaning import verify_apart
@@ -77,12 +84,15 @@ def approve(
 
 @app.command()
 def withdraw(
-    node: Node,
+    node: NodeFolder,
     run: Annotated[str, typer.Argument(help="The run's name.", metavar="RUN")],
     by: Annotated[str, typer.Option(help="Who answers for it.")],
     json_output: Json = False,
 ) -> None:
-    """Open nothing more of a run, from the next call on; its coordinator can still end it. For good."""
+    """Open nothing more of a run, from the next call on, for good. Its coordinator can still end it.
+
+    Example: parley aggregator withdraw north heart-1 --by "N. N."
+    """
     from parley.aggregator.process import aggregator_node
     from parley.node import withdrawal
 
@@ -92,8 +102,11 @@ def withdraw(
 
 
 @app.command()
-def status(node: Node, json_output: Json = False) -> None:
-    """What this server has admitted and opened, from its state on disk."""
+def status(node: NodeFolder, json_output: Json = False) -> None:
+    """Show what this server has admitted and opened, as recorded on its disk.
+
+    Example: parley aggregator status north
+    """
     from parley.aggregator.process import OPENINGS_FILE, aggregator_node
 
     file = aggregator_node(node)

@@ -10,21 +10,25 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.console import emit_json, fail
+from parley.cli.commands.status import show_status
+from parley.cli.console import fail
+from parley.cli.options import Json
 
-app = typer.Typer(help="Run the coordinator of a study.", no_args_is_help=True)
+app = typer.Typer(help="Run the coordinator, and admit runs there by hand.", no_args_is_help=True)
 Folder = Annotated[Path, typer.Argument(help="The node's folder, with node.toml.", metavar="NODE")]
-Json = Annotated[bool, typer.Option("--json", help="End standard output with one line of JSON.")]
 
 
 @app.command()
 def run(
     node: Folder,
     gather: Annotated[
-        float, typer.Option(help="Seconds to wait for parties' decisions before a run begins.")
+        float, typer.Option(help="Seconds to wait for the parties to join, before a run fails.")
     ] = 86_400.0,
 ) -> None:
-    """Serve until stopped; runs that were under way go on. Prints one line of JSON when it is ready."""
+    """Serve until stopped; unfinished runs continue. Prints one line of JSON when it is ready.
+
+    Example: parley coordinator run lead. Next: parley run RUN.toml --node lead
+    """
     from parley.coordinator.operator_client import coordinator_node
     from parley.coordinator.process import main
     from parley.node.notes import notes
@@ -36,11 +40,16 @@ def run(
 @app.command()
 def approve(
     node: Folder,
-    manifest: Annotated[Path, typer.Argument(help="The manifest that was read, as TOML.")],
-    digest: Annotated[str, typer.Option(help="Its digest, as `parley manifest digest` shows it.")],
+    manifest: Annotated[Path, typer.Argument(help="The manifest that was read, as TOML.", metavar="FILE")],
+    digest: Annotated[str, typer.Option(help="Its digest, as `parley manifest digest` prints it.")],
     by: Annotated[str, typer.Option(help="Who answers for this approval.")],
 ) -> None:
-    """Admit a run by hand that the policy does not admit. Some reasons are final: nobody can wave them through."""
+    """Admit a run by hand that the policy does not admit.
+
+    Some reasons are final, and nobody can override them.
+
+    Example: parley coordinator approve lead RUN.toml --digest 9c2e… --by "N. N." Next: parley run RUN.toml --node lead
+    """
     from parley.coordinator.operator_client import coordinator_node
     from parley.federation.admission import AdmissionRecord, Refusal, approve_by_hand
     from parley.federation.manifest import read_manifest
@@ -62,9 +71,8 @@ def approve(
 
 @app.command()
 def status(node: Folder, json_output: Json = False) -> None:
-    """Every run on this coordinator, and where it stands."""
-    from parley.coordinator.operator_client import show_status
+    """List every run of this coordinator, as `parley status` does.
 
-    body = show_status(node, quiet=json_output)
-    if json_output:
-        emit_json(body)
+    Example: parley coordinator status lead
+    """
+    show_status(node, json_output)

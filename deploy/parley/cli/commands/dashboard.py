@@ -21,7 +21,12 @@ def dashboard(
     at: Annotated[str, typer.Option(help="With --link: host:port by which the browser reaches it.")] = "",
     beside: Annotated[bool, typer.Option("--beside", hidden=True)] = False,
 ) -> None:
-    """Serve the dashboard of a coordinator on this machine. Prints one line of JSON when it is ready."""
+    """Serve the coordinator's dashboard on this machine. Prints one line of JSON when it is ready.
+
+    Next: parley dashboard NODE --link, for an address that signs in.
+
+    Example: parley dashboard lead
+    """
     from parley.coordinator.operator_client import coordinator_node
     from parley.dashboard import launcher as wiring
     from parley.dashboard.access import token_in

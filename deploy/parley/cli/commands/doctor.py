@@ -30,10 +30,10 @@ def doctor(
     manifest: Annotated[list[Path] | None, typer.Option(help="A run's manifest to check as well.")] = None,
     json: Json = False,
 ) -> None:
-    """Check a node before it takes part: certificates, clock, peers, versions, records, budget. Each problem comes
-    with its fix.
+    """Check a node before it takes part. Every problem comes with its fix.
 
-    Nothing is changed, and no record leaves the machine. Exit code 1 if a check failed.
+    It looks at certificates, clock, peers, versions, records, the ring and the budget. Nothing is changed, and no
+    record leaves the machine. Exit code 1 if a check failed.
 
     Example: parley doctor hospital-a --manifest RUN.toml
     """

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from parley.cli.console import EXIT_BAD_NEWS, emit_json, progress
+from parley.cli.options import Json, NodeFolder
 from parley.federation.admission import AdmissionRecord, Refusal, approve_by_hand
 from parley.federation.errors import ApprovalError, ManifestError, PolicyError
 from parley.federation.manifest import Manifest, of_an_earlier_version, read_manifest
@@ -30,20 +31,21 @@ from parley.party.settings import Settings
 from parley.party.settlement import settle_now
 from parley.privacy.budget import Budget, budget_of
 
-app = typer.Typer(help="A party: its process, its approvals, its budget.", no_args_is_help=True)
-Node = Annotated[Path, typer.Argument(help="The node's folder.", metavar="NODE")]
-Json = Annotated[bool, typer.Option("--json", help="End standard output with one line of JSON.")]
+app = typer.Typer(help="Run an institution's node: its process, its approvals, its budget.", no_args_is_help=True)
 
 
 @app.command()
-def run(node: Node) -> None:
-    """Take part in runs until stopped. Prints one line of JSON when it is ready."""
+def run(node: NodeFolder) -> None:
+    """Take part in runs until stopped. Prints one line of JSON when it is ready.
+
+    Example: parley party run hospital-a. Before it: parley doctor hospital-a
+    """
     serve(node)
 
 
 @app.command()
 def approve(
-    node: Node,
+    node: NodeFolder,
     which: Annotated[
         str, typer.Argument(help="A manifest's TOML file, or the name of a run that waits.", metavar="RUN")
     ],
@@ -51,7 +53,12 @@ def approve(
     by: Annotated[str, typer.Option(help="Who answers for it.")],
     json_output: Json = False,
 ) -> None:
-    """Admit a manifest by hand, against the policy or without one. Exit code 1 where nobody may."""
+    """Admit a manifest by hand that the policy does not admit, or that has no policy to admit it.
+
+    Some reasons are final, and nobody can override them. Exit code 1 then.
+
+    Example: parley party approve hospital-a heart-1 --digest 9f86… --by "Dr. Ada Osei"
+    """
     from parley.federation.meaning import verify_apart_with_charge
     from parley.learning.holding import read_holding
 
@@ -89,29 +96,34 @@ def approve(
 
 @app.command()
 def withdraw(
-    node: Node,
+    node: NodeFolder,
     which: Annotated[str, typer.Argument(help="The run's name.", metavar="RUN")],
     by: Annotated[str, typer.Option(help="Who answers for it.")],
     json_output: Json = False,
 ) -> None:
-    """Leave a run: no further round of it is answered. For good; what it was charged stays charged."""
+    """Leave a run for good: no further round of it is answered. What it was charged stays charged.
+
+    Example: parley party withdraw hospital-a heart-1 --by "Dr. Ada Osei"
+    """
     from parley.node import withdrawal
 
     manifest = withdrawal.withdraw(party_node(node), which, by)
-    withdrawal.report(manifest, "no further round is answered; what it was charged stays charged", json_output)
+    withdrawal.report(manifest, "no further round is answered; what the run was charged stays charged", json_output)
 
 
 @app.command()
 def settle(
-    node: Node,
+    node: NodeFolder,
     which: Annotated[
         str | None, typer.Argument(help="A run's name; without one, all that are open.", metavar="RUN")
     ] = None,
     json_output: Json = False,
 ) -> None:
-    """Ask how runs ended that are still charged, and give back what both aggregators' words prove was not spent.
+    """Get back the budget of runs that have ended, as far as both aggregators confirm it was not spent.
 
-    Exit code 1 where a run stays open, with the reason.
+    Exit code 1 if a run stays charged, with the reason.
+
+    Example: parley party settle hospital-a
     """
     settings = settings_of(party_node(node))
     found = settle_now(settings, vocabulary, which)
@@ -129,8 +141,11 @@ def settle(
 
 
 @app.command()
-def runs(node: Node, json_output: Json = False) -> None:
-    """Every run that was proposed here, and what became of it."""
+def runs(node: NodeFolder, json_output: Json = False) -> None:
+    """List every run that was proposed to this party, and what became of it.
+
+    Example: parley party runs hospital-a. Next, for one that waits: parley party approve
+    """
     found = _runs(settings_of(party_node(node)))
     if json_output:
         emit_json({"runs": found})
@@ -144,8 +159,11 @@ def runs(node: Node, json_output: Json = False) -> None:
 
 
 @app.command()
-def status(node: Node, json_output: Json = False) -> None:
-    """The budget that is left, the runs, and what left the site: bytes and destinations."""
+def status(node: NodeFolder, json_output: Json = False) -> None:
+    """Show the budget that is left, the runs, and what left the site: how many bytes, and to whom.
+
+    Example: parley party status hospital-a
+    """
     settings = settings_of(party_node(node))
     name, budget, found = settings.identity.load().name.name, _budget(settings), _runs(settings)
     if json_output:
@@ -159,11 +177,16 @@ def status(node: Node, json_output: Json = False) -> None:
 
 @app.command()
 def check(
-    node: Node,
+    node: NodeFolder,
     which: Annotated[str, typer.Option("--run", help="A manifest's TOML file, or the name of a run.")],
     json_output: Json = False,
 ) -> None:
-    """Whether a run's columns are this party's, by schema.toml. Reads no record: that is `parley schema check`."""
+    """Check whether a run's columns are this party's, by schema.toml. Reads no record.
+
+    Exit code 1 if they are not. The records themselves are compared by `parley schema check`.
+
+    Example: parley party check hospital-a --run heart-1
+    """
     from parley.learning.holding import read_holding
 
     settings = settings_of(party_node(node))
@@ -184,16 +207,18 @@ def check(
 
 @app.command()
 def populations(
-    node: Node,
+    node: NodeFolder,
     apart: Annotated[
         str | None, typer.Option(help="Declare that NO person of this population is in another one here.")
     ] = None,
     by: Annotated[str | None, typer.Option(help="Who answers for that.")] = None,
     json_output: Json = False,
 ) -> None:
-    """Whose budgets this node keeps. All its data are one population, unless somebody answers for it that they are not.
+    """Show whose budgets this node keeps: all its data are one population, unless somebody declares otherwise.
 
-    A person in two populations would have two budgets: the declaration is in the trail and in the ledger, for good.
+    A person in two populations would have two budgets, so the declaration is kept in trail and ledger for good.
+
+    Example: parley party populations hospital-a
     """
     settings = settings_of(party_node(node))
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)

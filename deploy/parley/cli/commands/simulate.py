@@ -8,23 +8,30 @@ from rich.console import Console
 from rich.table import Table
 
 from parley.cli.console import emit_json, progress
+from parley.cli.options import Json
 
 
 def simulate(
-    run: Annotated[Path, typer.Argument(help="RUN.toml: data, schema, model, algorithm, privacy, federation.")],
+    run: Annotated[
+        Path,
+        typer.Argument(help="Data, schema, model, algorithm, privacy, federation.", metavar="FILE"),
+    ],
     seeds: Annotated[int, typer.Option(min=1, help="Repetitions, seeded 0, 1, 2 …")] = 1,
     workers: Annotated[int, typer.Option(min=1, help="Processes that share the repetitions.")] = 1,
-    json_output: Annotated[bool, typer.Option("--json", help="End standard output with one line of JSON.")] = False,
+    json_output: Json = False,
 ) -> None:
-    """Train as a federation would, in one process: the parties' and coordinator's code, the servers' noise law.
+    """Try a study in one process before you set up a federation. It protects nobody: for research only.
 
-    Example: parley simulate RUN.toml --seeds 10 --workers 2 --json
+    The parties and the coordinator are the real code, and the noise follows the law of the servers' noise; but one
+    process sees all records and all noise.
+
+    Example: parley simulate RUN.toml --seeds 10 --workers 2
     """
     from parley.study.batch_runs import mean_of, simulate_seeds
     from parley.study.run_file import read_run_file
 
     setup = read_run_file(run)
-    progress(f"{setup.algorithm['name']}: {seeds} seeds, {workers} processes; in one process nothing is secret")
+    progress("Simulation only: one process sees all records and all noise.")
     found = [_without_model(each) for each in simulate_seeds(setup, seeds, workers)]
     result = {"runs": found, "mean": mean_of(found)}
     if json_output:
