@@ -161,7 +161,7 @@ class RunStore:
         held = self._all("SELECT digest FROM runs WHERE run = ?", run)
         if held and held[0][0] != digest:
             raise StateError(
-                f"run {run} was submitted with another manifest: a run's name is taken once, choose another"
+                f"run {run} was submitted with another manifest: a run's name can be used only once, choose another"
             )
         with self._transaction() as database:
             database.execute(

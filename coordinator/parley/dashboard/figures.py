@@ -56,7 +56,7 @@ TROUBLES = {
     DISK_FULL: "has no space on its disk",
     RESTARTED: "was restarted",
 }
-COLLUDE = "Both aggregators would have to collude."
+TOGETHER = "Only the two aggregators together could break it."
 
 
 def head(row: RunRow, manifest: Manifest, history: History) -> RunHead:
@@ -286,7 +286,7 @@ def privacy_view(
         f"{made_of(noise.parts)}",
         precision=f"{noise.precision} ({noise.cover}), {noise.fraction_bits} fraction bits",
         spent=spent,
-        coalition=f"{COLLUDE} {_against(row, manifest)} The aggregators are {first.name} of {first.legal_entity} and "
+        coalition=f"{TOGETHER} {_against(row, manifest)} The aggregators are {first.name} of {first.legal_entity} and "
         f"{second.name} of {second.legal_entity}.",
         books=books,
         members=_members(manifest, answers),
@@ -304,7 +304,7 @@ def _if_a_server_lies(row: RunRow, manifest: Manifest) -> str:
     if _number(row.claim.get("epsilon")) is None:
         return ""
     if not manifest.noise.parts.joint:
-        return "also if one server does anything whatever"
+        return "also if one server does anything at all"
     return in_words(_number(row.claim.get("epsilon_if_a_server_lies")), manifest.guarantee.delta)
 
 

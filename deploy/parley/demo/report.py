@@ -197,20 +197,20 @@ def results(report: Report, cast: Cast) -> Table:
 
 def guarantee(report: Report, cast: Cast) -> Text:
     """In words, then the sentence for the data-protection officer."""
-    often = f" (but for a chance of {report.delta:.0e})".replace("e-0", "e-")
+    often = f"{report.delta:.0e}".replace("e-0", "e-")
     how = "" if report.security == "malicious" else " that follows the protocol"
     text = Text(
-        f"Whatever the coordinator, one aggregator{how} and all other hospitals see together, had any one patient's "
-        f"record been another they would have seen it with a probability at most {_times(report.epsilon)} times higher "
-        f"or lower{often}. "
+        f"Take everything that the coordinator, one aggregator{how} and all other hospitals see together. If any one "
+        f"patient's record had been different, nothing they saw would have become more than {_times(report.epsilon)} "
+        f"times as likely or as unlikely, except with probability {often}. "
     )
     if report.security == "malicious":
-        text.append("That holds whatever the aggregator does; the model is not protected against it.\n")
+        text.append("This holds whatever the aggregator does. The model itself is not protected against it.\n")
     elif report.epsilon_if_a_server_lies is None:
         text.append("If the aggregator does not follow the protocol, there is no such guarantee.\n")
     else:
         text.append(
-            f"If the aggregator does anything whatever, {_times(report.epsilon_if_a_server_lies)} times "
+            f"If that aggregator does not follow the protocol: {_times(report.epsilon_if_a_server_lies)} times "
             f"(epsilon {report.epsilon_if_a_server_lies:.3g}).\n"
         )
     return text.append(report.statement, "dim")

@@ -94,7 +94,7 @@ class Meaning:
             f"whoever is present; {made_of(parts)}, and {released} is released.",
             f"Precision: {manifest.noise.precision} ({manifest.noise.cover}), {manifest.noise.fraction_bits} fraction "
             f"bits; it takes {self.epsilon_added:.2g} of epsilon and {self.delta_added:.2g} of delta.",
-            f"Range: the largest possible sum could double {self.range_margin_bits:.1f} times before it left the ring.",
+            f"Range: no overflow possible ({int(self.range_margin_bits)} bits to spare).",
             f"Aggregators, who must not collude: {first.name} of {first.legal_entity}, {second.name} of "
             f"{second.legal_entity}. Coordinator: {manifest.coordinator.name} of {manifest.coordinator.legal_entity}.",
         ]
@@ -196,7 +196,7 @@ def against_whom(parts: NoiseParts, epsilon: float, lying: float | None, delta: 
     if not parts.joint:
         most = "" if lying is not None else f" So large an epsilon counts as {NO_GUARANTEE}."
         return (
-            f"epsilon {epsilon:.4g} holds against one aggregator that does anything whatever, with the coordinator and "
+            f"epsilon {epsilon:.4g} holds against one aggregator that does anything at all, with the coordinator and "
             f"all other parties; the result is not protected against it, only the records are.{most}"
         )
     follows = f"epsilon {epsilon:.4g} holds against an aggregator that follows the protocol; "
