@@ -43,7 +43,7 @@ def test_the_meaning_is_the_accountants_and_the_laws() -> None:
         "Unit of privacy: row",
         "replace-one",
         "standard",
-        "double",
+        "no overflow possible",
     ):
         assert words in text
 
