@@ -147,7 +147,7 @@ def test_peers_that_are_absent_exchanged_or_strange_are_told_apart(party: Path, 
         found = by_check(examine(party))
     assert "refused" in found["coordinator lead"].problem
     assert found["aggregator north"].problem.startswith(
-        f"127.0.0.1:{ports['south']} has not the key that is pinned for parley://cardio/aggregator/north"
+        f"127.0.0.1:{ports['south']} does not have the key that is pinned for parley://cardio/aggregator/north"
     )
     assert found["aggregator south"].state == OK
     assert not healthy(list(found.values()))
@@ -163,7 +163,7 @@ def test_a_node_of_another_authority_is_not_accepted(party: Path, tmp_path: Path
     assert "does not accept this node's key" in by_check(examine(stranger))["coordinator lead"].problem
     twin = ThrowAwayAuthority("cardio").issue_as(lead).pin
     trust.add(NodeFolder(stranger / "identity"), lead, twin, replacing=True)
-    assert "has not the key that is pinned for" in by_check(examine(stranger))["coordinator lead"].problem
+    assert "does not have the key that is pinned for" in by_check(examine(stranger))["coordinator lead"].problem
     own = NodeFolder(party / "identity").current
     (NodeFolder(stranger / "identity").current / "authority.crt").write_bytes((own / "authority.crt").read_bytes())
     assert by_check(examine(stranger))["certificate"].state == FAILED

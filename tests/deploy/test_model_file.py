@@ -155,7 +155,7 @@ def test_a_pickle_is_refused_and_never_executed(path: Path, capsys: pytest.Captu
 def test_archives_of_another_shape_are_refused(path: Path) -> None:
     data = path.read_bytes()
     rewritten(path, more=np.zeros(1))
-    with pytest.raises(ModelFileError, match="is no model file"):
+    with pytest.raises(ModelFileError, match="is not a model file"):
         read_model(path)
     path.write_bytes(data)
     with np.load(io.BytesIO(data)) as found:
@@ -164,7 +164,7 @@ def test_archives_of_another_shape_are_refused(path: Path) -> None:
         read_model(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("theta.npy", b"")
-    with pytest.raises(ModelFileError, match="is no model file"):
+    with pytest.raises(ModelFileError, match="is not a model file"):
         read_model(path)
     path.write_bytes(data[:-40])
     with pytest.raises(ModelFileError):

@@ -72,7 +72,7 @@ MANIFESTS: dict[str, bytes] = {
     "one legal entity in wide letters": BODY.replace(b'"South Foundation"', b'"\\uff2eorth Trust"'),
     "minimum of one": BODY.replace(b'"minimum_parties":2', b'"minimum_parties":1'),
     "no noise": BODY.replace(b'"noise_multiplier":1.2', b'"noise_multiplier":0.0'),
-    "noise that is no number": BODY.replace(b'"noise_multiplier":1.2', b'"noise_multiplier":NaN'),
+    "noise that is not a number": BODY.replace(b'"noise_multiplier":1.2', b'"noise_multiplier":NaN'),
 }
 
 

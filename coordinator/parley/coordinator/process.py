@@ -91,8 +91,8 @@ class NodeBooks:
     def _refuse(self, decision: Admission | Refusal) -> None:
         if isinstance(decision, Refusal) and decision.reasons:
             raise RunFailedError(
-                f"this coordinator's policy does not admit the run: {decision}; a person can with "
-                "`parley coordinator approve`, then submit it again"
+                f"this coordinator's policy does not admit the run: {decision}; a person can, with "
+                "`parley coordinator approve`: then submit it again"
             )
 
     def _approved(self, manifest: Manifest) -> bool:
@@ -219,7 +219,7 @@ class CoordinatorProcess:
             for address in self.node.listen
         ]
         if 0 in ports:
-            raise StateError(f"{self.node.listen[ports.index(0)]} cannot be listened on: is another process there?")
+            raise StateError(f"{self.node.listen[ports.index(0)]} is not free to listen on: is another process there?")
         self._operator = grpc.aio.server()
         operator_pb2_grpc.add_OperatorServiceServicer_to_server(
             OperatorServicer(self.runs, self.vigil.troubles), self._operator
@@ -276,7 +276,7 @@ class _Anyone:
 def bind_socket(server: grpc.aio.Server, folder: Path) -> SocketAddress:
     """Mode 600 from its first moment: it is bound in a folder that only its owner may enter."""
     if folder.stat().st_mode & 0o077:
-        raise StateError(f"{folder} may be entered by others: chmod 700 it")
+        raise StateError(f"{folder} can be entered by others: chmod 700 it")
     address = SocketAddress(folder)
     address.path.unlink(missing_ok=True)
     server.add_insecure_port(address.text)

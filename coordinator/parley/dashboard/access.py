@@ -26,7 +26,7 @@ def token_in(state: Path) -> str:
     except FileExistsError:
         status = path.lstat()
         if status.st_mode & 0o077 or status.st_uid != os.geteuid():
-            raise StateError(f"others may read {path}: remove it, and a new token is made") from None
+            raise StateError(f"others can read {path}: remove it, and a new token is made") from None
         token = path.read_text().strip()
         if len(token) < TOKEN_BYTES:
             raise StateError(f"{path} is cut short: remove it, and a new token is made") from None

@@ -100,7 +100,7 @@ async def serve(settings: Settings, place: Place, until_input_ends: bool = False
         family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
         listener = socket.create_server((settings.host, settings.port), family=family)
     except OSError as error:
-        raise StateError(f"{settings.host}:{settings.port} cannot be listened on: {error.strerror}") from None
+        raise StateError(f"{settings.host}:{settings.port} is not free to listen on: {error.strerror}") from None
     port = int(listener.getsockname()[1])
     app = assemble(settings, place, port)
     config = uvicorn.Config(

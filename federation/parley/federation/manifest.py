@@ -286,7 +286,7 @@ class Manifest:
         try:
             return cls.from_json(tomllib.loads(text))
         except tomllib.TOMLDecodeError as error:
-            raise ManifestError("the manifest", f"is not TOML, mend the syntax: {error}") from None
+            raise ManifestError("the manifest", f"is not TOML, correct the syntax: {error}") from None
         except RecursionError:
             raise ManifestError("the manifest", "is nested too deep: flatten it") from None
 

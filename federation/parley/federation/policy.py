@@ -126,7 +126,7 @@ def read_policy(path: Path) -> Policy:
             path.name, f"cannot be read ({error.strerror}): without a policy nothing is admitted"
         ) from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise PolicyError(path.name, f"is not TOML, mend the syntax: {error}") from None
+        raise PolicyError(path.name, f"is not TOML, correct the syntax: {error}") from None
     fields = Fields(body, "", PolicyError)
     readers = {Role.party: _party, Role.aggregator: _aggregator, Role.coordinator: _coordinator}
     policy = readers[fields.choice("role", tuple(Role))](fields)

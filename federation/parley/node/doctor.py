@@ -140,7 +140,7 @@ def _identity(node: AnyNode, found: list[Finding]) -> Identity | None:
         )
         return None
     days = (expires - dt.datetime.now(dt.UTC)) / dt.timedelta(days=1)
-    text = f"{name}, {days:.0f} days left"
+    text = f"{name}, {days:.0f} {'day' if round(days) == 1 else 'days'} left"
     found.append(
         Finding(check, WARNING, text, "`parley node renew`, and have it approved") if days < RENEW_DAYS
         else Finding(check, OK, text)
@@ -152,12 +152,12 @@ def _identity(node: AnyNode, found: list[Finding]) -> Identity | None:
 
 def _policy(node: AnyNode, found: list[Finding]) -> Policy | None:
     if not node.policy.exists():
-        found.append(Finding("policy", WARNING, "there is none: nothing is admitted but by hand", "write policy.toml"))
+        found.append(Finding("policy", WARNING, "there is none: runs are admitted only by hand", "write policy.toml"))
         return None
     try:
         policy = read_policy(node.policy)
     except FederationError as error:
-        found.append(Finding("policy", FAILED, str(error), "mend the field; until then nothing is admitted"))
+        found.append(Finding("policy", FAILED, str(error), "correct the field; until then nothing is admitted"))
         return None
     if ROLES[type(policy)] is not node.role:
         found.append(
@@ -179,7 +179,7 @@ def _folders(node: AnyNode) -> Iterator[Finding]:
     free = shutil.disk_usage(place).free
     if mode & 0o077:
         yield Finding(
-            "state", FAILED, f"{node.state.name} has mode {mode:o}, others may look in", f"chmod 700 {node.state}"
+            "state", FAILED, f"{node.state.name} has mode {mode:o}, others can look inside", f"chmod 700 {node.state}"
         )
     elif free < LEAST_FREE_BYTES:
         yield Finding("state", WARNING, f"{free >> 20} MiB are free", "free at least 1 GiB: a full disk stops the node")

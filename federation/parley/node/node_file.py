@@ -249,7 +249,7 @@ def read_node(folder: Path) -> AnyNode:
     except OSError as error:
         raise NodeFileError(str(path), f"cannot be read ({error.strerror}): see `parley init`") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise NodeFileError(path.name, f"is not TOML, mend the syntax: {error}") from None
+        raise NodeFileError(path.name, f"is not TOML, correct the syntax: {error}") from None
     fields, home = Fields(body, "", NodeFileError), path.parent.absolute()
     readers = {Role.party: _party, Role.aggregator: _aggregator, Role.coordinator: _coordinator}
     node = readers[fields.choice("role", tuple(Role))](fields, home, _log(fields))

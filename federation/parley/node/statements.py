@@ -124,7 +124,7 @@ def read_statement(word: common_pb2.SignedWord, manifest: Manifest, role: int, i
     said = common_pb2.RoundStatement()
     _parse(word, said)
     if (said.aggregator, said.role, said.manifest_digest, said.round) != (server.uri, role, manifest.digest, index):
-        raise NoWordError(f"this is no statement of round {index} by {server.name}")
+        raise NoWordError(f"this is not a statement of round {index} by {server.name}")
     _verify(pins, server, STATEMENT, word)
     return Stated(server, said, digest_of(word))
 
@@ -137,7 +137,7 @@ def read_receipt(
     said = common_pb2.Receipt()
     _parse(word, said)
     if (said.aggregator, said.role, said.manifest_digest, said.round) != (server.uri, role, manifest.digest, index):
-        raise NoWordError(f"this is no receipt for round {index} by {server.name}")
+        raise NoWordError(f"this is not a receipt for round {index} by {server.name}")
     _verify(pins, server, RECEIPT, word)
     return said
 

@@ -66,7 +66,7 @@ class Succession:
             )
             fields.finish()
         except (ValueError, RecursionError, IdentityError):
-            raise PinError("this is no rotation: give the file that `parley node rotate` wrote") from None
+            raise PinError("this is not a rotation: give the file that `parley node rotate` wrote") from None
         return found
 
 

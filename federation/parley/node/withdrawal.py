@@ -19,7 +19,7 @@ def withdraw(node: PartyNode | AggregatorNode, run: str, by: str) -> Manifest:
         found = {admission.manifest.run: admission.manifest for admission, _ in record.all()}
         if run not in found:
             known = ", ".join(found) or "none"
-            raise ApprovalError(f"no run {run!r} was admitted here, so there is nothing to withdraw: there is {known}")
+            raise ApprovalError(f"no run {run!r} was admitted here, so there is nothing to withdraw; admitted: {known}")
         manifest = found[run]
         record.withdraw(manifest.digest)
     finally:

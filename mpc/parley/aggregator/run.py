@@ -157,7 +157,7 @@ class Run(RunState):
         if request.round >= terms.releases:
             raise malformed(f"round {request.round}", f"the run has {terms.releases} rounds, from 0")
         if len(request.query_digest) != 32:
-            raise malformed("query_digest is no SHA-256", "send 32 bytes")
+            raise malformed("query_digest is not a SHA-256", "send 32 bytes")
         if not 1 <= request.length <= terms.dimension:
             raise malformed(f"length {request.length}", f"the manifest's noise is for 1 to {terms.dimension} numbers")
         if len(expected) != len(request.expected) or not expected <= set(terms.parties.values()):

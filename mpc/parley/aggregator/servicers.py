@@ -54,7 +54,9 @@ class Service:
         party = run.terms.parties.get(caller)
         if party is None:
             raise CallRefusedError(
-                common_pb2.REFUSAL_NOT_A_MEMBER, f"the caller is no party of run {run.terms.name}", "see its manifest"
+                common_pb2.REFUSAL_NOT_A_MEMBER,
+                f"the caller is not a party of run {run.terms.name}",
+                "see its manifest",
             )
         self._hear(run, caller, context)
         return party

@@ -332,7 +332,7 @@ class Life:
         except grpc.RpcError as error:
             # The run may have gone on or ended meanwhile: only the coordinator's next answer tells.
             self._say(error)
-            raise AskAgainError("a point of the question cannot be had: ask for the round again") from None
+            raise AskAgainError("a point of the question cannot be fetched: ask for the round again") from None
 
     def _join(self, accepted: bool, reason: str) -> None:
         """Say so until it is heard. A coordinator that refuses to hear it says more when it is asked for a round."""

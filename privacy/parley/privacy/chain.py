@@ -67,7 +67,7 @@ class Head:
         """From its printed form."""
         sequence, _, digest = text.strip().partition(":")
         if re.fullmatch("[0-9]{1,18}:[0-9a-f]{64}", text.strip()) is None:
-            raise LedgerCorruptError(f"{text.strip()[:80]!r} is no head of a ledger: it should read sequence:digest")
+            raise LedgerCorruptError(f"{text.strip()[:80]!r} is not a head of a ledger: it should read sequence:digest")
         return cls(int(sequence), digest)
 
     def __str__(self) -> str:
@@ -331,7 +331,7 @@ class Chain:
         except FileNotFoundError:
             pass  # all of it is in the file itself
         except OSError as error:
-            raise LedgerRefusedError(f"the ledger cannot be brought to the disk ({error}): mend the disk") from None
+            raise LedgerRefusedError(f"the ledger cannot be brought to the disk ({error}): repair the disk") from None
 
     def _insert(self, kind: str, body: dict[str, Any]) -> Entry:
         if kind not in self._light:

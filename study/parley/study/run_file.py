@@ -73,7 +73,7 @@ class RunFile:
         """None where the algorithm is one that a federation can run."""
         found = build_central(self.algorithm)
         if found and self.regulariser.kind != "none":
-            raise RunFileError("a central method has its own penalty, strength: leave the regulariser out")
+            raise RunFileError("a central method has its own penalty, called strength: leave the regulariser out")
         return found
 
 
@@ -163,7 +163,9 @@ def build_algorithm(body: dict[str, Any], regulariser: Regulariser) -> Algorithm
     if not isinstance(name, str):
         raise RunFileError('[algorithm] needs a name, such as "auto"')
     if build_central(body):
-        raise RunFileError(f"{name} runs in `parley simulate` and `reproduce` only: no mechanism accounts its noise")
+        raise RunFileError(
+            f"{name} runs in `parley simulate` and `parley reproduce` only: no mechanism accounts for its noise"
+        )
     if "output" in parameters:
         parameters["output"] = Output(**_table(parameters, "output", {"rule", "tail"}))
     return build(name, {**parameters, "regulariser": regulariser})

@@ -23,7 +23,6 @@ from parley.privacy.chain import Head
 from parley.privacy.errors import LedgerCorruptError, LedgerRefusedError
 
 app = typer.Typer(help="Measure privacy, try the known attacks, verify what nodes wrote down.", no_args_is_help=True)
-UNSEEN = "; to detect a cut at its end as well, give an earlier head with --anchor"
 TRAIL, LEDGER = Path("state", "trail.jsonl"), Path("state", "ledger.sqlite")
 
 
@@ -95,7 +94,7 @@ def verify(
     try:
         kept = Head.parse(anchor) if anchor is not None else None
     except LedgerCorruptError:
-        fail(f"{anchor!r} is no head: give sequence:hash, as an earlier verification printed it")
+        fail(f"{anchor!r} is not a head: give sequence:hash, as an earlier verification printed it")
     chains, trails = [], []
     for place in places:
         trail, ledger = (place / TRAIL, place / LEDGER) if place.is_dir() else (place, None)
@@ -120,7 +119,9 @@ def verify(
     else:
         for chain in chains:
             print(_said(chain))
-        print(f"{crossed.checked} references to peers' events hold, {crossed.unchecked} are to nodes not given here")
+        if kept is None:
+            print("to detect a cut at a trail's end as well, verify it alone and give an earlier head with --anchor")
+        print(f"{crossed.checked} references to peers' events hold; {crossed.unchecked} refer to nodes not given here")
         for line in crossed.absent:
             print(f"PROBLEM {line}")
     if not intact:
@@ -154,6 +155,5 @@ def _ledger(path: Path) -> dict[str, Any]:
 def _said(chain: dict[str, Any]) -> str:
     if chain["problem"] is not None:
         return f"PROBLEM {chain['file']}: {chain['problem']}"
-    unseen = "" if chain["anchored"] or chain["kind"] == "ledger" else UNSEEN
     cut = f", {chain['incomplete_bytes']} bytes of an unfinished last line" if chain["incomplete_bytes"] else ""
-    return f"{chain['file']}: {chain['entries']} entries, intact{cut}{unseen}; head {chain['head']}"
+    return f"{chain['file']}: {chain['entries']} entries, intact{cut}; head {chain['head']}"

@@ -65,7 +65,7 @@ def approve(
     record = AdmissionRecord(found.admissions)
     decision = approve_by_hand(record, meaning, found.identity.load().name, policy, None, digest, by)
     if isinstance(decision, Refusal):
-        fail(f"not even a person can admit this: {decision}")
+        fail(f"nobody can admit this, not even by hand: {decision}")
     print(f"admitted by {by}: run {meaning.manifest.run}; submit it again with `parley run`")
 
 

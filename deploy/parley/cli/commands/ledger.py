@@ -96,8 +96,9 @@ def verify(
     if json:
         emit_json({"intact": True, "entries": head.sequence, "head": str(head), "anchored": kept is not None})
     else:
-        unseen = "" if kept else "; to detect a rollback as well, give an earlier head with --anchor"
-        print(f"{head.sequence} entries, intact{unseen}; head {head}")
+        print(f"{head.sequence} entries, intact; head {head}")
+        if kept is None:
+            print("to detect a rollback as well, give an earlier head with --anchor")
 
 
 def _recount(ledger: Ledger) -> None:
@@ -107,7 +108,7 @@ def _recount(ledger: Ledger) -> None:
         if due.epsilon > charged.epsilon * 1.002 or due.rdp > charged.rdp * 1.002:
             raise LedgerCorruptError(
                 f"run {run.name} was charged epsilon {charged.epsilon:.4g}, Renyi {charged.rdp:.4g}, and its event "
-                f"costs {due.epsilon:.4g}, {due.rdp:.4g}: find out who computed it"
+                f"costs {due.epsilon:.4g}, {due.rdp:.4g}: find out what computed it"
             )
 
 

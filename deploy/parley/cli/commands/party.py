@@ -75,7 +75,7 @@ def approve(
     try:
         policy = policy_of(settings)
     except PolicyError as error:
-        progress(f"the policy is not understood, so nothing is admitted by it: {error}")
+        progress(f"the policy is not understood, so it admits nothing: {error}")
         policy = None
     spent = epsilon_spent(ledger, settings.population)
     lying = spent_if_a_server_lies(ledger, settings.population)
