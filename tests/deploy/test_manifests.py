@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from parley.algorithms.algorithm import build
+from parley.algorithms.registry import build, check_answers, named_by
 from parley.algorithms.regularisers import Regulariser
 from parley.demo.recipe import (
     AGGREGATORS,
@@ -22,6 +22,7 @@ from parley.federation.errors import ManifestError
 from parley.federation.manifest import Manifest, Operator
 from parley.federation.meaning import verify
 from parley.learning.contributor import Encoding
+from parley.learning.registry import build_model
 from parley.learning.schema import Schema, schema_from_json
 from parley.mpc.errors import MpcError
 from parley.mpc.parts import NoiseParts
@@ -29,8 +30,6 @@ from parley.mpc.tables import FORMATS
 from parley.privacy.errors import InvalidParameterError
 from parley.study.errors import StudyError
 from parley.study.manifests import draft, smallest_own
-from parley.study.run_file import build_model
-from parley.study.vocabulary import check_answers, check_vocabulary
 
 A9A = schema_from_json(
     {
@@ -62,7 +61,7 @@ def drafted(**changes: Any) -> Manifest:
 
 def accepted(made: Manifest) -> float:
     """Checked as roles check it; the share of the claimed epsilon that is used."""
-    check_vocabulary(made)
+    named_by(made)
     return verify(made).epsilon / made.guarantee.epsilon
 
 

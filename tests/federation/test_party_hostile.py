@@ -14,7 +14,7 @@ from parley.node.authority import ThrowAwayAuthority
 from parley.node.endings import sign_end
 from parley.party.client import PartyClient
 from parley.party.outbox import Outbox
-from parley.party.process import party_node, settings_of, vocabulary
+from parley.party.process import party_node, settings_of
 from parley.privacy.errors import LedgerRefusedError
 from parley.v1 import common_pb2, coordinator_pb2
 from tests.federation.documents import PARTY_POLICY, manifest
@@ -274,7 +274,7 @@ def test_no_words_of_a_coordinator_make_another_population_of_the_same_people(st
     with pytest.raises(
         LedgerRefusedError, match="keeps the budget of patients, and patients of study two would be a fresh"
     ):
-        PartyClient(settings_of(party_node(stage.node)), vocabulary)
+        PartyClient(settings_of(party_node(stage.node)))
     with pytest.raises(LedgerRefusedError, match="those of population patients"):
         stage.seal()
     declare = ["populations", str(stage.node), "--apart", "staff", "--by", "Ada Osei", "--json"]

@@ -2,7 +2,8 @@
 
 import pytest
 
-from parley.algorithms.algorithm import Setting, build
+from parley.algorithms.algorithm import Setting
+from parley.algorithms.registry import build
 from parley.mpc.parts import NoiseParts
 from parley.privacy.finite_precision import EXACT
 from parley.privacy.mechanism import Unit

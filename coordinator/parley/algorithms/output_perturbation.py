@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from parley.algorithms.algorithm import Algorithm, Ask, Plan, Setting, register
 from parley.algorithms.errors import AlgorithmError
-from parley.federation.rounds import LocalWork
+from parley.federation.question import LocalFit
 from parley.privacy.clipping import GradientClip
 
 Floats = NDArray[np.float64]
@@ -58,7 +58,7 @@ class OutputPerturbation(Algorithm):
 
     def _plan(self, setting: Setting, step: float, moved: float) -> Plan:
         """`moved`: the sensitivity times the records that it is divided by, the same for every party."""
-        self.work = LocalWork(self.method, self.iterations, step, self.strength, setting.feature_bound)
+        self.work = LocalFit(self.method, self.iterations, step, self.strength, setting.feature_bound)
         return Plan(setting.records, 1, GradientClip(moved / 2 * (1 + MARGIN)))
 
     def questions(self) -> dict[str, int]:

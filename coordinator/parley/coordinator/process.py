@@ -17,7 +17,6 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2_grpc
 
-from parley.aggregator.grpc_link import listening
 from parley.coordinator.controls import Controls
 from parley.coordinator.driver import Tools
 from parley.coordinator.errors import RunFailedError, StateError
@@ -28,7 +27,6 @@ from parley.coordinator.preparation import prepare
 from parley.coordinator.result import write_result
 from parley.coordinator.runs import GATHER_SECONDS, Runs
 from parley.coordinator.store import RunStore
-from parley.dashboard.launcher import start as start_dashboard
 from parley.federation.admission import Admission, AdmissionRecord, Refusal, admit
 from parley.federation.claimed import reasons_even_if_true
 from parley.federation.errors import ApprovalError, FederationError
@@ -41,10 +39,12 @@ from parley.learning.holding import CSV, Layout, read_layout
 from parley.node import meters, trust
 from parley.node.authorization import AioAuthorization, Authorizer
 from parley.node.collector import settle
+from parley.node.connections import listening
 from parley.node.credentials import Identity
 from parley.node.doorkeeper import Doorkeeper, room_for
 from parley.node.endings import verify_ends
 from parley.node.node_file import CoordinatorNode
+from parley.node.page_process import Pages
 from parley.node.pins import read_pins
 from parley.node.transport import server_credentials
 from parley.node.vigil import AioHealth, Vigil, disk_is_full, quiet_seconds
@@ -58,6 +58,8 @@ MOST_CALLS = 4096
 OF_ONE_ADDRESS = 100
 """Connections, before they have shown a certificate."""
 SERVICE = "parley.v1.CoordinatorService"
+DASHBOARD = "parley.dashboard"
+"""Started by its name: it imports this room, never the other way round."""
 HEALTH = "/grpc.health.v1.Health/Check"
 STOP_SECONDS = 2.0
 
@@ -97,7 +99,7 @@ class NodeBooks:
 
     def _approved(self, manifest: Manifest) -> bool:
         try:
-            return self._admissions.require(manifest.digest).run == manifest.run
+            return self._admissions.require(manifest.digest, manifest).run == manifest.run
         except ApprovalError:
             return False
 
@@ -296,7 +298,7 @@ async def run(node: CoordinatorNode, note: Callable[..., str], gather_seconds: f
     print(json.dumps(ready), flush=True)
     meters.start(node, process.identity.name)
     note("node.ready")
-    dashboard = start_dashboard(node, note)
+    dashboard = Pages(DASHBOARD, node.folder, lambda: note("dashboard.ended")) if node.dashboard is not None else None
     try:
         await done.wait()
     finally:

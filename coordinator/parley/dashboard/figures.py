@@ -3,10 +3,10 @@
 import time
 from statistics import median
 
+from parley.coordinator.operator_client import Presence
 from parley.coordinator.store import RunRow, RunStore, State
 from parley.dashboard import charts
 from parley.dashboard.history import PHASES, RECENT, History
-from parley.dashboard.servers import Presence
 from parley.dashboard.views import (
     Books,
     Chart,
@@ -26,6 +26,7 @@ from parley.dashboard.views import (
 )
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import against_whom, made_of
+from parley.federation.mechanism import sampling_sentence
 from parley.federation.names import NodeName, Role
 from parley.node.vigil import DISK_FULL, RESTARTED, SILENT, UNREACHABLE
 from parley.privacy.lying import in_words
@@ -281,7 +282,7 @@ def privacy_view(
         accountant=manifest.guarantee.accountant,
         unit=mechanism.unit.name,
         relation=f"{mechanism.relation.value}: one unit's data exchanged for any other; how many there are is public",
-        sampling=_sampling(manifest),
+        sampling=sampling_sentence(manifest.mechanism),
         noise=f"{mechanism.noise_multiplier:.4g} times the sensitivity of the sum, whoever is present; "
         f"{made_of(noise.parts)}",
         precision=f"{noise.precision} ({noise.cover}), {noise.fraction_bits} fraction bits",
@@ -340,15 +341,6 @@ def _members(manifest: Manifest, answers: dict[str, tuple[str, str]]) -> tuple[M
 def _ending(word: bytes) -> Ending:
     end = common_pb2.SignedEnd.FromString(word)
     return Ending(end.aggregator[:200], end.openings)
-
-
-def _sampling(manifest: Manifest) -> str:
-    samplers = [manifest.mechanism.sampler(party, manifest.releases - 1) for party in manifest.parties]
-    how = {"wor": "a fixed number of units, without replacement", "poisson": "each unit independently, padded to a cap"}
-    rates = sorted(sampler.rate for sampler in samplers)
-    spread = f"{rates[0]:.4g}" if rates[0] == rates[-1] else f"{rates[0]:.4g} to {rates[-1]:.4g}"
-    expected = sum(sampler.mean_batch for sampler in samplers)
-    return f"{how[samplers[0].kind]}, at rate {spread}; {expected:,} expected per round"
 
 
 def _number(value: object) -> float | None:

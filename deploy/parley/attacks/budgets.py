@@ -308,7 +308,7 @@ def _at_once(self: Gate, manifest: Manifest, sealed: Sealed, charge: Charge | No
     """As it was: charged when the party joins."""
     found = _due(self, manifest, sealed, charge)
     if found is not None:
-        ready = Ready(understand(manifest, self.vocabulary), sealed, found)
+        ready = Ready(understand(manifest), sealed, found)
         self.charge(manifest, ready, owed(manifest), owed.pins)
     return None
 

@@ -4,11 +4,10 @@
     parley bench noise --dimension 123 --json
 
 Each command, or group of commands, is a module in `parley.cli.commands`; this one puts them in the order of use and
-turns errors that a user can mend into one line and a documented exit code (see `parley.cli.console`).
+turns errors that a user can mend into one line and a documented exit code (see `parley.node.entry`).
 """
 
 import os
-import sys
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -44,11 +43,7 @@ from parley.cli.commands import (
     stop,
     watch,
 )
-from parley.cli.console import EXIT_PEER, EXIT_USAGE
-from parley.errors import ParleyError
-from parley.federation.errors import PeerRefusedError
-from parley.federation.extras import missing
-from parley.mpc.errors import PeerError
+from parley.node.entry import enter
 
 COMMANDS: dict[str, dict[str, typer.Typer | Callable[..., Any]]] = {
     "Start": {"demo": demo.demo, "init": init.init},
@@ -132,20 +127,7 @@ def parley(
 def main() -> None:
     """Run the command line; expected errors become one line on standard error."""
     os.environ["PYTHONSAFEPATH"] = "1"  # children of multiprocessing take no -P: never the folder where a person stands
-    try:
-        app()
-    except (PeerError, PeerRefusedError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        raise SystemExit(EXIT_PEER) from None
-    except ParleyError as error:
-        print(f"error: {error}", file=sys.stderr)
-        raise SystemExit(EXIT_USAGE) from None
-    except ImportError as error:
-        wanted = missing(error)
-        if wanted is None:
-            raise
-        print(f"error: {wanted}", file=sys.stderr)
-        raise SystemExit(EXIT_USAGE) from None
+    enter(app)
 
 
 if __name__ == "__main__":

@@ -17,12 +17,11 @@ from rich.text import Text
 
 from parley.cli.console import EXIT_BAD_NEWS, emit_json
 from parley.coordinator.errors import CoordinatorError
-from parley.coordinator.operator_client import Coordinator, summary
+from parley.coordinator.operator_client import Coordinator, Presence, summary
 from parley.coordinator.store import RoundRecord, RunRow, State
 from parley.dashboard.figures import troubles
 from parley.dashboard.history import PHASES, History
 from parley.dashboard.pages import seconds, size
-from parley.dashboard.servers import Presence
 from parley.federation.manifest import Manifest
 from parley.privacy.lying import in_words
 

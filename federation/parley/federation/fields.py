@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 
 from parley.federation.errors import FieldError
 from parley.federation.names import LABEL_RULE, is_label
+from parley.privacy.canonical import canonical_json
 
 LARGEST_WHOLE = (1 << 63) - 1
 """TOML promises 64-bit integers and no more."""
@@ -25,11 +26,6 @@ MOST_SUGGESTED = 100
 Choice = TypeVar("Choice", bound=str)
 
 
-def canonical_text(body: Any) -> str:
-    """One spelling per value: keys sorted, no spaces, ASCII, floats as the shortest text that reads back the same."""
-    return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-
-
 @dataclass(frozen=True)
 class Plain:
     """A free-form table that nobody can alter: equal tables are equal, and hash alike."""
@@ -38,7 +34,7 @@ class Plain:
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Self:
-        return cls(canonical_text(body))
+        return cls(canonical_json(body))
 
     @property
     def body(self) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from parley.federation import columns
 from parley.federation.errors import FederationError, ManifestError
 from parley.federation.extras import missing
 from parley.federation.manifest import Manifest
+from parley.federation.mechanism import sampling_sentence
 from parley.mpc.errors import MpcError
 from parley.mpc.parts import NoiseParts
 from parley.mpc.tables import Cover, Precision
@@ -89,7 +90,7 @@ class Meaning:
             f"{manifest.guarantee.epsilon:.4g}.",
             f"Against whom: {against_whom(parts, self.epsilon, self.epsilon_if_a_server_lies, self.delta)}",
             f"Unit of privacy: {mechanism.unit.name}. Neighbours: {neighbours}.",
-            f"Sampling: {_sampling(manifest)}.",
+            f"Sampling: {sampling_sentence(manifest.mechanism)}.",
             f"Noise: deviation {counted} on the sum, {mechanism.noise_multiplier:.4g} times its sensitivity, "
             f"whoever is present; {made_of(parts)}, and {released} is released.",
             f"Precision: {manifest.noise.precision} ({manifest.noise.cover}), {manifest.noise.fraction_bits} fraction "
@@ -147,7 +148,7 @@ def _verified(manifest: Manifest) -> tuple[Meaning, FinitePrecision]:
 
 @functools.lru_cache(maxsize=2)
 def _verified_form(canonical: bytes) -> tuple[Meaning, FinitePrecision]:
-    """Kept, for whoever asks what several parties have to charge."""
+    """Kept, for whoever asks what several parties have to charge, and for `main`."""
     manifest = Manifest.from_canonical(canonical)  # however it was made, it passes every check of the parser
     from parley.privacy.accountants import accountant
 
@@ -366,14 +367,6 @@ def margin_bits(manifest: Manifest, round_index: int) -> float:
     return lattice.opening_bits - 1 - math.log2(largest)
 
 
-def _sampling(manifest: Manifest) -> str:
-    samplers = [manifest.mechanism.sampler(party, manifest.releases - 1) for party in manifest.parties]
-    how = {"wor": "a fixed number of units, without replacement", "poisson": "each unit independently, padded"}
-    rates = sorted(sampler.rate for sampler in samplers)
-    spread = f"{rates[0]:.4g}" if rates[0] == rates[-1] else f"{rates[0]:.4g} to {rates[-1]:.4g}"
-    return f"{how[samplers[0].kind]}, at rate {spread}; {sum(s.mean_batch for s in samplers):,} expected per round"
-
-
 def answered(manifest: Manifest, arguments: list[str]) -> dict[str, Any]:
     """What a process apart answers; with a party and a ledger's policy also what that ledger charges."""
     if not arguments:
@@ -386,8 +379,8 @@ def answered(manifest: Manifest, arguments: list[str]) -> dict[str, Any]:
 def main() -> None:
     """Canonical bytes in, one line of JSON out."""
     try:
-        manifest = Manifest.from_canonical(sys.stdin.buffer.read())
-        answer = answered(manifest, sys.argv[1:])
+        meaning, _ = _verified_form(sys.stdin.buffer.read())
+        answer = answered(meaning.manifest, sys.argv[1:])
     except ManifestError as refusal:
         answer = {"field": refusal.field, "refused": str(refusal).removeprefix(f"{refusal.field}: ")}
     except ImportError as error:

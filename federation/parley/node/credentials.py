@@ -25,6 +25,7 @@ from parley.federation.errors import (
     WrongAuthorityError,
     WrongIdentityError,
 )
+from parley.federation.files import file_bytes
 from parley.federation.names import NodeName
 from parley.node.pins import PIN_FILE, Pins, key_of, presented, read_pins
 
@@ -45,14 +46,10 @@ def certificate_fingerprint(certificate: x509.Certificate) -> str:
 
 def read_file(path: Path) -> bytes:
     """A small file, or one line that says why not."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MOST_FILE_BYTES + 1)
-    except OSError as error:
-        raise CertificateError(f"{path.name} cannot be read: {error.strerror}") from None
-    if len(data) > MOST_FILE_BYTES:
-        raise CertificateError(f"{path.name} is over 64 KiB: that is neither a key nor a certificate")
-    return data
+    too_long = ": that is neither a key nor a certificate"
+    return file_bytes(
+        path, lambda what: CertificateError(f"{path.name} {what}"), most_bytes=MOST_FILE_BYTES, too_long=too_long
+    )
 
 
 def read_private(path: Path) -> bytes:

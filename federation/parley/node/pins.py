@@ -17,7 +17,6 @@ import datetime as dt
 import hashlib
 import os
 import stat
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -31,6 +30,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from parley.federation.errors import IdentityError, NotPinnedError, PinError, PinFileError
 from parley.federation.fields import Fields
+from parley.federation.files import toml_table
 from parley.federation.names import NodeName
 
 PIN_FILE = "pins.toml"
@@ -218,12 +218,8 @@ def read_entries(path: Path) -> tuple[Entry, ...]:
         raise PinError(
             f"{path.name} can be written by others than its owner: look through `parley pin list`, then chmod 600 it"
         )
-    try:
-        body = tomllib.loads(data.decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
-        raise PinError(
-            f"{path.name} is not TOML: restore it from a backup, or pin again with `parley pin add`"
-        ) from None
+    damaged = PinError(f"{path.name} is not TOML: restore it from a backup, or pin again with `parley pin add`")
+    body = toml_table(data, lambda _: damaged)
     fields = Fields(body, "", PinFileError)
     try:
         entries = tuple(_entry(each) for each in fields.tables("pin")) if fields.has("pin") else ()

@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError
 from parley.federation.errors import FederationError, NotAuthenticatedError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
+from parley.federation.rounds import DIGEST_BYTES
 from parley.mpc.history import Draft, opening_id
 from parley.node import signatures
 from parley.node.credentials import Identity
@@ -21,7 +22,7 @@ from parley.node.pins import Pins
 from parley.v1 import common_pb2
 
 STATEMENT, RECEIPT = "round statement 1", "receipt 1"
-DIGEST_BYTES, EPOCH_BYTES, LIFE_BYTES = 32, 16, 16
+EPOCH_BYTES, LIFE_BYTES = 16, 16
 MOST_STATEMENTS = 64
 """In one answer."""
 MOST_WORD_BYTES = 1 << 20

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.federation.question import BUCKETS, LocalFit
 from parley.learning.encoding import Scale, Terms, fraction_bits
 from parley.learning.errors import QueryError
 from parley.learning.frame import Frame
-from parley.learning.local import MARGIN, LocalFit, constants, require_reach
+from parley.learning.local import MARGIN, constants, require_reach
 from parley.learning.local import fit as fit_locally
 from parley.learning.models import Constant, Linear, Model
 from parley.learning.records import Records
@@ -40,8 +41,6 @@ FRAMED = {
 """Kinds of queries whose first two points are a frame's shift and scale, and what they ask in the frame."""
 KINDS = ("gradient", "losses", "norms", "solution", *FRAMED)
 MOST_CANDIDATES = 64
-BUCKETS = 24
-"""Of a histogram of gradient norms, half a power of two each."""
 SMALLEST_SCALE = 2.0**-40
 NUMBERS_AT_ONCE = 1 << 20
 """Features, or materialised unit gradients, in one chunk: 8 MB."""
@@ -71,12 +70,6 @@ class Query:
         kind, form = FRAMED[self.kind]
         shift, scale = (point[:columns] for point in self.points[:2])
         return replace(self, kind=kind, points=self.points[2:]), Frame(shift, scale, form)
-
-
-def answer_length(query: Query, dimension: int) -> int:
-    """How many integers answer a query: what the servers must have noise for."""
-    lengths = {"norms": BUCKETS, "framed norms": BUCKETS, "losses": len(query.points) - 1}
-    return lengths.get(query.kind, dimension)
 
 
 @dataclass(frozen=True)

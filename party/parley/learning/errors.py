@@ -18,6 +18,10 @@ class DataError(PartyError):
     """A file cannot be read as what it was declared to be."""
 
 
+class ModelError(PartyError):
+    """No such model is built in, or it does not fit the schema."""
+
+
 class ModelFileError(PartyError):
     """A model file that is none, or that is not the one that was written."""
 

@@ -30,7 +30,7 @@ from parley.party.errors import AskAgainError, RefusedRunError, UnfitRecordsErro
 from parley.party.memory import require_agreement, require_ledger
 from parley.party.outbox import VERIFYING, Outbox
 from parley.party.seal import Sealed, Stamp
-from parley.party.settings import Settings, Vocabulary
+from parley.party.settings import Settings
 from parley.privacy.errors import BudgetExceededError, LedgerRefusedError, OtherContentError
 from parley.privacy.filters import LYING, Charge, Limit, epsilon_of
 from parley.privacy.filters import Policy as Filter
@@ -109,8 +109,8 @@ def advice(error: BudgetExceededError) -> str:
 class Gate:
     """One thread's way of deciding; its files are its own connections."""
 
-    def __init__(self, settings: Settings, node: NodeName, shelf: Shelf, vocabulary: Vocabulary) -> None:
-        self.settings, self.node, self.shelf, self.vocabulary = settings, node, shelf, vocabulary
+    def __init__(self, settings: Settings, node: NodeName, shelf: Shelf) -> None:
+        self.settings, self.node, self.shelf = settings, node, shelf
         # The ledger before anything else is made: what is there says whether there was one.
         self.ledger = open_ledger(settings)
         self.record = AdmissionRecord(settings.admissions)
@@ -173,7 +173,7 @@ class Gate:
     def _understood(self, manifest: Manifest, sealed: Sealed) -> Understood:
         """What it names, as this institution's schema has it too."""
         try:
-            understood = understand(manifest, self.vocabulary)
+            understood = understand(manifest)
             require_equal(sealed.holding, manifest, understood, self.node)
         except ManifestError as error:
             raise refused("policy", str(error)) from None

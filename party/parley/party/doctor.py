@@ -14,7 +14,7 @@ from parley.node.node_file import PartyNode
 from parley.party.data import require_equal, understand
 from parley.party.memory import require_agreement, require_ledger
 from parley.party.outbox import Outbox
-from parley.party.process import settings_of, vocabulary
+from parley.party.process import settings_of
 from parley.party.seal import verified
 from parley.party.settings import Settings
 from parley.privacy.ledger import Ledger
@@ -39,7 +39,7 @@ def examine_party(node: PartyNode) -> Iterator[Finding]:
 def columns_of_run(check: str, node: PartyNode, name: NodeName | None, manifest: Manifest) -> Finding:
     """Whether a run's columns are this party's, by schema.toml. Reads no record."""
     if name is not None:
-        require_equal(read_holding(node.schema), manifest, understand(manifest, vocabulary), name)
+        require_equal(read_holding(node.schema), manifest, understand(manifest), name)
     return Finding(check, OK, f"its columns and its count of units are those of {node.schema.name}")
 
 

@@ -20,7 +20,7 @@ from parley.node import logs
 from parley.party.errors import OutboxError, StoppedError, refused
 from parley.party.outbox import Outbox
 from parley.party.settings import Settings
-from parley.party.wire import GRACE_SECONDS, Backoff, Wire
+from parley.party.wire import GRACE_SECONDS, Pauses, Wire
 from parley.privacy.errors import LedgerCorruptError
 from parley.privacy.ledger import Ledger
 from parley.v1 import aggregator_pb2
@@ -145,7 +145,7 @@ class Recollection:
 def _recalled(server: NodeName, wire: Wire, stop: threading.Event) -> dict[bytes, tuple[str, int]]:
     """Without this server no round is answered either, so that it is waited for."""
     found: dict[bytes, tuple[str, int]] = {}
-    offset, said, backoff = 0, "", Backoff(stop)
+    offset, said, backoff = 0, "", Pauses(stop)
     while not stop.is_set():
         try:
             with wire.stopping(stop):

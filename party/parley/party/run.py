@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from parley.federation.errors import FederationError, TrailError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
-from parley.federation.rounds import BLIND_BYTES, SEED_BYTES, upload_digest
+from parley.federation.rounds import BLIND_BYTES, upload_digest
 from parley.learning.contributor import Contributor, Query
 from parley.learning.errors import QueryError
 from parley.mpc import crash
-from parley.mpc.randomness import random_bytes
+from parley.mpc.randomness import SEED_BYTES, random_bytes
 from parley.mpc.ring import share
 from parley.node import logs
 from parley.node.statements import StatementError
@@ -34,7 +34,7 @@ from parley.party.outbox import ENDED, JOINED, LEFT, REFUSED, SETTLED, WAITING, 
 from parley.party.questions import LEAVE, Points, check_form
 from parley.party.settlement import settle
 from parley.party.uploads import Uploader
-from parley.party.wire import GRACE_SECONDS, Backoff, Wire, passing, wait_seconds
+from parley.party.wire import GRACE_SECONDS, Pauses, Wire, passing, wait_seconds
 from parley.privacy.errors import LedgerRefusedError, PrivacyError
 from parley.v1 import aggregator_pb2, common_pb2, coordinator_pb2
 
@@ -169,7 +169,7 @@ class Life:
         self.recalled = False
         last = outbox.last(digest)
         acknowledged = last.round_index if last and last.acknowledged else -1
-        repeats, failures = Backoff(self.stop), 0
+        repeats, failures = Pauses(self.stop), 0
         while True:
             began = time.monotonic()
             response = self._next(acknowledged)
@@ -238,7 +238,7 @@ class Life:
             held_points=list(self.points.held),
             wait_seconds=self.wait,
         )
-        backoff = Backoff(self.stop)
+        backoff = Pauses(self.stop)
         while True:
             self.wire.refresh()
             try:
@@ -339,7 +339,7 @@ class Life:
         request = coordinator_pb2.JoinRequest(
             manifest_digest=self.manifest.digest, accepted=accepted, reason=reason[:MOST_REASON]
         )
-        backoff = Backoff(self.stop)
+        backoff = Pauses(self.stop)
         while True:
             try:
                 with self.wire.stopping(self.stop):
@@ -375,7 +375,7 @@ class Life:
         if not self.gate.charged(self.manifest):
             self._note(SETTLED, response.outcome[:MOST_REASON])
             return
-        backoff = Backoff(self.stop)
+        backoff = Pauses(self.stop)
         for _ in range(MOST_PROOF_POLLS):
             if len(response.ends) >= 2:
                 break

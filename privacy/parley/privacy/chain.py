@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from parley.privacy.canonical import canonical_json
 from parley.privacy.errors import LedgerCorruptError, LedgerRefusedError
-from parley.privacy.event import canonical_json
 
 GENESIS = "0" * 64
 PRIVATE = 0o600

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.algorithms.regularisers import Regulariser
+from parley.learning.evaluation import evaluate
 from parley.learning.models import Linear, Logistic, sigmoid
 from parley.learning.records import Records
 from parley.study.errors import StudyError
-from parley.study.evaluation import evaluate
 
 Floats = NDArray[np.float64]
 

@@ -12,7 +12,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.algorithms.algorithm import Plan, build
+from parley.algorithms.algorithm import Plan
+from parley.algorithms.registry import build, query_of
 from parley.algorithms.regularisers import Regulariser
 from parley.learning import records as party_records
 from parley.learning.contributor import Contributor, Encoding
@@ -27,7 +28,6 @@ from parley.privacy.clipping import MomentumClip
 from parley.privacy.errors import InvalidParameterError
 from parley.privacy.mechanism import Mechanism
 from parley.privacy.randomness import Randomness, SystemRandomness
-from parley.study.simulation import query_of
 
 Floats = NDArray[np.float64]
 FRACTION_BITS = 16

@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from parley.algorithms.algorithm import Plan
+from parley.algorithms.registry import build_algorithm, check_answers, setting_of
 from parley.algorithms.regularisers import Regulariser
 from parley.federation.manifest import PROTOCOL, Manifest, Operator, longest_answer
 from parley.federation.meaning import finite_precision, verify
 from parley.federation.mechanism import mechanism_table, party_tables
 from parley.learning.contributor import Encoding
+from parley.learning.registry import build_model
 from parley.learning.schema import Schema
 from parley.mpc.errors import MpcError
 from parley.mpc.parts import OWN, USUAL, NoiseParts
@@ -28,9 +30,7 @@ from parley.privacy.finite_precision import FinitePrecision, gaussian_reading, r
 from parley.privacy.lying import NO_GUARANTEE
 from parley.privacy.mechanism import Mechanism, Unit
 from parley.study.errors import StudyError
-from parley.study.run_file import build_algorithm, build_model, setting_of
 from parley.study.simulation import mechanism_of
-from parley.study.vocabulary import check_answers
 
 NUDGE = 1 + 2.5e-4
 """Accountants round upwards by up to 3e-4 of their figure: what fits one party may just miss another."""

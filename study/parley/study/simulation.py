@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.algorithms.algorithm import Algorithm, Ask, Plan
-from parley.learning.contributor import Contributor, Encoding, Query
-from parley.learning.local import LocalFit
+from parley.algorithms.algorithm import Algorithm, Plan
+from parley.algorithms.registry import query_of
+from parley.learning.contributor import Contributor, Encoding
 from parley.learning.models import Model
 from parley.learning.records import Records
 from parley.mpc.clear import ClearSampler
@@ -182,13 +182,6 @@ class Federation:
         if self.noise:
             total = total + self.sampler.release(lattice, len(np.atleast_1d(total)))
         return np.asarray(lattice.decode(np.asarray(total)) / self.mechanism.expected_batch(round_index))
-
-
-def query_of(round_index: int, ask: Ask) -> Query:
-    """An algorithm's question as a party understands it."""
-    work = ask.local
-    local = LocalFit(work.method, work.steps, work.step, work.strength, work.reach) if work else None
-    return Query(round_index, ask.points, ask.kind, ask.scale, local)
 
 
 def split(records: Records, parties: int, seed: int) -> dict[str, Records]:

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from parley.aggregator.opening_store import OpeningStore
-from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail, progress
+from parley.cli.console import EXIT_BAD_NEWS, become, emit_json, fail, progress
 from parley.cli.options import Json, NodeFolder
 from parley.federation.admission import AdmissionRecord, Refusal, approve_by_hand
 from parley.federation.manifest import read_manifest
@@ -28,9 +28,7 @@ def run(node: NodeFolder) -> None:
 
     Example: parley aggregator run north. Before it: parley doctor north
     """
-    from parley.aggregator.process import run as serve  # loads grpc and the noise's tables
-
-    serve(node)
+    become("parley.aggregator", str(node))
 
 
 @app.command()
@@ -107,7 +105,8 @@ def status(node: NodeFolder, json_output: Json = False) -> None:
 
     Example: parley aggregator status north
     """
-    from parley.aggregator.process import OPENINGS_FILE, aggregator_node
+    from parley.aggregator.process import aggregator_node
+    from parley.aggregator.server import OPENINGS_FILE
 
     file = aggregator_node(node)
     name = file.identity.load().name

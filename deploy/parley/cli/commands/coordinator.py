@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from parley.cli.commands.status import show_status
-from parley.cli.console import fail
+from parley.cli.console import become, fail
 from parley.cli.options import Json
 
 app = typer.Typer(help="Run the coordinator, and admit runs there by hand.", no_args_is_help=True)
@@ -29,12 +29,7 @@ def run(
 
     Example: parley coordinator run lead. Next: parley run RUN.toml --node lead
     """
-    from parley.coordinator.operator_client import coordinator_node
-    from parley.coordinator.process import main
-    from parley.node.notes import notes
-
-    found = coordinator_node(node)
-    main(found, notes(found), gather)
+    become("parley.coordinator", str(node), "--gather", str(gather))
 
 
 @app.command()

@@ -79,15 +79,15 @@ def examine(folder: Path, manifests: Sequence["Manifest"] = ()) -> "list[Finding
 
 def _of_role(node: "AnyNode", identity: "Identity | None", manifest: "Manifest") -> "Iterator[Finding]":
     """Whether this installation knows what the run names; for a party also whether the columns are its own."""
+    from parley.algorithms.registry import named_by
     from parley.node.doctor import OK, Finding, guarded, is_member
     from parley.node.node_file import PartyNode
-    from parley.study.vocabulary import check_vocabulary
 
     if identity is not None and not is_member(node, identity, manifest):
         return
 
     def known(check: str) -> Finding:
-        check_vocabulary(manifest)
+        named_by(manifest)
         if isinstance(node, PartyNode):
             from parley.party.doctor import columns_of_run
 

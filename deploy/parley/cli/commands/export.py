@@ -27,7 +27,8 @@ def export(
 
     Example: parley export lead --run heart-1 -o model.npz
     """
-    from parley.study.model_file import card_path, copy_model, read_model
+    from parley.learning.model_archive import card_path
+    from parley.study.model_file import copy_model, read_model
 
     path = find_model(source, run)
     model = read_model(path)

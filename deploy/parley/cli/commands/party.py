@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from parley.cli.console import EXIT_BAD_NEWS, emit_json, progress
+from parley.cli.console import EXIT_BAD_NEWS, become, emit_json, progress
 from parley.cli.options import Json, NodeFolder
 from parley.federation.admission import AdmissionRecord, Refusal, approve_by_hand
 from parley.federation.errors import ApprovalError, ManifestError, PolicyError
@@ -25,8 +25,7 @@ from parley.node.trail import Trail
 from parley.party.admission import epsilon_spent, open_ledger, policy_of, spent_if_a_server_lies
 from parley.party.data import require_equal, understand
 from parley.party.outbox import Outbox
-from parley.party.process import party_node, settings_of, vocabulary
-from parley.party.process import run as serve
+from parley.party.process import party_node, settings_of
 from parley.party.settings import Settings
 from parley.party.settlement import settle_now
 from parley.privacy.budget import Budget, budget_of
@@ -40,7 +39,7 @@ def run(node: NodeFolder) -> None:
 
     Example: parley party run hospital-a. Before it: parley doctor hospital-a
     """
-    serve(node)
+    become("parley.party", str(node))
 
 
 @app.command()
@@ -70,7 +69,7 @@ def approve(
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     ledger, record = open_ledger(settings), AdmissionRecord(settings.admissions)
     name = settings.identity.load().name
-    require_equal(read_holding(settings.schema), manifest, understand(manifest, vocabulary), name)
+    require_equal(read_holding(settings.schema), manifest, understand(manifest), name)
     meaning, _ = verify_apart_with_charge(manifest, name.name, ledger.policy, settings.verified)
     try:
         policy = policy_of(settings)
@@ -126,7 +125,7 @@ def settle(
     Example: parley party settle hospital-a
     """
     settings = settings_of(party_node(node))
-    found = settle_now(settings, vocabulary, which)
+    found = settle_now(settings, which)
     budget = _budget(settings)
     if json_output:
         emit_json({"runs": [asdict(each) for each in found], "budget": budget})
@@ -193,7 +192,7 @@ def check(
     manifest = _manifest(settings, which)
     problem = None
     try:
-        understood = understand(manifest, vocabulary)
+        understood = understand(manifest)
         require_equal(read_holding(settings.schema), manifest, understood, settings.identity.load().name)
     except ManifestError as error:
         problem = str(error)

@@ -27,13 +27,13 @@ def run(
 
     Example: parley run RUN.toml --node lead
     """
+    from parley.algorithms.registry import named_by
     from parley.cli.watch_screen import follow_to_its_end
     from parley.coordinator.operator_client import Coordinator
     from parley.federation.manifest import read_manifest
-    from parley.study.vocabulary import check_vocabulary
 
     document = read_manifest(manifest)
-    check_vocabulary(document)
+    named_by(document)
     coordinator = Coordinator(node)
     digest = coordinator.submit(document)
     progress(f"run {document.run} submitted, manifest {digest.hex()}")

@@ -12,6 +12,7 @@ from typing import Any
 
 from parley.algorithms.regularisers import Regulariser
 from parley.cli.console import progress
+from parley.learning.evaluation import gradient_norm
 from parley.learning.holding import described
 from parley.privacy.accountants import accountant
 from parley.privacy.calibration import smallest_noise
@@ -19,7 +20,6 @@ from parley.privacy.errors import ConditionsUnmetError, InvalidParameterError
 from parley.privacy.paper_accountant import PaperAccountant
 from parley.study.batch_runs import Prepared, mean_of, one_run, prepare
 from parley.study.errors import RunFileError
-from parley.study.evaluation import gradient_norm
 from parley.study.run_file import RunFile
 
 DELTA = 1e-5
@@ -201,7 +201,7 @@ def losses_by_accountant(
     for name, noise in noises.items():
         if name == prepared.setup.accountant:
             found[name] = main
-        elif isinstance(noise, str) or prepared.calibrated is None:
+        elif isinstance(noise, str):
             found[name] = None
         else:
             mechanism = replace(prepared.mechanism, noise_multiplier=noise)
