@@ -6,18 +6,14 @@ parley aggregator withdraw NODE heart-1 --by "N. N."     # opens nothing more of
 parley aggregator status NODE --json
 """
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from parley.aggregator.opening_store import OpeningStore
-from parley.cli.console import EXIT_BAD_NEWS, become, emit_json, fail, progress
+from parley.cli.console import EXIT_BAD_NEWS, become, emit_json, progress
 from parley.cli.options import Json, NodeFolder
-from parley.federation.admission import AdmissionRecord, Refusal, approve_by_hand
 from parley.federation.manifest import read_manifest
-from parley.node.trail import Trail
 
 app = typer.Typer(help="Run an aggregation server, one of the two.", no_args_is_help=True)
 
@@ -45,30 +41,12 @@ def approve(
 
     Example: parley aggregator approve north RUN.toml --digest 9c2e… --by "N. N."
     """
-    from parley.aggregator.admission import policy_for_hand, reasons_against_server
+    from parley.aggregator import approval
     from parley.aggregator.process import aggregator_node
-    from parley.federation.meaning import verify_apart
 
-    file = aggregator_node(node)
-    name = file.identity.load().name
     read = read_manifest(manifest)
-    peer = replace(name, name=file.peer_name)
-    against = reasons_against_server(read, name, peer, file.index, file.noise)
-    overridden: list[str] = []
-    if not against:
-        progress("verifying what the manifest claims")
-        file.state.mkdir(mode=0o700, exist_ok=True)
-        meaning = verify_apart(read, file.verified)
-        record = AdmissionRecord(file.admissions)
-        policy = policy_for_hand(file.policy)
-        outcome = approve_by_hand(record, meaning, name, policy, None, digest, by)
-        record.close()
-        if isinstance(outcome, Refusal):
-            against = [str(reason) for reason in outcome.reasons]
-        else:
-            overridden = list(outcome.overridden)
-            with Trail.open(file.trail, name) as trail:
-                trail.append("run.approved", durable=True, run=read.run, manifest=read.digest.hex(), approved_by=by)
+    found = approval.approve(aggregator_node(node), read, digest, by, progress)
+    against, overridden = found.against, found.overridden
     if json_output:
         body = {"run": read.run, "digest": read.digest.hex(), "admitted": not against, "reasons": against}
         emit_json({**body, "overridden": overridden})
@@ -105,33 +83,11 @@ def status(node: NodeFolder, json_output: Json = False) -> None:
 
     Example: parley aggregator status north
     """
+    from parley.aggregator.approval import runs_of
     from parley.aggregator.process import aggregator_node
-    from parley.aggregator.server import OPENINGS_FILE
 
     file = aggregator_node(node)
-    name = file.identity.load().name
-    if not (file.state / OPENINGS_FILE).exists():
-        fail(f"{node} has no state yet: start it with `parley aggregator run {node}`")
-    record = AdmissionRecord(file.admissions)
-    store = OpeningStore(file.state / OPENINGS_FILE)
-    runs = []
-    for admission, withdrawn in record.all():
-        manifest = admission.manifest
-        opened, ended = store.counts(manifest.run).mine, store.ended(manifest.run) is not None
-        runs.append(
-            {
-                "run": manifest.run,
-                "digest": manifest.digest.hex(),
-                "state": "withdrawn" if withdrawn else "ended" if ended else "open",
-                "opened": opened,
-                "rounds": manifest.releases,
-                "how": admission.how,
-                "approved_by": admission.approved_by,
-                "at": admission.at,
-            }
-        )
-    store.close()
-    record.close()
+    name, runs = file.identity.load().name, runs_of(file)
     if json_output:
         emit_json({"node": name.uri, "runs": runs})
         return

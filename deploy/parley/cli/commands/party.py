@@ -11,24 +11,20 @@ parley party populations NODE                           # whose budgets are kept
 """
 
 from dataclasses import asdict
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from parley.cli.console import EXIT_BAD_NEWS, become, emit_json, progress
 from parley.cli.options import Json, NodeFolder
-from parley.federation.admission import AdmissionRecord, Refusal, approve_by_hand
-from parley.federation.errors import ApprovalError, ManifestError, PolicyError
-from parley.federation.manifest import Manifest, of_an_earlier_version, read_manifest
+from parley.federation.errors import ApprovalError, ManifestError
 from parley.node.trail import Trail
-from parley.party.admission import epsilon_spent, open_ledger, policy_of, spent_if_a_server_lies
+from parley.party.admission import open_ledger
 from parley.party.data import require_equal, understand
-from parley.party.outbox import Outbox
+from parley.party.overview import budget_left, manifest_of, runs_of
 from parley.party.process import party_node, settings_of
-from parley.party.settings import Settings
 from parley.party.settlement import settle_now
-from parley.privacy.budget import Budget, budget_of
+from parley.privacy.budget import budget_of
 
 app = typer.Typer(help="Run an institution's node: its process, its approvals, its budget.", no_args_is_help=True)
 
@@ -58,38 +54,19 @@ def approve(
 
     Example: parley party approve hospital-a heart-1 --digest 9f86… --by "Dr. Ada Osei"
     """
-    from parley.federation.meaning import verify_apart_with_charge
-    from parley.learning.holding import read_holding
+    from parley.party import approval
 
     settings = settings_of(party_node(node))
-    manifest = _manifest(settings, which)
-    if digest.strip().lower() != manifest.digest.hex():
-        raise ApprovalError("the digest is not this manifest's: read the manifest, and give the digest it shows")
-    progress("computing what the run costs, and the law of its noise")
-    settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    ledger, record = open_ledger(settings), AdmissionRecord(settings.admissions)
-    name = settings.identity.load().name
-    require_equal(read_holding(settings.schema), manifest, understand(manifest), name)
-    meaning, _ = verify_apart_with_charge(manifest, name.name, ledger.policy, settings.verified)
-    try:
-        policy = policy_of(settings)
-    except PolicyError as error:
-        progress(f"the policy is not understood, so it admits nothing: {error}")
-        policy = None
-    spent = epsilon_spent(ledger, settings.population)
-    lying = spent_if_a_server_lies(ledger, settings.population)
-    found = approve_by_hand(record, meaning, name, policy, spent, digest, by, lying)
-    admitted = not isinstance(found, Refusal)
-    if admitted:
-        with Trail.open(settings.trail, name) as trail:
-            trail.append("run.approved", durable=True, run=manifest.run, manifest=manifest.digest.hex(), approved_by=by)
-    reasons = [str(reason) for reason in found.reasons] if isinstance(found, Refusal) else list(found.overridden)
+    manifest = manifest_of(settings, which)
+    found = approval.approve(settings, manifest, digest, by, progress)
     if json_output:
-        emit_json({"run": manifest.run, "digest": manifest.digest.hex(), "admitted": admitted, "reasons": reasons})
+        body = {"run": manifest.run, "digest": manifest.digest.hex(), "admitted": found.admitted}
+        emit_json({**body, "reasons": found.reasons})
     else:
-        print("\n".join(meaning.sentences))
-        print(f"{'admitted' if admitted else 'refused'}{': ' + '; '.join(reasons) if reasons else ''}")
-    if not admitted:
+        print("\n".join(found.meaning.sentences))
+        why = f": {'; '.join(found.reasons)}" if found.reasons else ""
+        print(("admitted" if found.admitted else "refused") + why)
+    if not found.admitted:
         raise SystemExit(EXIT_BAD_NEWS)
 
 
@@ -126,7 +103,7 @@ def settle(
     """
     settings = settings_of(party_node(node))
     found = settle_now(settings, which)
-    budget = _budget(settings)
+    budget = budget_left(settings)
     if json_output:
         emit_json({"runs": [asdict(each) for each in found], "budget": budget})
     else:
@@ -145,7 +122,7 @@ def runs(node: NodeFolder, json_output: Json = False) -> None:
 
     Example: parley party runs hospital-a. Next, for one that waits: parley party approve
     """
-    found = _runs(settings_of(party_node(node)))
+    found = runs_of(settings_of(party_node(node)))
     if json_output:
         emit_json({"runs": found})
         return
@@ -164,7 +141,7 @@ def status(node: NodeFolder, json_output: Json = False) -> None:
     Example: parley party status hospital-a
     """
     settings = settings_of(party_node(node))
-    name, budget, found = settings.identity.load().name.name, _budget(settings), _runs(settings)
+    name, budget, found = settings.identity.load().name.name, budget_left(settings), runs_of(settings)
     if json_output:
         emit_json({"name": name, "budget": budget, "runs": found})
         return
@@ -189,7 +166,7 @@ def check(
     from parley.learning.holding import read_holding
 
     settings = settings_of(party_node(node))
-    manifest = _manifest(settings, which)
+    manifest = manifest_of(settings, which)
     problem = None
     try:
         understood = understand(manifest)
@@ -241,77 +218,3 @@ def populations(
         print(f"{each['population']}: {each['summary']}")
     for name in declared:
         print(f"{name}: declared apart, its own budget")
-
-
-def _manifest(settings: Settings, which: str) -> Manifest:
-    if Path(which).is_file():
-        return read_manifest(Path(which))
-    for held in reversed(_states(settings)):
-        if held.run == which:
-            return Manifest.from_canonical(held.manifest)
-    raise ApprovalError(f"no run {which!r} was proposed here: see `parley party runs`, or give a manifest's file")
-
-
-def _states(settings: Settings) -> list[Any]:
-    if not settings.outbox.exists():
-        return []
-    outbox = Outbox(settings.outbox)
-    try:
-        return list(outbox.runs())
-    finally:
-        outbox.close()
-
-
-def _earlier(held: Any) -> dict[str, Any]:
-    """Of an earlier version, whose manifests are not read any more."""
-    reason = held.reason or "of an earlier version of parley"
-    numbers: dict[str, Any] = {"rounds": 0, "rounds_answered": 0, "last_round": -1, "sent": {}}
-    return {
-        "run": held.run,
-        "digest": held.digest.hex(),
-        "state": held.state,
-        "reason": reason,
-        "at": held.at,
-    } | numbers
-
-
-def _runs(settings: Settings) -> list[dict[str, Any]]:
-    found = []
-    states = _states(settings)
-    outbox = Outbox(settings.outbox) if states else None
-    for held in states:
-        if of_an_earlier_version(held.manifest):
-            found.append(_earlier(held))
-            continue
-        manifest = Manifest.from_canonical(held.manifest)
-        sent = outbox.sent(held.digest) if outbox else None
-        names = [operator.name for operator in manifest.aggregators]
-        found.append(
-            {
-                "run": held.run,
-                "digest": held.digest.hex(),
-                "state": held.state,
-                "reason": held.reason,
-                "at": held.at,
-                "rounds": manifest.releases,
-                "rounds_answered": sent.rounds if sent else 0,
-                "last_round": sent.last_round if sent else -1,
-                "sent": dict(zip(names, (sent.bytes_a, sent.bytes_b) if sent else (0, 0), strict=True)),
-            }
-        )
-    if outbox:
-        outbox.close()
-    return found
-
-
-def _budget(settings: Settings) -> dict[str, Any]:
-    budget = Budget(settings.cap, 0.0, 0.0)
-    body: dict[str, Any] = {"population": settings.population}
-    if settings.ledger.exists():
-        ledger = open_ledger(settings)
-        held = ledger.populations.get(settings.population)
-        body["head"] = str(ledger.verify())
-        if held is not None:
-            budget = budget_of(ledger.policy, settings.cap, held.spent)
-        ledger.close()
-    return body | budget.as_json() | {"summary": f"{settings.population}: {budget}"}
