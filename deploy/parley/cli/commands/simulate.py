@@ -10,6 +10,12 @@ from rich.table import Table
 from parley.cli.console import emit_json, progress
 from parley.cli.options import Json
 
+COLUMNS = {
+    "seed": "", "rounds": ".0f", "train_loss": ".4f", "test_loss": ".4f", "test_error": ".4f", "auc": ".4f",
+    "seconds": ".1f",
+}  # fmt: skip
+"""As the table has them, each with the format of its numbers; what no run has is left out."""
+
 
 def simulate(
     run: Annotated[
@@ -38,12 +44,12 @@ def simulate(
         emit_json(result)
         return
     table = Table(title=f"{setup.algorithm['name']} at epsilon {setup.epsilon:g}, delta {setup.delta:g}")
-    columns = ["seed", "rounds", "train_loss", "test_loss", "test_error", "auc", "seconds"]
+    rows: list[dict[str, Any]] = [*found, {**mean_of(found), "seed": "mean"}]
+    columns = [column for column in COLUMNS if any(row.get(column) is not None for row in rows)]
     for column in columns:
         table.add_column(column.replace("_", " "), justify="right")
-    mean: dict[str, Any] = {**mean_of(found), "seed": "mean"}
-    for each in [*found, mean]:
-        table.add_row(*(_shown(each.get(column)) for column in columns))
+    for row in rows:
+        table.add_row(*(_shown(column, row.get(column)) for column in columns))
     Console().print(table)
 
 
@@ -51,5 +57,5 @@ def _without_model(run: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in run.items() if name != "theta"}
 
 
-def _shown(value: object) -> str:
-    return "" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
+def _shown(column: str, value: object) -> str:
+    return "" if value is None else format(value, COLUMNS[column] if isinstance(value, float) else "")
