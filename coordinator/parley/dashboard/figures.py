@@ -283,7 +283,7 @@ def privacy_view(
         unit=mechanism.unit.name,
         relation=f"{mechanism.relation.value}: one unit's data exchanged for any other; how many there are is public",
         sampling=sampling_sentence(manifest.mechanism),
-        noise=f"{mechanism.noise_multiplier:.4g} times the sensitivity of the sum, whoever is present; "
+        noise=f"{mechanism.noise_multiplier:.4g} times the sensitivity of the sum, however many parties are present; "
         f"{made_of(noise.parts)}",
         precision=f"{noise.precision} ({noise.cover}), {noise.fraction_bits} fraction bits",
         spent=spent,

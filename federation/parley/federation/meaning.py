@@ -92,7 +92,7 @@ class Meaning:
             f"Unit of privacy: {mechanism.unit.name}. Neighbours: {neighbours}.",
             f"Sampling: {sampling_sentence(manifest.mechanism)}.",
             f"Noise: deviation {counted} on the sum, {mechanism.noise_multiplier:.4g} times its sensitivity, "
-            f"whoever is present; {made_of(parts)}, and {released} is released.",
+            f"however many parties are present; {made_of(parts)}. The released sum has deviation {released}.",
             f"Precision: {manifest.noise.precision} ({manifest.noise.cover}), {manifest.noise.fraction_bits} fraction "
             f"bits; it takes {self.epsilon_added:.2g} of epsilon and {self.delta_added:.2g} of delta.",
             f"Range: no overflow possible ({int(self.range_margin_bits)} bits to spare).",
@@ -209,7 +209,7 @@ def against_whom(parts: NoiseParts, epsilon: float, lying: float | None, delta: 
 def made_of(parts: NoiseParts) -> str:
     """The noise's parts, in words."""
     if not parts.joint:
-        return "each server adds a whole sample of its own, none is joint"
+        return "each server adds a whole sample of its own; none is joint"
     return "sampled jointly" + (f", and each server adds {parts.own:g} times as much of its own" if parts.own else "")
 
 

@@ -12,15 +12,14 @@ import typer
 
 from parley.cli.commands.status import show_status
 from parley.cli.console import become, fail
-from parley.cli.options import Json
+from parley.cli.options import Json, NodeFolder
 
 app = typer.Typer(help="Run the coordinator, and admit runs there by hand.", no_args_is_help=True)
-Folder = Annotated[Path, typer.Argument(help="The node's folder, with node.toml.", metavar="NODE")]
 
 
 @app.command()
 def run(
-    node: Folder,
+    node: NodeFolder,
     gather: Annotated[
         float, typer.Option(help="Seconds to wait for the parties to join, before a run fails.")
     ] = 86_400.0,
@@ -34,7 +33,7 @@ def run(
 
 @app.command()
 def approve(
-    node: Folder,
+    node: NodeFolder,
     manifest: Annotated[Path, typer.Argument(help="The manifest that was read, as TOML.", metavar="FILE")],
     digest: Annotated[str, typer.Option(help="Its digest, as `parley manifest digest` prints it.")],
     by: Annotated[str, typer.Option(help="Who answers for this approval.")],
@@ -65,7 +64,7 @@ def approve(
 
 
 @app.command()
-def status(node: Folder, json_output: Json = False) -> None:
+def status(node: NodeFolder, json_output: Json = False) -> None:
     """List every run of this coordinator, as `parley status` does.
 
     Example: parley coordinator status lead
