@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from parley.cli.console import EXIT_BAD_NEWS, emit_json
+from parley.cli.console import EXIT_BAD_NEWS, emit_json, progress
 from parley.coordinator.errors import CoordinatorError
 from parley.coordinator.operator_client import Coordinator, Presence, summary
 from parley.coordinator.store import RoundRecord, RunRow, State
@@ -41,8 +41,15 @@ def follow(coordinator: Coordinator, digest: bytes) -> RunRow:
 
 
 def follow_to_its_end(coordinator: Coordinator, digest: bytes, json_output: bool) -> None:
-    """Exit code 1 where the run rests without a model."""
-    row = follow(coordinator, digest)
+    """Exit code 1 where the run rests without a model; whoever interrupts is told that the run does not end by it."""
+    try:
+        row = follow(coordinator, digest)
+    except KeyboardInterrupt:
+        known = coordinator.store.get(digest)
+        if known is not None and not known.state.resting:
+            which = f"{known.run} --node {coordinator.node.folder}"
+            progress(f"the run goes on: `parley watch {which}` follows it again, `parley stop {which}` pauses it")
+        raise
     if json_output:
         emit_json(summary(row))
     if row.state is not State.finished:
