@@ -20,7 +20,7 @@ class CommandError(ParleyError):
 
 
 def become(module: str, *arguments: str) -> NoReturn:
-    """Go on as the process of a role, which holds nothing of the command line; who started it sees one process."""
+    """Go on as a role's process, which holds nothing of the command line; its process id stays."""
     sys.stdout.flush()
     sys.stderr.flush()
     os.execv(sys.executable, [sys.executable, "-P", "-m", module, *arguments])
