@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.console import EXIT_BAD_NEWS, become, emit_json, progress
+from parley.cli.console import EXIT_BAD_NEWS, become, emit_json, progress, withdrawn
 from parley.cli.options import Json, NodeFolder
 from parley.federation.manifest import read_manifest
 
@@ -74,7 +74,7 @@ def withdraw(
 
     manifest = withdrawal.withdraw(aggregator_node(node), run, by)
     consequence = "opens nothing more; what was opened stays opened, and the run can be ended"
-    withdrawal.report(manifest, consequence, json_output)
+    withdrawn(manifest.run, manifest.digest, consequence, json_output)
 
 
 @app.command()

@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.console import EXIT_BAD_NEWS, become, emit_json, progress
+from parley.cli.console import EXIT_BAD_NEWS, become, emit_json, progress, withdrawn
 from parley.cli.options import Json, NodeFolder
 from parley.federation.errors import ApprovalError, ManifestError
 from parley.node.trail import Trail
@@ -84,7 +84,12 @@ def withdraw(
     from parley.node import withdrawal
 
     manifest = withdrawal.withdraw(party_node(node), which, by)
-    withdrawal.report(manifest, "no further round is answered; what the run was charged stays charged", json_output)
+    withdrawn(
+        manifest.run,
+        manifest.digest,
+        "no further round is answered; what the run was charged stays charged",
+        json_output,
+    )
 
 
 @app.command()
