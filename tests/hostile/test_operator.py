@@ -49,7 +49,7 @@ def test_a_folder_that_others_may_enter_takes_no_socket(tmp_path: Path) -> None:
     async def bound() -> None:
         bind_socket(grpc.aio.server(), state)
 
-    with pytest.raises(StateError, match="may be entered by others"):
+    with pytest.raises(StateError, match="can be entered by others"):
         asyncio.run(bound())
 
 
