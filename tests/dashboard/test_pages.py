@@ -14,8 +14,7 @@ import pytest
 from parley.coordinator.store import RoundRecord, RunStore, State
 from parley.dashboard import charts, figures
 from parley.dashboard.allowed import ALLOWED, NotAllowedError, check
-from parley.dashboard.app import manifest_of
-from parley.dashboard.history import Histories
+from parley.dashboard.history import Histories, manifest_of
 from parley.dashboard.loglines import LogFile, matches, parsed
 from parley.dashboard.views import LogLine, RunHead
 from parley.federation.names import Role

@@ -62,7 +62,8 @@ def test_a_certificate_that_is_about_to_expire_is_renewed_under_a_running_node(
     folder = NodeFolder(federation / "va" / "identity")
     before, place = folder.load(), folder.path.stat().st_ino
     monkeypatch.setattr(provision, "SHORTEST_LEFT", before.expires - dt.datetime.now(dt.UTC) + dt.timedelta(hours=1))
-    monkeypatch.setattr(provision, "node_files", lambda *_: {"va": (Role.party, "")})
+    every = provision.node_files
+    monkeypatch.setattr(provision, "node_files", lambda *given: {"va": every(*given)["va"]})
     said: list[str] = []
     provision.provision(federation, study, 4, said.append)
     after = folder.load()

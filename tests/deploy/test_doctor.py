@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
+from parley.attacks.documents import write_party
 from parley.cli.commands.doctor import examine
 from parley.federation.admission import AdmissionRecord
 from parley.federation.names import NodeName, Role
@@ -59,12 +60,7 @@ def party(tmp_path: Path, ports: dict[str, int]) -> Path:
     (home / "records.csv").write_text(
         "age,pulse,sick\n" + "".join(f"{20 + n % 70},{60 + n % 50},{n % 2}\n" for n in range(100))
     )
-    (home / "node.toml").write_text(
-        f'role = "party"\ncoordinator = "lead@127.0.0.1:{ports["lead"]}"\n'
-        f'[aggregators]\nnorth = "127.0.0.1:{ports["north"]}"\nsouth = "127.0.0.1:{ports["south"]}"\n'
-        '[data]\nfiles = ["records.csv"]\nschema = "schema.toml"\npopulation = "patients"\n'
-        "[budget]\nepsilon = 4.0\ndelta = 1e-4\n"
-    )
+    write_party(home, {name: ports[name] for name in ("north", "south")}, ports["lead"])
     (home / "schema.toml").write_text(SCHEMA.replace("300", "100"))
     assert seal_node(home).fits
     return home

@@ -208,7 +208,22 @@ def finished(folder: Path, *runs: str) -> RunStore:
         each = manifest(run=run)
         store.submit(each.digest, run, each.canonical)
         store.set_claim(each.digest, meaning(run=run).as_json())
-        last = RoundRecord(39, 1.0, 0.1, 0.1, 0.1, 0.1, 0.1, list(each.parties), [], 1.0, 1.0, 100, 100, {})
+        last = RoundRecord(
+            round=39,
+            at=1.0,
+            seconds=0.1,
+            waited_seconds=0.1,
+            agreed_seconds=0.1,
+            noised_seconds=0.1,
+            stepped_seconds=0.1,
+            contributors=list(each.parties),
+            missing=[],
+            estimator_norm=1.0,
+            noise_norm=1.0,
+            bytes_down=100,
+            bytes_up=100,
+            evaluation={},
+        )
         store.finish(each.digest, THETA, {"loss": 0.5, "error": 0.25, "accuracy": 0.75}, last)
     return store
 

@@ -28,7 +28,6 @@ from parley.mpc.errors import PeerClosedError
 from parley.mpc.tables import FORMATS
 from parley.node.authority import ThrowAwayAuthority
 from parley.node.credentials import Identity
-from parley.node.refusals import CODES, METADATA
 from parley.v1 import aggregator_pb2, common_pb2
 from tests.end_to_end.virtual import NODE, Died, FrameLink, Mortal, Threads, World
 
@@ -279,10 +278,3 @@ class Server(Mortal):
             return answer
 
         return await on_behalf(self.world, self, handle)
-
-
-def refused(error: Any) -> tuple[grpc.StatusCode, str, Any]:
-    """As `deploy` and `parley.node.refusals` put a refusal on the wire."""
-    detail = common_pb2.RefusalDetail(refusal=error.refusal, message=error.message, hint=error.hint)
-    code = CODES.get(error.refusal, grpc.StatusCode.UNKNOWN)
-    return code, str(error), ((METADATA, detail.SerializeToString()),)

@@ -1,14 +1,19 @@
 """What a manifest claims is computed, not believed."""
 
+import io
+import json
 import stat
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from parley.federation import meaning
 from parley.federation.errors import ManifestError
+from parley.federation.manifest import Manifest
 from parley.federation.meaning import (
     answered,
     charged,
@@ -111,6 +116,25 @@ def test_a_process_apart_finds_the_same_and_refuses_the_same() -> None:
     with pytest.raises(ManifestError) as caught:
         verify_apart(manifest(**{"privacy.epsilon": 1.0}))
     assert caught.value.field == "privacy.epsilon"
+
+
+def test_the_process_apart_parses_its_manifest_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = manifest(run="parsed-once")
+    parsed: list[bytes] = []
+    parse = Manifest.from_canonical
+
+    def counting(data: bytes) -> Manifest:
+        parsed.append(data)
+        return parse(data)
+
+    monkeypatch.setattr(Manifest, "from_canonical", counting)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(made.canonical)))
+    monkeypatch.setattr(sys, "argv", ["meaning", *charged("hospital-a", Policy())])
+    meaning.main()
+    assert parsed == [made.canonical]
+    assert set(json.loads(capsys.readouterr().out)) == {"meaning", "charge"}
 
 
 def test_what_was_verified_is_not_computed_again_and_half_a_file_is(

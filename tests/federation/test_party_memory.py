@@ -362,8 +362,7 @@ def test_budgets_show_delta_and_what_is_released(stage: Stage) -> None:
 
 
 def test_a_refusal_names_delta_where_delta_is_what_is_left_too_little_of(stage: Stage) -> None:
-    text = (stage.node / "node.toml").read_text()
-    (stage.node / "node.toml").write_text(text.replace("delta = 1e-4", "delta = 1.05e-5"))
+    stage.write_node(delta=1.05e-5)
     made = manifest(**EVERYONE)
     stage.offer(made)
     with Running(stage):

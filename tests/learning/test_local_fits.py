@@ -64,7 +64,7 @@ def test_a_party_refuses_a_solution_that_the_mechanism_does_not_pay_for() -> Non
     first, _ = records(np.random.default_rng(0))
     model = Linear(D, Logistic())
     algorithm = build("output-perturbation", {"iterations": 20})
-    plan = algorithm.plan(Setting(N, D, 1.0, 1e-5, 1.0))
+    plan = algorithm.plan(Setting(records=N, dimension=D, epsilon=1.0, delta=1e-5, feature_bound=1.0))
     assert isinstance(plan.clip, GradientClip)
     for factor, paid in ((1.0, True), (0.98, False)):
         cheaper = Plan(plan.batch, plan.steps, GradientClip(plan.clip.norm * factor))

@@ -24,7 +24,7 @@ from parley.privacy.randomness import Randomness, uniform_below
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Setting:
     """The public facts that a plan may depend on, and nothing else may."""
 

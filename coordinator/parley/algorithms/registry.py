@@ -66,7 +66,14 @@ def build_algorithm(body: dict[str, Any], regulariser: Regulariser) -> Algorithm
 def setting_of(units: int, model: Model, epsilon: float, delta: float, schema: Schema, kind: str) -> Setting:
     """The public facts that an algorithm may plan with."""
     return Setting(
-        units, model.dimension, epsilon, delta, schema.feature_bound, kind, schema.dimension, schema.intercept
+        records=units,
+        dimension=model.dimension,
+        epsilon=epsilon,
+        delta=delta,
+        feature_bound=schema.feature_bound,
+        model=kind,
+        columns=schema.dimension,
+        intercept=schema.intercept,
     )
 
 

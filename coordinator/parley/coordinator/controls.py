@@ -69,7 +69,7 @@ class Opening:
     """Both servers' signed words about it, A's first: for parties, who judge them."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Wanted:
     """What to open; `missing` is told who has not contributed yet while that is waited for."""
 

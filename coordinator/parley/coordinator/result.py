@@ -29,7 +29,7 @@ def write_result(folder: Path, store: RunStore, manifest: Manifest) -> Path | No
     if row is None or theta is None or not row.claim:
         return None
     path = model_path(folder, manifest.run)
-    write_model(path, theta, manifest, Meaning(manifest, **row.claim), row.evaluation or None, row.round)
+    write_model(path, theta, manifest, Meaning(manifest=manifest, **row.claim), row.evaluation or None, row.round)
     return path
 
 

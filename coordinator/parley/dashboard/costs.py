@@ -24,6 +24,7 @@ from parley.federation.extras import missing
 from parley.federation.manifest import Manifest
 from parley.mpc.errors import MpcError
 from parley.privacy.errors import PrivacyError
+from parley.privacy.store import opened, opened_to_read
 
 NICENESS = 10
 COPY_ATTEMPTS = 3
@@ -116,11 +117,10 @@ def _copy(path: Path, copy: Path) -> None:
     head = path.with_name(path.name + ".head")
     shutil.copyfile(head, copy.with_name(copy.name + ".head"))
     with (
-        closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as source,
-        closing(sqlite3.connect(copy)) as target,
+        closing(opened_to_read(path)) as source,
+        closing(opened(copy)) as target,
     ):
         source.backup(target)
-        target.execute("PRAGMA journal_mode=WAL")
 
 
 def _trail(path: Path) -> dict[str, Any]:

@@ -191,9 +191,16 @@ def _party(
     else:
         state, tone = "missing", "bad"
     return PartyView(
-        name, state, tone, reason[:300], manifest.mechanism.sampler(name, 0).units, present, rounds,
-        missed[-1] if missed else None, _strip(missed, rounds, min(first, default=0)) if present else (),
-    )  # fmt: skip
+        name=name,
+        state=state,
+        tone=tone,
+        reason=reason[:300],
+        units=manifest.mechanism.sampler(name, 0).units,
+        rounds_present=present,
+        rounds=rounds,
+        last_missed=missed[-1] if missed else None,
+        strip=_strip(missed, rounds, min(first, default=0)) if present else (),
+    )
 
 
 def _usual_wait(history: History) -> float:

@@ -198,7 +198,13 @@ def outbox_flips(folder: Path, _: tuple[Guard, ...]) -> Finding:
         outbox.note(b"\1" * 32, "heart-0", manifest.canonical, LEFT, "a reason")
         last = None
         for index in range(40):
-            answer = Answer(index, bytes([index]) * 32, bytes([index]) * 32, bytes(120), bytes(32))
+            answer = Answer(
+                round_index=index,
+                query=bytes([index]) * 32,
+                upload=bytes([index]) * 32,
+                payload_a=bytes(120),
+                payload_b=bytes(32),
+            )
             outbox.put(manifest.digest, answer, last)
             last = answer
 
@@ -217,7 +223,16 @@ def opening_flips(folder: Path, _: tuple[Guard, ...]) -> Finding:
     path.touch(0o600)
     store = OpeningStore(path)
     for index in range(30):
-        request = Request("heart-1", index, 15, Lattice(1.0), 2, 30, 1.0, bytes([index]) * 32)
+        request = Request(
+            run="heart-1",
+            round=index,
+            dimension=15,
+            lattice=Lattice(1.0),
+            minimum_parties=2,
+            most_records=30,
+            clip=1.0,
+            query=bytes([index]) * 32,
+        )
         store.prepare(request, Opened(("hospital-a", "hospital-b"), bytes([index]) * 120, bytes(16)), index)
         store.commit("heart-1", index)
     store.close()

@@ -81,9 +81,14 @@ def one_partys_word(folder: Path, without: tuple[Guard, ...]) -> Finding:
     books: Any = None
     with ThreadPoolExecutor(1) as worker:
         tools = Tools(
-            store, books, worker, prepare, lambda _: books, lambda controls: books,
-            note,
-        )  # fmt: skip
+            store=store,
+            books=books,
+            worker=worker,
+            prepare=prepare,
+            controls=lambda _: books,
+            opener=lambda controls: books,
+            note=note,
+        )
         driver = Driver(run, tools, 1.0)
         prepared = driver._prepared = prepare(manifest)
         prepared.algorithm.begin(prepared.plan, prepared.theta, 1.0, SystemRandomness())
@@ -314,7 +319,14 @@ class _Server:
         offered = NoiseSettings(self.manifest.noise.cover, self.manifest.noise.precision)
         self.record = AdmissionRecord(home / "admissions.sqlite")
         self.admissions = Admissions(
-            self.record, lambda: identity, second, 0, offered, policy, folder / "verified", lambda *_, **__: ""
+            record=self.record,
+            identity=lambda: identity,
+            peer=second,
+            role=0,
+            offered=offered,
+            policy_path=policy,
+            verified=folder / "verified",
+            note=lambda *_, **__: "",
         )
 
     def run_of(self, coordinator: str, run: str) -> Manifest:

@@ -20,7 +20,7 @@ from parley.coordinator.errors import CoordinatorError
 from parley.coordinator.operator_client import Coordinator, Presence, summary
 from parley.coordinator.store import RoundRecord, RunRow, State
 from parley.dashboard.figures import troubles
-from parley.dashboard.history import PHASES, History
+from parley.dashboard.history import PHASES, History, manifest_of
 from parley.dashboard.pages import seconds, size
 from parley.federation.manifest import Manifest
 from parley.privacy.lying import in_words
@@ -67,7 +67,7 @@ def follow_plainly(console: Console, coordinator: Follows, digest: bytes) -> Run
     row: RunRow | None = None
     shown = ""
     for row, records in coordinator.follow(digest):
-        manifest = Manifest.from_canonical(row.manifest)
+        manifest = manifest_of(row.manifest)
         outcome = f": {escape(row.outcome)}" if row.outcome else ""
         said = [f"[bold]{row.run}[/bold] is {row.state.value}{outcome}"] if row.state.value != shown else []
         shown = row.state.value
@@ -94,7 +94,7 @@ def _live(console: Console, coordinator: Coordinator, digest: bytes) -> RunRow:
                     presence = coordinator.presence(row.run)
                 except CoordinatorError:
                     presence = None
-            live.update(view(row, Manifest.from_canonical(row.manifest), history, presence))
+            live.update(view(row, manifest_of(row.manifest), history, presence))
     assert row is not None
     return row
 

@@ -19,6 +19,7 @@ from parley.federation.manifest import Manifest, of_an_earlier_version
 from parley.federation.meaning import Meaning
 from parley.federation.names import NodeName
 from parley.federation.policy import Policy, Reason, reasons_against
+from parley.privacy.store import opened
 
 BY_POLICY, BY_HAND = "policy", "hand"
 SCHEMA = """
@@ -97,14 +98,10 @@ def approve_by_hand(
 class AdmissionRecord:
     """Admitted manifests on disk, in SQLite; several processes of one node may share the file."""
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()
         try:
-            if path != ":memory:":
-                Path(path).touch(mode=0o600)
-            self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
-            self._database.execute("PRAGMA journal_mode = WAL")
-            self._database.execute("PRAGMA synchronous = FULL")
+            self._database = opened(path)
             self._database.executescript(SCHEMA)
         except (OSError, sqlite3.Error) as error:
             raise ApprovalError(f"the record of admissions cannot be opened ({error}): check its folder") from None

@@ -110,7 +110,7 @@ class Operator:
         return entity_key(self.legal_entity)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Manifest:
     """A run. Make it by `from_toml`, `from_canonical` or `from_json`, which check every field."""
 
@@ -272,18 +272,18 @@ class Manifest:
         document = Fields(body, "", ManifestError)
         document.whole("protocol", PROTOCOL, PROTOCOL)
         manifest = cls(
-            document.label("run"),
-            document.label("federation"),
-            _model(document.table("model")),
-            _algorithm(document.table("algorithm")),
-            document.free("regulariser"),
-            _schema(document),
-            _guarantee(document.table("privacy")),
-            mechanism_from(document.table("mechanism"), document.tables("parties")),
-            _noise(document.table("noise")),
-            *_rounds(document.table("rounds")),
-            _aggregators(document),
-            _operator(document.table("coordinator")),
+            run=document.label("run"),
+            federation=document.label("federation"),
+            model=_model(document.table("model")),
+            algorithm=_algorithm(document.table("algorithm")),
+            regulariser=document.free("regulariser"),
+            schema=_schema(document),
+            guarantee=_guarantee(document.table("privacy")),
+            mechanism=mechanism_from(document.table("mechanism"), document.tables("parties")),
+            noise=_noise(document.table("noise")),
+            **_rounds(document.table("rounds")),
+            aggregators=_aggregators(document),
+            coordinator=_operator(document.table("coordinator")),
         )
         document.finish()
         return manifest
@@ -366,11 +366,13 @@ def noise_parts(fields: Fields, security: str, own: float) -> NoiseParts:
         raise fields.refuse(name, message) from None
 
 
-def _rounds(fields: Fields) -> tuple[int, float]:
-    minimum = fields.whole("minimum_parties", 2, 1_000_000)
-    deadline = fields.number("deadline_seconds", 0, LONGEST_DEADLINE_SECONDS)
+def _rounds(fields: Fields) -> dict[str, Any]:
+    rounds = {
+        "minimum_parties": fields.whole("minimum_parties", 2, 1_000_000),
+        "deadline_seconds": fields.number("deadline_seconds", 0, LONGEST_DEADLINE_SECONDS),
+    }
     fields.finish()
-    return minimum, deadline
+    return rounds
 
 
 def _aggregators(document: Fields) -> tuple[Operator, Operator]:

@@ -43,7 +43,7 @@ UNFINISHED, UNFINISHED_SECONDS = ".new", 60.0
 """Writing one takes milliseconds: what is older was left behind."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Meaning:
     """A manifest and the figures that were computed from it, not read in it."""
 
@@ -179,15 +179,15 @@ def _verified_form(canonical: bytes) -> tuple[Meaning, FinitePrecision]:
             f"claims {most:.6g} and {found}: claim at least that or nothing, raise noise.own, or add noise",
         )
     meaning = Meaning(
-        manifest,
-        float(claim.epsilon),
-        float(claim.delta),
-        claim.party,
-        precision.epsilon_added,
-        float(claim.delta - claim.gaussian.delta),
-        min(margin_bits(manifest, index) for index in manifest.kinds_of_rounds),
-        claim.sentence,
-        None if lying is None else float(lying),
+        manifest=manifest,
+        epsilon=float(claim.epsilon),
+        delta=float(claim.delta),
+        worst_party=claim.party,
+        epsilon_added=precision.epsilon_added,
+        delta_added=float(claim.delta - claim.gaussian.delta),
+        range_margin_bits=min(margin_bits(manifest, index) for index in manifest.kinds_of_rounds),
+        statement=claim.sentence,
+        epsilon_if_a_server_lies=None if lying is None else float(lying),
     )
     return meaning, precision
 
@@ -271,7 +271,7 @@ def verify_apart(manifest: Manifest, kept: Path | None = None) -> Meaning:
 
     `kept` is a folder of this node's state for what it has verified: it is not computed again after a restart.
     """
-    return Meaning(manifest, **_apart(manifest, [], kept)["meaning"])
+    return Meaning(manifest=manifest, **_apart(manifest, [], kept)["meaning"])
 
 
 def verify_apart_with_charge(
@@ -279,7 +279,7 @@ def verify_apart_with_charge(
 ) -> tuple[Meaning, Charge]:
     """`verify_with_charge` in a process of its own."""
     answer = _apart(manifest, charged(party, filters), kept)
-    return Meaning(manifest, **answer["meaning"]), Charge.from_json(answer["charge"])
+    return Meaning(manifest=manifest, **answer["meaning"]), Charge.from_json(answer["charge"])
 
 
 def charged(party: str, filters: Policy) -> list[str]:

@@ -88,7 +88,7 @@ class Admissions:
     """Proposals of one server; lives on the event loop."""
 
     def __init__(
-        self, record: AdmissionRecord, identity: Callable[[], Identity], peer: NodeName, role: int,
+        self, *, record: AdmissionRecord, identity: Callable[[], Identity], peer: NodeName, role: int,
         offered: NoiseSettings, policy_path: Path, verified: Path, note: Callable[..., str],
     ) -> None:  # fmt: skip
         self._record, self._role, self._offered, self._policy_path = record, role, offered, policy_path

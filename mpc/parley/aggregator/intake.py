@@ -90,4 +90,6 @@ class Intake(RunState):
         return [party for party in current.missing() if current.relayed or not self.keys.holds(party)]
 
     def _round(self, index: int) -> Round:
-        return self._rounds.setdefault(index, Round(self.manifest, index))
+        if index not in self._rounds:
+            self._rounds[index] = Round(self.manifest, index)
+        return self._rounds[index]

@@ -168,7 +168,8 @@ class AggregatorProcess:
         if peer is not None:
             peer.stop(0)
         doorkeeper.stop()
-        await asyncio.to_thread(self.server.stop)
+        await asyncio.to_thread(self.server.pool.stop)
+        self.server.close()
 
 
 class _Known:

@@ -66,7 +66,7 @@ class Round:
 
     def sealed(self) -> list[aggregator_pb2.RelayedHalf]:
         """On server A: halves for B that came with those for A."""
-        return [upload.sealed for upload in self.complete() if upload.sealed is not None]
+        return [sealed for upload in self.complete() if (sealed := upload.sealed) is not None]
 
     def decide(self) -> bool:
         """Whether to go on: everybody is here, or the deadline has passed with enough."""

@@ -56,11 +56,16 @@ class Server:
         if self.peer == self.name:
             raise NodeFileError("peer.name", "is this server itself: name the other one")
         self._record = AdmissionRecord(node.admissions)
-        openings = node.state / OPENINGS_FILE
-        openings.touch(mode=0o600)
-        self.store = OpeningStore(openings)
+        self.store = OpeningStore(node.state / OPENINGS_FILE)
         self.admissions = Admissions(
-            self._record, in_use, self.peer, self.role, node.noise, node.policy, node.verified, self.note
+            record=self._record,
+            identity=in_use,
+            peer=self.peer,
+            role=self.role,
+            offered=node.noise,
+            policy_path=node.policy,
+            verified=node.verified,
+            note=self.note,
         )
         self.signer = Signer(self.role, in_use)
         self.memory = Memory(MOST_UPLOAD_BYTES)
@@ -90,9 +95,8 @@ class Server:
         """A noise session that honest servers would not have come to; in the trail by the error's name."""
         self.note("noise.refused", error=error, peer=self.peer, kind=type(error).__name__)
 
-    def stop(self) -> None:
-        """Once nobody calls any more. Waits for the pool's thread."""
-        self.pool.stop()
+    def close(self) -> None:
+        """Once nobody calls any more, and the pool has stopped."""
         if self._channel is not None:
             self._channel.close()
         self.workers.shutdown(wait=False, cancel_futures=True)

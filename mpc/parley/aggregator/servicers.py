@@ -1,38 +1,18 @@
 """The aggregation server's services over `grpc.aio`: who calls is settled here, the rest is a run's."""
 
 import asyncio
-import functools
 import hashlib
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from parley.aggregator.rounds import refusal_for
 from parley.aggregator.service import Service, mention
 from parley.mpc.errors import MpcError
 from parley.node.authorization import peer_of
-from parley.node.refusals import abort
+from parley.node.refusals import answering
 from parley.v1 import aggregator_pb2 as wire
 from parley.v1 import aggregator_pb2_grpc
 
-Servicer = TypeVar("Servicer")
-Request = TypeVar("Request")
-Answer = TypeVar("Answer")
-
-
-def answering(
-    handle: Callable[[Servicer, Request, Any], Awaitable[Answer]],
-) -> Callable[[Servicer, Request, Any], Awaitable[Answer | None]]:
-    """A method, its refusals as typed ones."""
-
-    @functools.wraps(handle)
-    async def method(servicer: Servicer, request: Request, context: Any) -> Answer | None:
-        try:
-            return await handle(servicer, request, context)
-        except MpcError as error:
-            await abort(context, refusal_for(error))
-        return None  # never: abort raises
-
-    return method
+answered = answering(MpcError, refusal=refusal_for)
 
 
 class ShareServicer(aggregator_pb2_grpc.ShareServiceServicer):
@@ -41,7 +21,7 @@ class ShareServicer(aggregator_pb2_grpc.ShareServiceServicer):
     def __init__(self, service: Service) -> None:
         self._service = service
 
-    @answering
+    @answered
     async def Upload(self, request: wire.UploadRequest, context: Any) -> wire.UploadResponse:
         self._service.share_bytes += request.ByteSize()
         run = self._service.run(request.manifest_digest)
@@ -50,11 +30,11 @@ class ShareServicer(aggregator_pb2_grpc.ShareServiceServicer):
             mention(run, context)
         return answer
 
-    @answering
+    @answered
     async def Recall(self, request: wire.RecallRequest, context: Any) -> wire.RecallResponse:
         return await asyncio.to_thread(self._service.recall, peer_of(context), request.offset)
 
-    @answering
+    @answered
     async def Statements(self, request: wire.StatementsRequest, context: Any) -> wire.StatementsResponse:
         self._service.share_bytes += request.ByteSize()
         run = self._service.run(request.manifest_digest, ending=True)
@@ -67,7 +47,7 @@ class ControlServicer(aggregator_pb2_grpc.ControlServiceServicer):
     def __init__(self, service: Service) -> None:
         self._service, self._server = service, service.server
 
-    @answering
+    @answered
     async def Propose(self, request: wire.ProposeRequest, context: Any) -> wire.ProposeResponse:
         proposal = await self._server.admissions.propose(request.manifest, peer_of(context).uri)
         digest = hashlib.sha256(request.manifest).digest()
@@ -78,7 +58,7 @@ class ControlServicer(aggregator_pb2_grpc.ControlServiceServicer):
             admission=self._server.signer.admission(digest) if proposal.admitted else None,
         )
 
-    @answering
+    @answered
     async def Open(self, request: wire.OpenRequest, context: Any) -> wire.OpenResponse:
         run = self._service.led(request.manifest_digest, context)
         answer = await run.open(request)
@@ -86,12 +66,12 @@ class ControlServicer(aggregator_pb2_grpc.ControlServiceServicer):
             mention(run, context)
         return answer
 
-    @answering
+    @answered
     async def FetchShare(self, request: wire.FetchShareRequest, context: Any) -> wire.FetchShareResponse:
         run = self._service.led(request.manifest_digest, context)
         return wire.FetchShareResponse(data=run.share(request.round, request.offset))
 
-    @answering
+    @answered
     async def End(self, request: wire.EndRequest, context: Any) -> wire.EndResponse:
         admissions, signer = self._server.admissions, self._server.signer
         digest = request.manifest_digest
@@ -103,7 +83,7 @@ class ControlServicer(aggregator_pb2_grpc.ControlServiceServicer):
         mention(run, context)
         return wire.EndResponse(end=signer.end(digest, openings))
 
-    @answering
+    @answered
     async def Status(self, request: wire.StatusRequest, context: Any) -> wire.StatusResponse:
         peer_of(context)  # nobody who was not looked at
         return self._service.status()

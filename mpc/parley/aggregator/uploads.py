@@ -70,8 +70,7 @@ class Upload:
         uri = NodeName(manifest.federation, Role.party, party).uri
         self.digest = upload_digest(manifest.digest, request.round, uri, *self._words)
         """What identifies a contribution, on both servers alike."""
-        self.sealed = _sealed(party, request)
-        """Server B's half, to be passed on."""
+        self._relayed = request.relayed
         self._commit, self._commitment = (commitment_a, commitment_b)[role], self._words[1 + role]
         self._role, self._memory = role, memory
         memory.take(self.size)
@@ -82,6 +81,16 @@ class Upload:
         """It was whole while it could still come into the sum: this server gives a receipt for it."""
         self.receipt = b""
         self._check: asyncio.Future[bytes] | None = None
+
+    @property
+    def sealed(self) -> wire.RelayedHalf | None:
+        """Server B's half, to be passed on."""
+        if not self._relayed:
+            return None
+        query, to_a, to_b = self._words
+        return wire.RelayedHalf(
+            party=self.party, query_digest=query, commitment_a=to_a, commitment_b=to_b, sealed=self._relayed
+        )
 
     def fits(self, query: bytes, length: int) -> bool:
         """Whether it answers the question that turned out to be the round's."""
@@ -96,25 +105,23 @@ class Upload:
         if not self.complete and self._check is None and request.offset <= self.received < end:
             self._payload[request.offset : end] = request.data
             self.received = end
-        if self.received == self.size and not self.complete and not await self._right():
-            return wire.UploadResponse(received=0, rejection=DIGEST)
+        if self.received == self.size and not self.complete:
+            small = self.size <= ON_THE_LOOP_BYTES
+            found = self._commit(self._payload) if small else await self._committed_apart()
+            self.complete = found == self._commitment
+            if not self.complete:  # not what was committed to: it may be sent again
+                self._clear()
+                self.received = 0
+                return wire.UploadResponse(received=0, rejection=DIGEST)
         return wire.UploadResponse(received=self.received, complete=self.complete)
 
-    async def _right(self) -> bool:
-        """Whether the payload is what was committed to; a wrong one is dropped, and may be sent again."""
-        if self.size <= ON_THE_LOOP_BYTES:
-            found = self._commit(self._payload)
-        else:
-            if self._check is None:
-                loop = asyncio.get_running_loop()
-                self._check = loop.run_in_executor(None, self._commit, self._payload)
-            found = await asyncio.shield(self._check)
-            self._check = None
-        self.complete = found == self._commitment
-        if not self.complete:
-            self._clear()
-            self.received = 0
-        return self.complete
+    async def _committed_apart(self) -> bytes:
+        """The commitment to a large payload, by a worker; whoever sends more meanwhile waits for the same."""
+        if self._check is None:
+            self._check = asyncio.get_running_loop().run_in_executor(None, self._commit, self._payload)
+        found = await asyncio.shield(self._check)
+        self._check = None
+        return found
 
     def add_to(self, contributions: Contributions) -> None:
         """This server's share; A's words stay where they are, and are erased there."""
@@ -146,15 +153,3 @@ def _check_size(size: int, role: int, longest_answer: int) -> None:
             f"a payload of {size} bytes",
             f"send server A {BLIND_BYTES} random bytes and 1 to {longest_answer} words of 8 bytes",
         )
-
-
-def _sealed(party: str, request: wire.UploadRequest) -> wire.RelayedHalf | None:
-    if not request.relayed:
-        return None
-    return wire.RelayedHalf(
-        party=party,
-        query_digest=request.query_digest,
-        commitment_a=request.commitment_a,
-        commitment_b=request.commitment_b,
-        sealed=request.relayed,
-    )

@@ -259,7 +259,7 @@ def _up(value: float, digits: int) -> str:
     return f"{float(context.create_decimal_from_float(value)):.{digits}g}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Certificate:
     """What finite precision adds to (epsilon, delta) for `samples` Gaussians, whatever was sampled, clipped or
     adapted.
@@ -331,9 +331,20 @@ def certify(
             f"{precision} precision cannot certify {samples:,} samples at epsilon = {epsilon:g}, delta = {delta:g}: "
             "use `high` precision, fewer rounds, fewer parameters, or a larger epsilon"
         )
+    xi, hop_delta, delta_added = best
     return Certificate(
-        samples, epsilon, delta, cover, precision, *best, bounds.largest, bounds.acceptance, bounds.second_moment,
-    )  # fmt: skip
+        samples=samples,
+        epsilon=epsilon,
+        delta=delta,
+        cover=cover,
+        precision=precision,
+        xi=xi,
+        hop_delta=hop_delta,
+        delta_added=delta_added,
+        largest=bounds.largest,
+        acceptance=bounds.acceptance,
+        second_moment=bounds.second_moment,
+    )
 
 
 def _deviations(bounds: Law, cuts: NDArray[np.int64], samples: int, failure: float) -> NDArray[np.float64]:

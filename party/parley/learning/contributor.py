@@ -175,16 +175,13 @@ class Contributor:
         if query.kind == "solution":
             self._check_solution(query, mechanism.clip.contribution_bound(index), scale)
 
+    @np.errstate(all="ignore")
     def contribution(self, query: Query) -> Integers:
         """int64[dimension] in steps of the round's lattice. Call once per round: each call draws a fresh batch.
 
         Total: a record whose arithmetic fails counts as zero, and no record makes this raise, or warn.
         """
         self.check(query)
-        with np.errstate(all="ignore"):
-            return self._answer(query)
-
-    def _answer(self, query: Query) -> Integers:
         mechanism, index = self.encoding.mechanism, query.round_index
         query, frame = query.unframed(self.records.rows.dimension)
         terms = mechanism.clip.terms(index).scaled(query.scale if query.kind in ("gradient", "means") else 1.0)
@@ -222,10 +219,15 @@ class Contributor:
         lattice: Lattice,
         scale: Scale,
     ) -> Integers:
-        if held.unit_column is None:
-            return self._in_chunks(batch, 1, lambda part: _by_row(part, held, model, points, terms, scale))
-        width = held.records_per_unit * model.dimension
-        return self._in_chunks(batch, width, lambda part: _by_unit(part, held, model, points, terms, lattice, scale))
+        by_unit = held.unit_column is not None
+
+        def answer(part: Batch) -> Integers:
+            if by_unit:
+                return _by_unit(part, held, model, points, terms, lattice, scale)
+            block, targets = held.rows.take(part.indices), held.targets[part.indices]
+            return model.contribution(block, targets, part.present, points, terms, scale)
+
+        return self._in_chunks(batch, held.records_per_unit * model.dimension if by_unit else 1, answer)
 
     def _seen(self, frame: Frame | None) -> Records:
         """The records in this frame, computed once for all rounds that keep it."""
@@ -298,13 +300,6 @@ class Contributor:
         # A model that is paid for is no longer than this, and cutting brings no two models further apart.
         most = count * scale.limit * scale.step
         return lattice.encode(np.clip(np.nan_to_num(found, nan=0.0), -most, most))
-
-
-def _by_row(
-    batch: Batch, held: Records, model: Model, points: tuple[Floats, ...], terms: Terms, scale: Scale
-) -> Integers:
-    block, targets = held.rows.take(batch.indices), held.targets[batch.indices]
-    return model.contribution(block, targets, batch.present, points, terms, scale)
 
 
 def _by_unit(

@@ -127,7 +127,14 @@ class Holding:
     def whole(self) -> Iterator[Schema]:
         """Schemas that together use every column: one for each target."""
         for target in self.targets:
-            yield Schema(self._others(target), target, self.unit, self.records_per_unit, self.nonzeros, bits=0)
+            yield Schema(
+                features=self._others(target),
+                target=target,
+                unit=self.unit,
+                records_per_unit=self.records_per_unit,
+                nonzeros=self.nonzeros,
+                bits=0,
+            )
 
     def _others(self, target: Target) -> Features:
         """All features, but for a column that is this target's."""

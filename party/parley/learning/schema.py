@@ -218,7 +218,7 @@ class Target:
 Features = tuple[Number | Category, ...] | Uniform
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Schema:
     """Which columns a run uses and what they mean."""
 

@@ -23,6 +23,7 @@ from parley.party.settings import Settings
 from parley.party.wire import GRACE_SECONDS, Pauses, Wire
 from parley.privacy.errors import LedgerCorruptError
 from parley.privacy.ledger import Ledger
+from parley.privacy.store import opened_to_read
 from parley.v1 import aggregator_pb2
 
 log = logs.logger()
@@ -65,7 +66,7 @@ def _holds(path: Path, query: str) -> bool:
     if not path.exists() or not path.stat().st_size:
         return False
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+        with closing(opened_to_read(path)) as database:
             return bool(database.execute(query).fetchone()[0])
     except sqlite3.OperationalError as error:
         return "no such table" not in str(error)

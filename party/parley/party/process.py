@@ -27,16 +27,16 @@ def party_node(folder: Path) -> PartyNode:
 def settings_of(node: PartyNode) -> Settings:
     """As `parley.party` takes them, which knows no node.toml."""
     return Settings(
-        node.identity,
-        node.policy,
-        node.state,
-        node.coordinator_name,
-        str(node.coordinator),
-        {name: str(address) for name, address in node.aggregators.items()},
-        node.data,
-        node.schema,
-        node.population,
-        Cap(node.epsilon, node.delta),
+        identity=node.identity,
+        policy=node.policy,
+        state=node.state,
+        coordinator=node.coordinator_name,
+        coordinator_address=str(node.coordinator),
+        aggregators={name: str(address) for name, address in node.aggregators.items()},
+        files=node.data,
+        schema=node.schema,
+        population=node.population,
+        cap=Cap(node.epsilon, node.delta),
     )
 
 

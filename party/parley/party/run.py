@@ -194,7 +194,7 @@ class Life:
                 self.gate.ledger.record(self.manifest.run, last.round_index, last.upload.hex(), lasting=False)
                 crash.point("party.recorded")
                 if fresh:
-                    self._trace(last)
+                    self._trace(last.round_index, last.upload, len(last.payload_a) + len(last.payload_b))
                 failures = 0
             except AskAgainError:
                 repeats.pause()
@@ -276,7 +276,9 @@ class Life:
         # A seed and a blind of their own for every answer: a second vector under one seed would be a two-time pad.
         seed, blind = random_bytes(SEED_BYTES), random_bytes(BLIND_BYTES)
         payload = blind + share(values, seed).astype("<u8", copy=False).data
-        answer = Answer(question.index, question.query_digest, b"", payload, seed)
+        answer = Answer(
+            round_index=question.index, query=question.query_digest, upload=b"", payload_a=payload, payload_b=seed
+        )
         answer.upload = upload_digest(
             self.manifest.digest, question.index, self.gate.node.uri, question.query_digest, *answer.commitments
         )
@@ -343,7 +345,7 @@ class Life:
         while True:
             try:
                 with self.wire.stopping(self.stop):
-                    self.uploader.ask(self.coordinator, "Join", request, self.timeout)
+                    self.wire.ask(self.coordinator, "Join", request, self.timeout)
                 return
             except grpc.RpcError as error:
                 self._say(error)
@@ -418,20 +420,19 @@ class Life:
     def _note(self, state: str, reason: str = "") -> None:
         # Peers' words are shown on terminals.
         shown = "".join(each if each.isprintable() else "?" for each in reason)
-        self.uploader.mention = self.gate.note(self.manifest, state, shown)
+        self.wire.mention = self.gate.note(self.manifest, state, shown)
 
-    def _trace(self, answer: Answer) -> None:
-        """What is about to leave, in the audit trail."""
-        size = len(answer.payload_a) + len(answer.payload_b)
-        heard = sorted(self.uploader.heard.values())
-        self.uploader.heard.clear()
-        self.uploader.mention = self.gate.trail.append(
+    def _trace(self, index: int, upload: bytes, size: int) -> None:
+        """What is about to leave, in the audit trail: public facts of it, and no byte."""
+        heard = sorted(self.wire.mentioned.values())
+        self.wire.mentioned.clear()
+        self.wire.mention = self.gate.trail.append(
             "round.answered",
             peer_events=heard or None,
             run=self.manifest.run,
-            round=answer.round_index,
+            round=index,
             bytes=size,
-            upload=answer.upload.hex(),
+            upload=upload.hex(),
         )
 
     def _say(self, error: grpc.RpcError, peer: NodeName | None = None) -> None:

@@ -74,6 +74,10 @@ class Wire:
         self._targets, self.heard = dict(targets), heard
         self._lock = threading.Lock()
         self._closed = False
+        self.mention = ""
+        """This party's newest event of the run, which `ask` mentions."""
+        self.mentioned: dict[NodeName, str] = {}
+        """And the newest that each peer has mentioned."""
         self._channels: dict[NodeName, grpc.Channel] = {}
         self._in_use = transport.InUse(folder)
         self.identity: Identity = self._in_use()
@@ -88,14 +92,14 @@ class Wire:
         self.identity = identity
         self._dial(identity)
 
-    def mentioning(
-        self, peer: NodeName, method: str, request: Any, seconds: float, event: str
-    ) -> tuple[Any, str | None]:
-        """A call that mentions an event of this node's trail, if there is one; and the peer's that its answer does."""
-        metadata = mentions.of(event) if event else None
+    def ask(self, peer: NodeName, method: str, request: Any, seconds: float) -> Any:
+        """A call that mentions this party's newest event, if there is one; what the answer mentions is kept."""
+        metadata = mentions.of(self.mention) if self.mention else None
         response, call = getattr(self.stubs[peer], method).with_call(request, timeout=seconds, metadata=metadata)
         self.heard(peer)
-        return response, mentions.by(peer, call.trailing_metadata())
+        if (event := mentions.by(peer, call.trailing_metadata())) is not None:
+            self.mentioned[peer] = event
+        return response
 
     def described(self, error: grpc.RpcError, peer: NodeName) -> FederationError:
         """A failed call, as what it says about the peer or about trust."""

@@ -16,7 +16,7 @@ from parley.privacy.worst import worst
 TOGETHER = "Only the two aggregators together could break it."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Claim:
     """The guarantee of one run for the units of its worst party, and everything that it rests on."""
 
@@ -50,7 +50,16 @@ class Claim:
         epsilon = reading.epsilon + precision.epsilon_added
         require_share(precision, epsilon)
         lying = _if_one_lies(mechanism, dimension, delta, chosen, servers, epsilon)
-        return cls(mechanism, party, reading, precision, epsilon, delta, servers, lying)
+        return cls(
+            mechanism=mechanism,
+            party=party,
+            gaussian=reading,
+            precision=precision,
+            epsilon=epsilon,
+            delta=delta,
+            servers=servers,
+            epsilon_if_a_server_lies=lying,
+        )
 
     @property
     def sentence(self) -> str:
