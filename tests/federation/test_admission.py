@@ -260,7 +260,7 @@ def test_a_runs_name_is_taken_once(tmp_path: Path) -> None:
     chosen = policy(tmp_path, Role.party)
     assert isinstance(admit(record, meaning(), node(Role.party), chosen, 0.0), Admission)
     second = meaning(**{"mechanism.noise_multiplier": 1.3})
-    with pytest.raises(ApprovalError, match="taken once"):
+    with pytest.raises(ApprovalError, match="used only once"):
         admit(record, second, node(Role.party), chosen, 0.0)
     with pytest.raises(ApprovalError):
         record.require(second.manifest.digest)

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from parley.cli.commands.doctor import examine
 from parley.cli.commands.ledger import app as ledger_app
 from parley.cli.commands.party import app
-from parley.cli.doctor import FAILED, OK, WARNING, examine
 from parley.federation.manifest import Manifest
+from parley.node.doctor import FAILED, OK, WARNING
 from parley.party.admission import exceeded
 from parley.party.errors import OutboxError
 from parley.party.outbox import Outbox

@@ -134,11 +134,11 @@ class Algorithm(ABC):
     def tell(self, round_index: int, estimate: Floats) -> None:
         """Take one round's noised mean, and keep what the output rule needs."""
         if not np.isfinite(estimate).all():
-            raise AlgorithmError(f"round {round_index}: the estimate is not finite, the run has gone astray")
+            raise AlgorithmError(f"round {round_index}: the estimate is not finite, the run has diverged")
         self._keep(round_index)
         self.advance(round_index, estimate)
         if not np.isfinite(self.theta).all():
-            raise AlgorithmError(f"the model left the finite numbers in round {round_index}: use a smaller step")
+            raise AlgorithmError(f"the model is no longer finite in round {round_index}: use a smaller step")
         if round_index == self.releases - 1:
             self._keep(self.releases)
 

@@ -42,7 +42,7 @@ class OutputPerturbation(Algorithm):
         if not (self.iterations >= 1 and self.strength >= 0 and self.loss_lipschitz > 0 and self.loss_smoothness > 0):
             raise AlgorithmError("iterations and the loss's constants must be above 0, strength at least 0")
         if self.regulariser.kind != "none":
-            raise AlgorithmError("a local fit has its own penalty, strength: leave the regulariser out")
+            raise AlgorithmError("a local fit has its own penalty, called strength: leave the regulariser out")
 
     def plan(self, setting: Setting) -> Plan:
         lipschitz = self.loss_lipschitz * setting.feature_bound

@@ -37,7 +37,9 @@ def build(name: str, parameters: dict[str, Any]) -> Algorithm:
     """Unknown names and unknown parameters are refused."""
     kinds = known()
     if name in CENTRAL:
-        raise AlgorithmError(f"{name} runs in `parley simulate` and `reproduce` only: no mechanism accounts its noise")
+        raise AlgorithmError(
+            f"{name} runs in `parley simulate` and `parley reproduce` only: no mechanism accounts for its noise"
+        )
     if name not in kinds:
         raise AlgorithmError(f"no algorithm {name!r}: use one of {', '.join(sorted(kinds))}")
     allowed = {each.name for each in fields(kinds[name])}

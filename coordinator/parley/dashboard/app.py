@@ -27,7 +27,7 @@ from parley.dashboard.accounts import Accounts
 from parley.dashboard.exposition import exposition
 from parley.dashboard.history import Histories, manifest_of
 from parley.dashboard.loglines import LogFile
-from parley.dashboard.rendering import render, render_line
+from parley.dashboard.pages import render, render_line
 from parley.dashboard.servers import Servers
 from parley.dashboard.views import Page, RunsView, RunView
 from parley.web.access import Session, Sessions

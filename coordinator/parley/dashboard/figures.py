@@ -57,7 +57,7 @@ TROUBLES = {
     DISK_FULL: "has no space on its disk",
     RESTARTED: "was restarted",
 }
-COLLUDE = "Both aggregators would have to collude."
+TOGETHER = "Only the two aggregators together could break it."
 
 
 def head(row: RunRow, manifest: Manifest, history: History) -> RunHead:
@@ -290,11 +290,11 @@ def privacy_view(
         unit=mechanism.unit.name,
         relation=f"{mechanism.relation.value}: one unit's data exchanged for any other; how many there are is public",
         sampling=sampling_sentence(manifest.mechanism),
-        noise=f"{mechanism.noise_multiplier:.4g} times the sensitivity of the sum, whoever is present; "
+        noise=f"{mechanism.noise_multiplier:.4g} times the sensitivity of the sum, however many parties are present; "
         f"{made_of(noise.parts)}",
         precision=f"{noise.precision} ({noise.cover}), {noise.fraction_bits} fraction bits",
         spent=spent,
-        coalition=f"{COLLUDE} {_against(row, manifest)} The aggregators are {first.name} of {first.legal_entity} and "
+        coalition=f"{TOGETHER} {_against(row, manifest)} The aggregators are {first.name} of {first.legal_entity} and "
         f"{second.name} of {second.legal_entity}.",
         books=books,
         members=_members(manifest, answers),
@@ -312,7 +312,7 @@ def _if_a_server_lies(row: RunRow, manifest: Manifest) -> str:
     if _number(row.claim.get("epsilon")) is None:
         return ""
     if not manifest.noise.parts.joint:
-        return "also if one server does anything whatever"
+        return "also if one server does anything at all"
     return in_words(_number(row.claim.get("epsilon_if_a_server_lies")), manifest.guarantee.delta)
 
 

@@ -123,6 +123,6 @@ def no_aggregators(addresses: Mapping[str, str]) -> Status:
     """For a node without a certificate that could ask them."""
 
     async def status(name: NodeName) -> aggregator_pb2.StatusResponse:
-        raise CoordinatorError(f"{name.name} at {addresses.get(name.name, 'an unknown address')} cannot be asked")
+        raise CoordinatorError(f"{name.name} at {addresses.get(name.name, 'an unknown address')} does not answer")
 
     return status

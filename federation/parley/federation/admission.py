@@ -121,7 +121,8 @@ class AdmissionRecord:
         held = self._find("run = ?", manifest.run, manifest)
         if held is None or held[0].manifest.digest != manifest.digest:
             raise ApprovalError(
-                f"run {manifest.run} was admitted with another manifest: a run's name is taken once, choose a new one"
+                f"run {manifest.run} was admitted with another manifest: a run's name can be used only once, choose a "
+                "new one"
             )
         if held[1]:
             raise ApprovalError(f"run {manifest.run} was withdrawn: it is not admitted again, choose a new name")

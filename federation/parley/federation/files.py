@@ -34,7 +34,7 @@ def toml_table(data: bytes, problem: Problem) -> dict[str, Any]:
     except RecursionError:
         raise problem("is nested too deep: flatten it") from None
     except ValueError as error:
-        raise problem(f"is not TOML, mend the syntax: {error}") from None
+        raise problem(f"is not TOML, correct the syntax: {error}") from None
 
 
 def toml_file(path: Path, problem: Problem, missing: str = "", most_bytes: int = MOST_BYTES) -> dict[str, Any]:

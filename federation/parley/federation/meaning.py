@@ -92,10 +92,10 @@ class Meaning:
             f"Unit of privacy: {mechanism.unit.name}. Neighbours: {neighbours}.",
             f"Sampling: {sampling_sentence(manifest.mechanism)}.",
             f"Noise: deviation {counted} on the sum, {mechanism.noise_multiplier:.4g} times its sensitivity, "
-            f"whoever is present; {made_of(parts)}, and {released} is released.",
+            f"however many parties are present; {made_of(parts)}. The released sum has deviation {released}.",
             f"Precision: {manifest.noise.precision} ({manifest.noise.cover}), {manifest.noise.fraction_bits} fraction "
             f"bits; it takes {self.epsilon_added:.2g} of epsilon and {self.delta_added:.2g} of delta.",
-            f"Range: the largest possible sum could double {self.range_margin_bits:.1f} times before it left the ring.",
+            f"Range: no overflow possible ({int(self.range_margin_bits)} bits to spare).",
             f"Aggregators, who must not collude: {first.name} of {first.legal_entity}, {second.name} of "
             f"{second.legal_entity}. Coordinator: {manifest.coordinator.name} of {manifest.coordinator.legal_entity}.",
         ]
@@ -197,7 +197,7 @@ def against_whom(parts: NoiseParts, epsilon: float, lying: float | None, delta: 
     if not parts.joint:
         most = "" if lying is not None else f" So large an epsilon counts as {NO_GUARANTEE}."
         return (
-            f"epsilon {epsilon:.4g} holds against one aggregator that does anything whatever, with the coordinator and "
+            f"epsilon {epsilon:.4g} holds against one aggregator that does anything at all, with the coordinator and "
             f"all other parties; the result is not protected against it, only the records are.{most}"
         )
     follows = f"epsilon {epsilon:.4g} holds against an aggregator that follows the protocol; "
@@ -209,7 +209,7 @@ def against_whom(parts: NoiseParts, epsilon: float, lying: float | None, delta: 
 def made_of(parts: NoiseParts) -> str:
     """The noise's parts, in words."""
     if not parts.joint:
-        return "each server adds a whole sample of its own, none is joint"
+        return "each server adds a whole sample of its own; none is joint"
     return "sampled jointly" + (f", and each server adds {parts.own:g} times as much of its own" if parts.own else "")
 
 

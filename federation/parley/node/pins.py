@@ -58,7 +58,7 @@ def public_key(key: bytes) -> ec.EllipticCurvePublicKey:
             raise ValueError("another length")
         return ec.EllipticCurvePublicKey.from_encoded_point(CURVE, key)
     except ValueError:
-        raise PinError("this is no key of a node: give all 66 digits that `parley node show` prints as pin") from None
+        raise PinError("this is not a node's key: give all 66 digits that `parley node show` prints as pin") from None
 
 
 def key_text(key: bytes) -> str:
@@ -216,9 +216,9 @@ def read_entries(path: Path) -> tuple[Entry, ...]:
     foreign = status.st_uid not in (os.geteuid(), 0) and os.geteuid() != 0
     if foreign or stat.S_IMODE(status.st_mode) & 0o022:
         raise PinError(
-            f"{path.name} may be written by others than its owner: look through `parley pin list`, then chmod 600 it"
+            f"{path.name} can be written by others than its owner: look through `parley pin list`, then chmod 600 it"
         )
-    damaged = PinError(f"{path.name} is not TOML: restore it from a backup, or pin anew with `parley pin add`")
+    damaged = PinError(f"{path.name} is not TOML: restore it from a backup, or pin again with `parley pin add`")
     body = toml_table(data, lambda _: damaged)
     fields = Fields(body, "", PinFileError)
     try:
@@ -258,7 +258,7 @@ def _time(fields: Fields) -> dt.datetime:
     except ValueError:
         found = dt.datetime.min
     if found.tzinfo is None:
-        raise fields.refuse("until", "is no time with its zone: let `parley pin` write this file")
+        raise fields.refuse("until", "is not a time with its zone: let `parley pin` write this file")
     return found
 
 

@@ -18,8 +18,7 @@ from parley.federation.meaning import Meaning, verify_apart
 from parley.federation.names import NodeName, Role
 from parley.federation.policy import AggregatorPolicy, Policy, read_policy
 from parley.mpc import crash
-from parley.node import logs
-from parley.node import trust as pinning
+from parley.node import logs, trust
 from parley.node.credentials import Identity
 from parley.node.node_file import NoiseSettings
 from parley.v1 import common_pb2
@@ -301,7 +300,7 @@ class Admissions:
             self._proposed[coordinator.uri].pop(manifest.digest, None)
         self.parties |= manifest.members
         self.coordinators |= set(manifest.identities(Role.coordinator))
-        pinning.name_unpinned(manifest, self._identity)
+        trust.name_unpinned(manifest, self._identity)
 
 
 def policy_for_hand(path: Path) -> Policy | None:

@@ -19,8 +19,7 @@ from parley.aggregator.server import Server
 from parley.aggregator.service import Service
 from parley.aggregator.servicers import ControlServicer, ShareServicer
 from parley.federation.names import NodeName, Role
-from parley.node import meters as metering
-from parley.node import trust as pinning
+from parley.node import meters, trust
 from parley.node.authorization import AioAuthorization, Authorization, Authorizer
 from parley.node.collector import settle
 from parley.node.connections import listening
@@ -49,7 +48,7 @@ SHARE_METHODS = ("Upload", "Recall", "Statements")
 def aggregator_node(folder: Path) -> AggregatorNode:
     node = read_node(folder)
     if not isinstance(node, AggregatorNode):
-        raise NodeError(f"{folder} is the folder of a {node.role}: give an aggregator's")
+        raise NodeError(f"{folder} is the folder of {node.role.with_article}: give an aggregator's")
     return node
 
 
@@ -58,7 +57,7 @@ class AggregatorProcess:
 
     def __init__(self, path: Path) -> None:
         self.node = aggregator_node(path)
-        pinning.require(self.node)
+        trust.require(self.node)
         self.server = Server(self.node)
         self.service = Service(self.server, version("parley-federation"))
         peer, dialled = self.server.peer, self.node.peer_address
@@ -157,7 +156,7 @@ class AggregatorProcess:
         self.service.start(self.server.admissions.admitted)
         settle()
         ready = {"ready": True, "role": "aggregator", "name": self.server.name.name, "ports": ports}
-        metering.pool(metering.start(self.node, self.server.name), self.service.status)
+        meters.pool(meters.start(self.node, self.server.name), self.service.status)
         self.server.note("process.ready", ports=list(ports.values()))
         print(json.dumps(ready), flush=True)
         await stopping.wait()

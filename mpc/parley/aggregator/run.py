@@ -87,7 +87,7 @@ class Run(Intake):
         if request.round >= manifest.releases:
             raise malformed(f"round {request.round}", f"the run has {manifest.releases} rounds, from 0")
         if len(request.query_digest) != DIGEST_BYTES:
-            raise malformed("query_digest is no SHA-256", "send 32 bytes")
+            raise malformed("query_digest is not a SHA-256", "send 32 bytes")
         if not 1 <= request.length <= manifest.longest_answer:
             raise malformed(
                 f"length {request.length}", f"the manifest's noise is for 1 to {manifest.longest_answer} numbers"

@@ -54,7 +54,9 @@ class Service:
         caller = peer_of(context)
         if caller not in run.manifest.members:
             raise CallRefusedError(
-                common_pb2.REFUSAL_NOT_A_MEMBER, f"the caller is no party of run {run.manifest.run}", "see its manifest"
+                common_pb2.REFUSAL_NOT_A_MEMBER,
+                f"the caller is not a party of run {run.manifest.run}",
+                "see its manifest",
             )
         _hear(run, caller, context)
         return caller.name

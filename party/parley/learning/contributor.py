@@ -157,7 +157,7 @@ class Contributor:
             raise QueryError(f"no query of kind {query.kind!r}: use {', '.join(KINDS)}")
         for point in query.points:
             if point.shape != (self.model.dimension,) or not np.isfinite(point).all():
-                raise QueryError(f"a point must have {self.model.dimension:,} finite numbers: the run has gone astray")
+                raise QueryError(f"a point must have {self.model.dimension:,} finite numbers: the run has diverged")
         if query.kind in FRAMED and not isinstance(self.model, Linear):
             raise QueryError(f"{query.kind} are asked of linear models only")
         query, frame = query.unframed(self.records.rows.dimension)

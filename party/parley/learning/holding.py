@@ -250,7 +250,7 @@ def judge(held: Holding, wanted: Schema) -> tuple[str, str] | None:
             return field, f"is {found!r} and this party's is {due!r}: make them agree"
     target = next((each for each in held.targets if each.name == wanted.target.name), None)
     if target is None:
-        return "schema.target", "is no target of this party's schema: choose one of its targets"
+        return "schema.target", "is not a target of this party's schema: choose one of its targets"
     if target != wanted.target:
         return "schema.target", f"differs from this party's {_difference(wanted.target, target)}: write the party's"
     if isinstance(wanted.features, Uniform) or isinstance(held.features, Uniform):
@@ -276,7 +276,7 @@ def _judge_uniform(held: Holding, wanted: Schema) -> tuple[str, str] | None:
 
 def _judge_column(column: Number | Category, own: Number | Category | None) -> str | None:
     if own is None:
-        return "is no column of this party's schema: leave it out, or agree on it with the party"
+        return "is not a column of this party's schema: leave it out, or agree on it with the party"
     if type(column) is not type(own):
         return "is of another kind than this party's column of that name: write the party's"
     if isinstance(column, Category):

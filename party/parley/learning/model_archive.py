@@ -101,7 +101,7 @@ def card_digest(card: Mapping[str, Any]) -> str:
 
 def _check_card(card: Mapping[str, Any], name: str) -> None:
     if card.get("digest") != card_digest(card):
-        raise ModelFileError(f"{name}: the card is not what was written: take it from whoever led the run")
+        raise ModelFileError(f"{name}: the card was altered: ask whoever led the run for it")
 
 
 def _arrays(path: Path) -> tuple[Floats, bytes, bytes]:
@@ -109,19 +109,19 @@ def _arrays(path: Path) -> tuple[Floats, bytes, bytes]:
         with zipfile.ZipFile(path) as archive:
             sizes = {item.filename: item.file_size for item in archive.infolist()}
             if sorted(sizes) != sorted(f"{name}.npy" for name in ARRAYS) or len(archive.infolist()) != len(ARRAYS):
-                raise ModelFileError(f"{path.name} is no model file: it needs the arrays {', '.join(ARRAYS)}")
+                raise ModelFileError(f"{path.name} is not a model file: it needs the arrays {', '.join(ARRAYS)}")
             # What was never compressed cannot unpack to more than the file.
             if any(item.compress_type != zipfile.ZIP_STORED for item in archive.infolist()):
                 raise ModelFileError(f"{path.name} is compressed: parley writes model files that are not")
             if max(sizes["description.npy"], sizes["card.npy"]) > MOST_JSON_BYTES:
-                raise ModelFileError(f"{path.name} has a card of over 2 MiB: that is no card")
+                raise ModelFileError(f"{path.name} has a card of over 2 MiB: that is not a card")
         with np.load(path, allow_pickle=False) as found:
             theta, description, card = (found[name] for name in ARRAYS)
     except OSError as error:
         raise ModelFileError(f"{path} cannot be read: {error.strerror or error}") from None
     except (ValueError, zipfile.BadZipFile, EOFError) as error:
         raise ModelFileError(
-            f"{path.name} is no archive of plain arrays ({error}): nothing in it was executed"
+            f"{path.name} is not an archive of plain arrays ({error}): nothing in it was executed"
         ) from None
     if theta.dtype != np.float64 or theta.ndim != 1 or {description.dtype, card.dtype} != {np.dtype(np.uint8)}:
         raise ModelFileError(f"{path.name} has arrays of other types than a model file's")
@@ -134,5 +134,5 @@ def _json(data: bytes, what: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         body = None
     if not isinstance(body, dict):
-        raise ModelFileError(f"{what} is no JSON object: the file was altered")
+        raise ModelFileError(f"{what} is not a JSON object: the file was altered")
     return body

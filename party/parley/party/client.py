@@ -49,7 +49,7 @@ class PartyClient:
         self.settings = settings
         self.node = settings.identity.load().name
         if self.node.role is not Role.party:
-            raise WrongIdentityError(f"{self.node} is no party: its own kind of process is what it needs")
+            raise WrongIdentityError(f"{self.node} is not a party: start the process of its own kind")
         settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = _only_one(settings)
         self._shelf = Shelf(settings)

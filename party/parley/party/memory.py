@@ -90,7 +90,7 @@ def require_agreement(ledger: Ledger, outbox: Outbox, trail: Path) -> None:
         rounds = answered.get(run.name, {})
         lost = [index for index, upload in run.recorded.items() if rounds.get(index, b"").hex() != upload]
         if lost:
-            raise OutboxError(f"the ledger has round {lost[0]} of run {run.name}, and the outbox has not: {BACK}")
+            raise OutboxError(f"the ledger has round {lost[0]} of run {run.name}, and the outbox does not: {BACK}")
     told, charged = _told(trail)
     if charged > head.sequence:
         raise LedgerCorruptError(
@@ -98,7 +98,7 @@ def require_agreement(ledger: Ledger, outbox: Outbox, trail: Path) -> None:
         )
     for name, index, upload in told:
         if answered.get(name, {}).get(index, b"").hex() != upload:
-            raise OutboxError(f"the trail has round {index} of run {name}, and the outbox has not: {BACK}")
+            raise OutboxError(f"the trail has round {index} of run {name}, and the outbox does not: {BACK}")
 
 
 def _told(trail: Path) -> tuple[list[tuple[str, int, str]], int]:

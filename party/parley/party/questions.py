@@ -118,5 +118,5 @@ def _received(point: coordinator_pb2.Point, fetch: Fetch) -> Floats:
         raise refused("malformed", "a point is not what its digest says", LEAVE)
     found = np.frombuffer(data, "<f8")
     if not np.isfinite(found).all():
-        raise refused("malformed", "a point has numbers that are not finite", "the run has gone astray: stop it")
+        raise refused("malformed", "a point has numbers that are not finite", "the run has diverged: stop it")
     return found

@@ -334,7 +334,7 @@ class Life:
         except grpc.RpcError as error:
             # The run may have gone on or ended meanwhile: only the coordinator's next answer tells.
             self._say(error)
-            raise AskAgainError("a point of the question cannot be had: ask for the round again") from None
+            raise AskAgainError("a point of the question cannot be fetched: ask for the round again") from None
 
     def _join(self, accepted: bool, reason: str) -> None:
         """Say so until it is heard. A coordinator that refuses to hear it says more when it is asked for a round."""
@@ -355,7 +355,9 @@ class Life:
 
     def _leave(self, refusal: RefusedRunError) -> None:
         """Fails closed: what was charged stays charged, and the run is not answered again, by no later process."""
-        log.error("no part in the run", run=self.manifest.run, refusal=refusal.name, error=refusal)
+        log.error(
+            "this party does not take part in the run", run=self.manifest.run, refusal=refusal.name, error=refusal
+        )
         last = self.gate.outbox.last(self.manifest.digest)
         taken = self.admitted or self.gate.charged(self.manifest)  # by an earlier process of this party
         if refusal.refusal == common_pb2.REFUSAL_STATEMENT:
@@ -384,7 +386,11 @@ class Life:
         try:
             settle(self.gate.ledger, self.manifest, response.ends, self.wire.identity.pins)
         except FederationError as error:
-            log.error("the end is not proved, the charge stays", run=self.manifest.run, error=error)
+            log.error(
+                "both aggregators must confirm the end, until then the budget stays spent",
+                run=self.manifest.run,
+                error=error,
+            )
             self._note(ENDED, str(error))
         except LedgerRefusedError as error:
             log.warning("the charge stays", run=self.manifest.run, error=error)

@@ -303,7 +303,7 @@ class Chain:
         except FileNotFoundError:
             pass  # all of it is in the file itself
         except OSError as error:
-            raise LedgerRefusedError(f"the ledger cannot be brought to the disk ({error}): mend the disk") from None
+            raise LedgerRefusedError(f"the ledger cannot be brought to the disk ({error}): repair the disk") from None
 
     def _insert(self, kind: str, body: dict[str, Any]) -> Entry:
         if kind not in self._light:

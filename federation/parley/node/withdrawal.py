@@ -1,6 +1,5 @@
 """`parley party|aggregator withdraw`: a person takes an admission back; the node's process sees it at its next step."""
 
-from parley.cli.console import emit_json
 from parley.federation.admission import AdmissionRecord
 from parley.federation.errors import ApprovalError
 from parley.federation.manifest import Manifest
@@ -19,7 +18,7 @@ def withdraw(node: PartyNode | AggregatorNode, run: str, by: str) -> Manifest:
         found = {admission.manifest.run: admission.manifest for admission, _ in record.all()}
         if run not in found:
             known = ", ".join(found) or "none"
-            raise ApprovalError(f"no run {run!r} was admitted here, so there is nothing to withdraw: there is {known}")
+            raise ApprovalError(f"no run {run!r} was admitted here, so there is nothing to withdraw; admitted: {known}")
         manifest = found[run]
         record.withdraw(manifest.digest)
     finally:
@@ -27,11 +26,3 @@ def withdraw(node: PartyNode | AggregatorNode, run: str, by: str) -> Manifest:
     with Trail.open(node.trail, node.identity.load().name) as trail:
         trail.append("run.withdrawn", durable=True, run=run, manifest=manifest.digest.hex(), approved_by=by)
     return manifest
-
-
-def report(manifest: Manifest, consequence: str, json_output: bool) -> None:
-    """What was done, and what follows from it for this kind of node."""
-    if json_output:
-        emit_json({"run": manifest.run, "digest": manifest.digest.hex(), "withdrawn": True})
-    else:
-        print(f"withdrawn  {manifest.run}\n  {consequence}")

@@ -1,8 +1,8 @@
 """What `parley doctor` looks at: each check says ok, or what is wrong and what mends it.
 
-`warning` is for what works today; `unknown` for what cannot be told from here. Only `failed` makes a node ill. Details
-of a party's records are for its operator's eyes: they are in the report of the machine that holds the records, and the
-report is sent nowhere.
+`warning` is for what works today; `unknown` for what cannot be told from here. Only `failed` makes a node unhealthy.
+What a role has beside is looked at in its own room (`parley.party.doctor`). Details of a party's records are for its
+operator's eyes: they are in the report of the machine that holds the records, and the report is sent nowhere.
 """
 
 import datetime as dt
@@ -12,21 +12,19 @@ import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from parley.errors import ParleyError
 from parley.federation.admission import AdmissionRecord
 from parley.federation.errors import FederationError
 from parley.federation.extras import EXTRAS, missing
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.policy import ROLES, PartyPolicy, Policy, read_policy
-from parley.learning.errors import PartyError
-from parley.mpc.errors import MpcError
-from parley.node import trust as pinning
+from parley.node import trust
 from parley.node.clock import clock_error_seconds
 from parley.node.credentials import KEY_FILE, Identity
 from parley.node.node_file import Address, AggregatorNode, AnyNode, CoordinatorNode, PartyNode, read_node
@@ -56,35 +54,58 @@ class Finding:
         return asdict(self)
 
 
-def examine(folder: Path, manifests: Sequence[Manifest] = ()) -> list[Finding]:
-    """Every check of a node. `manifests` are looked at besides those that the node has admitted."""
+def examine_node(folder: Path) -> tuple[list[Finding], AnyNode | None, Identity | None]:
+    """What every node's doctor looks at, before any run; no node where its node.toml is not understood."""
     found = [_software()]
     try:
         node = read_node(folder)
     except FederationError as error:
-        return [*found, Finding("node.toml", FAILED, str(error), "mend the field; docs/federation.md has them all")]
-    found.append(Finding("node.toml", OK, f"a {node.role}"))
+        fix = "correct the field; docs/federation.md has them all"
+        return [*found, Finding("node.toml", FAILED, str(error), fix)], None, None
+    found.append(Finding("node.toml", OK, node.role.with_article))
     identity = _identity(node, found)
     policy = _policy(node, found)
     found += [*_folders(node), *_books(node)]
     if identity is not None:
         _peers(node, policy, identity, found)
     found.append(_clock())
-    known = [*_admitted(node, found), *manifests]
-    for manifest in {each.digest: each for each in known}.values():
-        found += _manifest(node, identity, manifest)
-    if not known:
-        found.append(
-            Finding(
-                "manifests", UNKNOWN, "none was admitted yet", "give one that waits: parley doctor NODE --manifest FILE"
+    return found, node, identity
+
+
+def runs_to_look_at(node: AnyNode, given: Sequence[Manifest], found: list[Finding]) -> list[Manifest]:
+    """Those that the node has admitted and those that are given, each once."""
+    runs = list({manifest.digest: manifest for manifest in [*_admitted(node, found), *given]}.values())
+    if not runs:
+        fix = "to look at one that is not admitted yet: parley doctor NODE --manifest FILE"
+        found.append(Finding("manifests", UNKNOWN, "none was admitted yet", fix))
+    return runs
+
+
+def examine_run(node: AnyNode, identity: Identity | None, manifest: Manifest) -> Iterator[Finding]:
+    """Whether the node and the run are made for each other, but for what the node's role holds."""
+    check = f"run {manifest.run}"
+    if identity is not None and not is_member(node, identity, manifest):
+        yield Finding(check, FAILED, f"does not list {identity.name}", "ask for a manifest that does")
+        return
+    if isinstance(node, AggregatorNode) and identity is not None:
+        names = [operator.name for operator in manifest.aggregators]
+        if names.index(identity.name.name) != node.index:
+            place = "dials" if node.index == 0 else "is dialled"
+            text = f"has the aggregators in the order {', '.join(names)}, and this node {place}"
+            yield Finding(check, FAILED, text, "the first one dials: change node.toml or the manifest")
+        asked, offered = (manifest.noise.cover, manifest.noise.precision), (node.noise.cover, node.noise.precision)
+        if asked != offered:
+            text = f"asks for the noise {'/'.join(asked)}, and this server offers {'/'.join(offered)}"
+            yield Finding(
+                f"{check}: noise", FAILED, text, "change [noise] in node.toml, on both servers, or the manifest"
             )
-        )
-    if isinstance(node, PartyNode):
-        found += _data_files(node)
-        found += _memory(node)
-    if isinstance(node, PartyNode | CoordinatorNode):
-        found.append(_budget(node))
-    return found
+    if identity is not None:
+        yield _pinned(f"{check}: pins", node, identity, manifest)
+    yield guarded(f"{check}: ring", lambda: _range(f"{check}: ring", manifest))
+
+
+def is_member(node: AnyNode, identity: Identity, manifest: Manifest) -> bool:
+    return identity.name in manifest.identities(node.role)
 
 
 def _software() -> Finding:
@@ -111,12 +132,15 @@ def _identity(node: AnyNode, found: list[Finding]) -> Identity | None:
     if name.role is not node.role:
         found.append(
             Finding(
-                check, FAILED, f"is for {name}, and node.toml is a {node.role}'s", "correct role, or request another"
+                check,
+                FAILED,
+                f"is for {name}, and node.toml is {node.role.with_article}'s",
+                "correct role, or request another",
             )
         )
         return None
     days = (expires - dt.datetime.now(dt.UTC)) / dt.timedelta(days=1)
-    text = f"{name}, {days:.0f} days left"
+    text = f"{name}, {days:.0f} {'day' if round(days) == 1 else 'days'} left"
     found.append(
         Finding(check, WARNING, text, "`parley node renew`, and have it approved") if days < RENEW_DAYS
         else Finding(check, OK, text)
@@ -128,15 +152,19 @@ def _identity(node: AnyNode, found: list[Finding]) -> Identity | None:
 
 def _policy(node: AnyNode, found: list[Finding]) -> Policy | None:
     if not node.policy.exists():
-        found.append(Finding("policy", WARNING, "there is none: nothing is admitted but by hand", "write policy.toml"))
+        found.append(Finding("policy", WARNING, "there is none: runs are admitted only by hand", "write policy.toml"))
         return None
     try:
         policy = read_policy(node.policy)
     except FederationError as error:
-        found.append(Finding("policy", FAILED, str(error), "mend the field; until then nothing is admitted"))
+        found.append(Finding("policy", FAILED, str(error), "correct the field; until then nothing is admitted"))
         return None
     if ROLES[type(policy)] is not node.role:
-        found.append(Finding("policy", FAILED, f"is a {ROLES[type(policy)]}'s", f"write one for a {node.role}"))
+        found.append(
+            Finding(
+                "policy", FAILED, f"is {ROLES[type(policy)].with_article}'s", f"write one for {node.role.with_article}"
+            )
+        )
         return None
     found.append(Finding("policy", OK, "understood"))
     return policy
@@ -151,7 +179,7 @@ def _folders(node: AnyNode) -> Iterator[Finding]:
     free = shutil.disk_usage(place).free
     if mode & 0o077:
         yield Finding(
-            "state", FAILED, f"{node.state.name} has mode {mode:o}, others may look in", f"chmod 700 {node.state}"
+            "state", FAILED, f"{node.state.name} has mode {mode:o}, others can look inside", f"chmod 700 {node.state}"
         )
     elif free < LEAST_FREE_BYTES:
         yield Finding("state", WARNING, f"{free >> 20} MiB are free", "free at least 1 GiB: a full disk stops the node")
@@ -175,38 +203,6 @@ def _books(node: AnyNode) -> Iterator[Finding]:
             yield Finding("ledger", OK, f"{head.sequence} entries, intact; head {head}")
         except PrivacyError as error:
             yield Finding("ledger", FAILED, str(error), "keep both files for whoever investigates; restore a backup")
-
-
-def _memory(node: PartyNode) -> Iterator[Finding]:
-    """Whether ledger, outbox and trail tell one story, and which runs stay charged."""
-    from parley.party.memory import require_agreement, require_ledger
-    from parley.party.outbox import Outbox
-    from parley.party.process import settings_of
-    from parley.privacy.ledger import Ledger
-
-    settings = settings_of(node)
-    if not node.ledger.exists():
-        yield _guarded("memory", lambda: _fresh(lambda: require_ledger(settings)))
-        return
-    if not settings.outbox.exists():
-        return
-
-    def look() -> Finding:
-        with closing(Ledger.open(node.ledger)) as ledger, closing(Outbox(settings.outbox)) as outbox:
-            require_agreement(ledger, outbox, settings.trail)
-            over = {held.run for held in outbox.runs() if held.state in ("ended", "left")}
-            still = sorted(run.name for run in ledger.runs.values() if run.name in over and not run.ended)
-        if still:
-            text = f"{', '.join(still)}: over here, and charged until the aggregators' words come"
-            return Finding("memory", WARNING, text, f"`parley party settle {node.folder}`")
-        return Finding("memory", OK, "ledger, outbox and trail agree")
-
-    yield _guarded("memory", look)
-
-
-def _fresh(look: Callable[[], None]) -> Finding:
-    look()
-    return Finding("memory", OK, "nothing was spent here yet")
 
 
 def _peers(node: AnyNode, policy: Policy | None, identity: Identity, found: list[Finding]) -> None:
@@ -269,37 +265,9 @@ def _admitted(node: AnyNode, found: list[Finding]) -> list[Manifest]:
         return []
 
 
-def _manifest(node: AnyNode, identity: Identity | None, manifest: Manifest) -> Iterator[Finding]:
-    check = f"run {manifest.run}"
-    if identity is not None and identity.name not in manifest.identities(node.role):
-        yield Finding(check, FAILED, f"does not list {identity.name}", "ask for a manifest that does")
-        return
-    if isinstance(node, AggregatorNode) and identity is not None:
-        names = [operator.name for operator in manifest.aggregators]
-        if names.index(identity.name.name) != node.index:
-            place = "dials" if node.index == 0 else "is dialled"
-            text = f"has the aggregators in the order {', '.join(names)}, and this node {place}"
-            yield Finding(check, FAILED, text, "the first one dials: change node.toml or the manifest")
-        asked, offered = (manifest.noise.cover, manifest.noise.precision), (node.noise.cover, node.noise.precision)
-        if asked != offered:
-            text = f"asks for the noise {'/'.join(asked)}, and this server offers {'/'.join(offered)}"
-            yield Finding(
-                f"{check}: noise", FAILED, text, "change [noise] in node.toml, on both servers, or the manifest"
-            )
-    if identity is not None:
-        yield _pinned(f"{check}: pins", node, identity, manifest)
-    yield _guarded(f"{check}: ring", lambda: _range(f"{check}: ring", manifest))
-    if isinstance(node, PartyNode):
-        yield _guarded(
-            f"{check}: data", lambda: _data(f"{check}: data", node, identity.name if identity else None, manifest)
-        )
-    else:
-        yield _guarded(f"{check}: vocabulary", lambda: _vocabulary(f"{check}: vocabulary", manifest))
-
-
 def _pinned(check: str, node: AnyNode, identity: Identity, manifest: Manifest) -> Finding:
     """Everybody whom this node dials or serves in the run."""
-    others = pinning.unpinned(manifest, identity)
+    others = trust.unpinned(manifest, identity)
     missing = [name for name in others if not (isinstance(node, PartyNode) and name.role is Role.party)]
     if missing:
         fix = "`parley pin add`, each as its operator reads it out: until then it is not served"
@@ -309,10 +277,10 @@ def _pinned(check: str, node: AnyNode, identity: Identity, manifest: Manifest) -
     return Finding(check, OK, "every member that this node dials or serves is pinned")
 
 
-def _guarded(check: str, look: Callable[[], Finding]) -> Finding:
+def guarded(check: str, look: Callable[[], Finding]) -> Finding:
     try:
         return look()
-    except (FederationError, PartyError, PrivacyError, MpcError, OSError) as error:
+    except (ParleyError, OSError) as error:
         return Finding(check, FAILED, str(error), "correct the records, the schema or the installation")
     except ImportError as error:
         wanted = missing(error)
@@ -325,59 +293,13 @@ def _range(check: str, manifest: Manifest) -> Finding:
     from parley.federation.meaning import margin_bits
 
     margin = min(margin_bits(manifest, index) for index in manifest.kinds_of_rounds)
-    text = f"the largest possible sum could double {margin:.1f} times before it left the ring"
     if margin < LEAST_MARGIN_BITS:
+        text = f"the largest possible sum leaves {margin:.1f} bits to spare, and {LEAST_MARGIN_BITS:g} is the least"
         return Finding(check, FAILED, text, "lower noise.fraction_bits in the manifest")
-    return Finding(check, OK, text)
+    return Finding(check, OK, f"no overflow possible ({int(margin)} bits to spare)")
 
 
-def _vocabulary(check: str, manifest: Manifest) -> Finding:
-    from parley.algorithms.registry import named_by
-
-    named_by(manifest)
-    return Finding(check, OK, "this installation knows its model, schema and algorithm")
-
-
-def _data(check: str, node: PartyNode, name: NodeName | None, manifest: Manifest) -> Finding:
-    from parley.algorithms.registry import named_by
-    from parley.learning.holding import read_holding
-    from parley.party.data import require_equal, understand
-
-    named_by(manifest)
-    if name is not None:
-        require_equal(read_holding(node.schema), manifest, understand(manifest), name)
-    return Finding(check, OK, f"its columns and its count of units are those of {node.schema.name}")
-
-
-def _seal(node: PartyNode) -> Finding:
-    """Every byte of the files, not a cell of the records."""
-    from parley.party.process import settings_of
-    from parley.party.seal import verified
-
-    check, fix = "seal", f"`parley schema check {node.folder}`: until then this node waits and joins no run"
-    try:
-        sealed = verified(settings_of(node))
-    except PartyError as error:
-        return Finding(check, FAILED, str(error), fix)
-    policy = read_policy(node.policy) if node.policy.exists() else None
-    if isinstance(policy, PartyPolicy) and policy.unit_column != sealed.holding.unit:
-        units = [unit or "single rows" for unit in (policy.unit_column, sealed.holding.unit)]
-        text = f"policy.toml protects {units[0]} and {node.schema.name} {units[1]}"
-        return Finding(check, FAILED, text, "make them agree: no run is admitted otherwise")
-    return Finding(check, OK, f"records and {node.schema.name} are those that were compared")
-
-
-def _data_files(node: PartyNode) -> Iterator[Finding]:
-    yield _guarded("seal", lambda: _seal(node))
-    for path in node.data:
-        if not os.access(path, os.R_OK):
-            why = "cannot be read" if path.exists() else "is not there"
-            yield Finding(f"data {path.name}", FAILED, why, "correct [data] files, or the file's mode")
-        else:
-            yield Finding(f"data {path.name}", OK, "can be read")
-
-
-def _budget(node: PartyNode | CoordinatorNode) -> Finding:
+def budget(node: PartyNode | CoordinatorNode) -> Finding:
     if not node.ledger.exists():
         return Finding("budget", OK, f"nothing was spent; epsilon {node.epsilon:g} at delta {node.delta:g} in all")
     from parley.privacy.budget import budget_of

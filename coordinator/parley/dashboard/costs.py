@@ -1,7 +1,7 @@
 """What rounds cost, and what the books say: heavy reading, for a short-lived process of low priority.
 
-    echo '{"manifest": "parley manifest 2\\n{…}", "counts": [1, 10, 100]}' | python -m parley.dashboard.spending
-    echo '{"ledger": "…/ledger.sqlite", "trail": "…/trail.jsonl"}'         | python -m parley.dashboard.spending
+    echo '{"manifest": "parley manifest 2\\n{…}", "counts": [1, 10, 100]}' | python -m parley.dashboard.costs
+    echo '{"ledger": "…/ledger.sqlite", "trail": "…/trail.jsonl"}'         | python -m parley.dashboard.costs
 
 ε after k rounds is read from the event of the first k releases (`Event.first`), at the δ that the finite sampler leaves
 of the manifest's, the sampler's ε included: with all rounds it is the claim. scipy and the tables of the noise's law
