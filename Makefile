@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(wildcard mpc/native/*.c) mpc/parley/mpc/native/build.py
 PROTOS := $(wildcard proto/parley/v1/*.proto)
 
-.PHONY: demo compose-demo compose-up compose-link compose-down test test-all test-long check generate clean
+.PHONY: demo compose-demo compose-up compose-link compose-down test test-all test-long check audit generate release clean
 
 demo: $(VENV)/.installed  ## four hospitals train together on this machine: a model and a privacy report
 	$(BIN)/parley demo
@@ -37,14 +37,20 @@ check: $(VENV)/.test-installed  ## lint, types, generated code
 	$(BIN)/mypy
 	$(BIN)/python -m tools.generate --check
 
+audit: $(VENV)/.test-installed  ## asks the registry for known vulnerabilities of what is installed; says so if it cannot
+	$(BIN)/python -m tools.audit
+
 generate: $(VENV)/.test-installed  ## rewrite the code generated from proto/
 	$(BIN)/python -m tools.generate
+
+release: $(VENV)/.test-installed  ## from the tag of this commit into dist/: wheel, sdist, images, SBOMs, sums, signature
+	$(BIN)/python -m tools.release $(RELEASE_FLAGS)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: $(SOURCES) | $(VENV)/bin/python
-	$(BIN)/pip install -q -e ".[accounting]"
+	$(BIN)/pip install -q -e ".[accounting,dashboard]"
 	touch $@
 
 $(VENV)/.test-installed: $(SOURCES) | $(VENV)/bin/python
