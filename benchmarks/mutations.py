@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SECONDS = 240
-PARTIES, RUNS, DRIVER = (f"coordinator/service/{name}.py" for name in ("parties", "runs", "driver"))
+PARTIES, RUNS, DRIVER = (f"coordinator/parley/coordinator/{name}.py" for name in ("parties", "runs", "driver"))
 WHO = "federation/parley/node/authorization.py"
 NAMES = "federation/parley/node/credentials.py"
 COORDINATOR, FLOODS, OPERATOR, CERTIFICATES, PARTY = (
@@ -99,7 +99,7 @@ MUTATIONS = [
              CERTIFICATES + "a_certificate_that_no_library_can_read_is_none"),
     Mutation("waits", "mpc/parley/aggregator/terms.py", "return min(asked_seconds, MOST_WAIT_SECONDS) if asked_seconds > 0 else 0.0",
              "return asked_seconds", FLOODS + "a_wait_that_is_no_number_does_not_hold_up_others"),
-    Mutation("handshake", "mpc/parley/aggregator/grpc_link.py", '("grpc.server_handshake_timeout_ms", 10_000)',
+    Mutation("handshake", "federation/parley/node/connections.py", '("grpc.server_handshake_timeout_ms", 10_000)',
              '("grpc.server_handshake_timeout_ms", 60_000)', FLOODS + "a_connection_that_never_greets_is_closed"),
     none("memory", "mpc/parley/aggregator/uploads.py", "self.held + size > self._most",
          FLOODS + "uploads_beyond_the_servers_memory_have_to_wait"),
@@ -140,9 +140,9 @@ MUTATIONS = [
     none("relay's places", "mpc/parley/aggregator/uploads.py",
          "(found := len(getattr(request, name))) and (role, found) != (whose, size)",
          RELAY + "a_key_for_a_and_a_sealed_half_for_b_are_refused"),
-    Mutation("relay key that fails", "mpc/parley/aggregator/relay.py", "            del self._held[party]\n", "",
+    Mutation("relay key that fails", "federation/parley/node/relay.py", "            del self._held[party]\n", "",
              RELAY + "a_key_opens_what_was_sealed_to_this_upload_and_is_dropped_otherwise"),
-    Mutation("relay key's end", "mpc/parley/aggregator/relay.py", " and time.monotonic() < held[1]", "",
+    Mutation("relay key's end", "federation/parley/node/relay.py", " and time.monotonic() < held[1]", "",
              RELAY + "a_key_ends_by_itself_and_with_its_run"),
     none("relay short of B", "mpc/parley/aggregator/run.py", "left <= 0 and relied",
          MODEL + "a_short_round_waits_for_its_parties_as_often_as_it_should"),
@@ -152,7 +152,7 @@ MUTATIONS = [
     Mutation("relay kept back", "mpc/parley/aggregator/run.py", "if current.relayed or not self.keys.holds(party)",
              "if not self.keys.holds(party)",
              RELAY + "a_half_that_a_keeps_back_is_missed_by_b_which_still_has_its_partys_key"),
-    Mutation("relay keys that are over", "mpc/parley/aggregator/relay.py", "            key.advance(round_index)\n", "            pass\n",
+    Mutation("relay keys that are over", "federation/parley/node/relay.py", "            key.advance(round_index)\n", "            pass\n",
              RELAY + "what_is_kept_opens_no_round_that_is_over"),
     Mutation("relay asked again", "party/parley/party/uploads.py", "not again and not self.direct and", "not self.direct and",
              RELAY + "a_party_gives_b_a_key_once_and_brings_what_is_asked_again_itself"),

@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from parley.algorithms.algorithm import Algorithm, Plan, Setting, build, known
+from parley.algorithms.algorithm import Algorithm, Plan, Setting
 from parley.algorithms.auto import Auto
 from parley.algorithms.errors import AlgorithmError
+from parley.algorithms.registry import build, known
 from parley.algorithms.regularisers import Regulariser
 from parley.algorithms.schedules import Output, Schedule
 from parley.federation.kinds import PROGRAMMES, kind_of

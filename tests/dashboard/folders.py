@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from parley.algorithms.errors import CoordinatorError
+from parley.coordinator.errors import CoordinatorError
 from parley.coordinator.store import RoundRecord, RunStore, State
 from parley.dashboard.server import Place
 from parley.dashboard.servers import Presence

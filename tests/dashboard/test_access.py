@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.algorithms.errors import StateError
+from parley.coordinator.errors import StateError
 from parley.dashboard.access import SESSION_SECONDS, TOKEN_FILE, Sessions, token_in
 from tests.dashboard.conftest import HOME, Make
 from tests.dashboard.folders import FakeOperator

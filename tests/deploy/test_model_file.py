@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parley.coordinator.result import write_result
+from parley.coordinator.result import write_model, write_result
 from parley.coordinator.store import RoundRecord, RunStore
-from parley.node.deploy_errors import ModelFileError
+from parley.learning.errors import ModelFileError
+from parley.learning.model_archive import card_path
 from parley.node.software import source_digest
-from parley.study.model_file import LoadedModel, card_path, load, read_model, write_model
+from parley.study.model_file import LoadedModel, load, read_model
 from tests.deploy.test_commands import answer, parley
 from tests.federation.documents import BODY, manifest, meaning
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from parley.algorithms.errors import StateError
+from parley.coordinator.errors import StateError
 from parley.coordinator.operator_socket import LONGEST_PATH, SocketAddress
 from parley.coordinator.process import bind_socket
 from parley.v1 import operator_pb2, operator_pb2_grpc

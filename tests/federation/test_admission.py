@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from parley.aggregator import admission as aggregator_admission
-from parley.algorithms.errors import RunFailedError
 from parley.coordinator import process as nodes_coordinator
+from parley.coordinator.errors import RunFailedError
 from parley.federation.admission import Admission, AdmissionRecord, Refusal, admit, approve_by_hand
 from parley.federation.claimed import reasons_even_if_true
 from parley.federation.errors import ApprovalError, PolicyError

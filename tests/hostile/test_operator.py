@@ -12,8 +12,8 @@ import grpc
 import pytest
 from rich.console import Console
 
-from parley.algorithms.errors import StateError
 from parley.cli.watch_screen import follow
+from parley.coordinator.errors import StateError
 from parley.coordinator.operator_client import show_status
 from parley.coordinator.process import bind_socket
 from parley.coordinator.store import State

@@ -9,20 +9,20 @@ import pytest
 from numpy.typing import NDArray
 from typer.testing import CliRunner
 
+from parley.algorithms.registry import build_algorithm
 from parley.algorithms.regularisers import Regulariser
 from parley.cli.main import app
 from parley.learning.models import Huber, Linear, Logistic
 from parley.learning.records import Records
 from parley.learning.rows import DenseRows
 from parley.mpc.randomness import Csprng
-from parley.node.deploy_errors import RunFileError
 from parley.privacy.randomness import SystemRandomness
 from parley.research.central.method import Own, Target, known
 from parley.research.central.minima import MinimaPerturbation
 from parley.research.central.noise import Noise, gaussian_delta, largest_ratio
 from parley.research.central.objective import ObjectivePerturbation, minimise, plane_delta, shortened
 from parley.research.central.pure_output import PureOutputPerturbation
-from parley.study.run_file import build_algorithm
+from parley.study.errors import RunFileError
 
 Floats = NDArray[np.float64]
 D, N = 3, 400

@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from parley.algorithms.algorithm import Plan, Setting, build
+from parley.algorithms.algorithm import Plan, Setting
+from parley.algorithms.registry import build
 from parley.learning.errors import QueryError
 from parley.learning.local import LocalFit, constants, fit, require_reach
 from parley.learning.models import Linear, Logistic

@@ -9,8 +9,8 @@ from sklearn.metrics import roc_auc_score
 from typer.testing import CliRunner
 
 from parley.cli.main import app
-from parley.node.deploy_errors import RunFileError
-from parley.study.evaluation import area_under_curve
+from parley.learning.evaluation import area_under_curve
+from parley.study.errors import RunFileError
 from parley.study.run_file import read_run_file
 
 RUN = """

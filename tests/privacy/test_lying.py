@@ -8,7 +8,7 @@ import pytest
 from parley.privacy.accountants import accountant
 from parley.privacy.calibration import smallest_noise
 from parley.privacy.claim import Claim
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.event import Event, SampledGaussian
 from parley.privacy.filters import Charge, Cost, Policy, charge_of
 from parley.privacy.finite_precision import EXACT, FinitePrecision
@@ -29,7 +29,7 @@ class Exactly:
 
     def __call__(self, samples: int, epsilon: float, delta: float) -> FinitePrecision:
         if epsilon > self.most:
-            raise InvalidParameter("not precise enough")
+            raise InvalidParameterError("not precise enough")
         return FinitePrecision(samples, self.xi, 0.0, 0.0)
 
 
@@ -104,9 +104,9 @@ def test_the_sentence_says_both(mechanism: Mechanism) -> None:
 def test_a_certificate_for_one_sample_does_not_carry_a_claim_on_two(mechanism: Mechanism) -> None:
     one = FinitePrecision(100 * mechanism.releases, 1e-6, 0.0, 0.0)
     Claim.of(mechanism, 100, DELTA, PLD, one)
-    with pytest.raises(InvalidParameter, match="certify the run's"):
+    with pytest.raises(InvalidParameterError, match="certify the run's"):
         Claim.of(mechanism, 100, DELTA, PLD, one, own(0.5))
-    with pytest.raises(InvalidParameter, match="certify the run's"):
+    with pytest.raises(InvalidParameterError, match="certify the run's"):
         charge_of(mechanism, "north", 100, DELTA, PLD, one, Policy(), own(0.5))
 
 

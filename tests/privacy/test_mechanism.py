@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 from scipy.stats import binom, chi2
 
 from parley.privacy.clipping import GradientClip, MomentumClip, clip_rows
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.event import Event, NeighbouringRelation
 from parley.privacy.mechanism import ROW, Cohort, Mechanism, Unit
 from parley.privacy.randomness import SystemRandomness, uniform_below
@@ -152,7 +152,7 @@ def test_a_mechanism_survives_its_canonical_form(kind: str) -> None:
 
 def test_a_field_that_is_not_accounted_is_refused() -> None:
     stored = momentum().as_json() | {"public_data": True}
-    with pytest.raises(InvalidParameter, match="not accounted"):
+    with pytest.raises(InvalidParameterError, match="not accounted"):
         Mechanism.from_json(stored)
 
 
@@ -195,7 +195,7 @@ def test_the_digest_changes_with_every_field() -> None:
     ],
 )
 def test_bad_settings_are_refused_in_one_line_that_says_what_to_change(build: object, message: str) -> None:
-    with pytest.raises(InvalidParameter, match=message) as refusal:
+    with pytest.raises(InvalidParameterError, match=message) as refusal:
         build()  # type: ignore[operator]
     assert "\n" not in str(refusal.value)
 

@@ -6,17 +6,14 @@ points of a round's query; `tell` takes the noised mean. Adding one is one file 
 derived from `Algorithm` under `@register`.
 """
 
-import importlib
 import math
-import pkgutil
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-import parley.algorithms
 from parley.algorithms.errors import AlgorithmError
 from parley.algorithms.regularisers import Regulariser
 from parley.algorithms.schedules import Output
@@ -186,28 +183,6 @@ def register(*names: str) -> Any:
         return kind
 
     return enter
-
-
-def known() -> dict[str, type[Algorithm]]:
-    """Every algorithm there is a file for."""
-    for module in pkgutil.iter_modules(parley.algorithms.__path__):
-        importlib.import_module(f"parley.algorithms.{module.name}")
-    return REGISTRY
-
-
-def build(name: str, parameters: dict[str, Any]) -> Algorithm:
-    """From a run file: unknown names and unknown parameters are refused."""
-    kinds = known()
-    if name not in kinds:
-        raise AlgorithmError(f"no algorithm {name!r}: use one of {', '.join(sorted(kinds))}")
-    allowed = {each.name for each in fields(kinds[name])}
-    for parameter in parameters:
-        if parameter not in allowed:
-            raise AlgorithmError(f"{name} has no parameter {parameter!r}: use {', '.join(sorted(allowed))}")
-    try:
-        return kinds[name](**parameters)
-    except TypeError as error:
-        raise AlgorithmError(f"{name}: {error}") from None
 
 
 def steps_for(passes: float, records: int, batch: int, evaluations: int = 1, initial: int = 0) -> int:

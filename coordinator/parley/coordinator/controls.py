@@ -10,13 +10,13 @@ import grpc
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.aggregator.grpc_link import KEEPALIVE
-from parley.algorithms.errors import RunFailedError
+from parley.coordinator.errors import RunFailedError
 from parley.federation.errors import FederationError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.mpc.ring import Lattice
 from parley.node import mentions
+from parley.node.connections import KEEPALIVE
 from parley.node.credentials import Identity, NodeFolder
 from parley.node.refusals import refusal_in, words
 from parley.node.transport import InUse, open_aio_channel, refusal_of

@@ -7,12 +7,12 @@ from typing import Any
 
 import grpc
 
-from parley.algorithms.errors import StateError
+from parley.coordinator.errors import StateError
 from parley.coordinator.operator_socket import SocketAddress
 from parley.coordinator.store import RoundRecord, RunRow, RunStore
 from parley.dashboard.servers import Presence
 from parley.federation.manifest import Manifest
-from parley.node.deploy_errors import DeployError
+from parley.node.errors import NodeError
 from parley.node.node_file import CoordinatorNode, read_node
 from parley.v1 import operator_pb2, operator_pb2_grpc
 
@@ -26,7 +26,7 @@ PRESENCE_SECONDS = 2.0
 def coordinator_node(folder: Path) -> CoordinatorNode:
     node = read_node(folder)
     if not isinstance(node, CoordinatorNode):
-        raise DeployError(f"{folder} is the folder of a {node.role}: give a coordinator's")
+        raise NodeError(f"{folder} is the folder of a {node.role}: give a coordinator's")
     return node
 
 

@@ -17,10 +17,9 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2_grpc
 
-from parley.aggregator.grpc_link import listening
-from parley.algorithms.errors import RunFailedError, StateError
 from parley.coordinator.controls import Controls
 from parley.coordinator.driver import Tools
+from parley.coordinator.errors import RunFailedError, StateError
 from parley.coordinator.operator import OperatorServicer
 from parley.coordinator.operator_socket import SocketAddress
 from parley.coordinator.parties import PartyServicer
@@ -36,13 +35,14 @@ from parley.federation.manifest import Manifest
 from parley.federation.meaning import verify_apart_with_charge
 from parley.federation.names import NodeName, Role
 from parley.federation.policy import read_policy
+from parley.learning.errors import ModelFileError
 from parley.learning.holding import CSV, Layout, read_layout
 from parley.node import meters as metering
 from parley.node import trust as pinning
 from parley.node.authorization import AioAuthorization, Authorizer
 from parley.node.collector import settle
+from parley.node.connections import listening
 from parley.node.credentials import Identity
-from parley.node.deploy_errors import DeployError
 from parley.node.doorkeeper import Doorkeeper, room_for
 from parley.node.endings import verify_ends
 from parley.node.node_file import CoordinatorNode
@@ -188,7 +188,7 @@ class CoordinatorProcess:
         """The model and its card, in NODE/models; `parley export` writes them again from the store if need be."""
         try:
             path = write_result(self.node.folder, self.store, manifest)
-        except DeployError as error:
+        except ModelFileError as error:
             self._note("model.not_written", run=manifest.run, error=error)
         else:
             if path is not None:

@@ -3,8 +3,8 @@
 import asyncio
 from typing import Any
 
-from parley.algorithms.errors import CoordinatorError, StateError
 from parley.coordinator.driver import Driver, Tools, restored
+from parley.coordinator.errors import CoordinatorError, StateError
 from parley.coordinator.run import BOTH, Run
 from parley.coordinator.store import State
 from parley.federation.manifest import Manifest

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.algorithms.errors import StateError
+from parley.coordinator.errors import StateError
 from parley.federation.manifest import of_an_earlier_version
 
 Floats = NDArray[np.float64]

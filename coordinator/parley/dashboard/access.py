@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from parley.algorithms.errors import StateError
+from parley.coordinator.errors import StateError
 
 TOKEN_FILE = "dashboard.token"
 TOKEN_BYTES = 32

@@ -9,7 +9,7 @@ import math
 from enum import Enum
 from typing import Any
 
-from parley.algorithms.errors import CoordinatorError
+from parley.coordinator.errors import CoordinatorError
 
 LONGEST_TEXT = 4000
 MOST_ITEMS = 20_000

@@ -21,7 +21,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from parley.algorithms.errors import CoordinatorError
+from parley.coordinator.errors import CoordinatorError
 from parley.coordinator.store import RunRow, RunStore
 from parley.dashboard import figures
 from parley.dashboard.access import SESSION_SECONDS, Session, Sessions, matches

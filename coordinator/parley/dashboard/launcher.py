@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parley.algorithms.errors import CoordinatorError
 from parley.coordinator.controls import Control
+from parley.coordinator.errors import CoordinatorError
 from parley.coordinator.operator_client import Coordinator
 from parley.dashboard.server import Place, Settings
 from parley.federation.names import NodeName
-from parley.node.deploy_errors import DeployError
+from parley.node.errors import NodeError
 from parley.node.node_file import Address, CoordinatorNode, DashboardSettings
 from parley.v1 import aggregator_pb2
 
@@ -38,7 +38,7 @@ def settings_of(node: CoordinatorNode, listen: Address | None = None) -> Setting
         certificate, key = (node.identity.current / name for name in ("node.crt", "node.key"))
     for path in (certificate, key):
         if path is not None and not path.exists():
-            raise DeployError(f"{path} does not exist: it is to serve the dashboard on {address}")
+            raise NodeError(f"{path} does not exist: it is to serve the dashboard on {address}")
     return Settings(address.host, address.port, certificate, key, chosen.metrics)
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import uvicorn
 from starlette.applications import Starlette
 
-from parley.algorithms.errors import StateError
+from parley.coordinator.errors import StateError
 from parley.coordinator.store import RunStore
 from parley.dashboard.access import Sessions, token_in
 from parley.dashboard.accounts import Accounts

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from parley.algorithms.errors import CoordinatorError
+from parley.coordinator.errors import CoordinatorError
 from parley.dashboard.views import PoolView
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role

@@ -24,7 +24,7 @@ from parley.party.data import understand
 from parley.party.errors import OutboxError, RefusedRunError
 from parley.party.outbox import JOINED, LEFT, Answer, Outbox
 from parley.party.seal import Sealed
-from parley.privacy.errors import BudgetExceeded, PrivacyError
+from parley.privacy.errors import BudgetExceededError, PrivacyError
 from parley.privacy.event import Event, SampledGaussian
 from parley.privacy.filters import Cap, Charge, Cost, Limit, Policy, Room
 from parley.privacy.finite_precision import EXACT
@@ -109,7 +109,7 @@ def raced(folder: Path, _: tuple[Guard, ...]) -> Finding:
             spent = mine.populations["patients"].spent.epsilon
             assert spent == 0.0  # each has seen room for itself
             together.wait(30)
-            with contextlib.suppress(BudgetExceeded):
+            with contextlib.suppress(BudgetExceededError):
                 mine.reserve(f"run-{number}", "patients", CHARGE, content, Limit(total))
 
     threads = [threading.Thread(target=race, args=(number,)) for number in range(RACERS)]
@@ -308,7 +308,7 @@ def _at_once(self: Gate, manifest: Manifest, sealed: Sealed, charge: Charge | No
     """As it was: charged when the party joins."""
     found = _due(self, manifest, sealed, charge)
     if found is not None:
-        ready = Ready(understand(manifest, self.vocabulary), sealed, found)
+        ready = Ready(understand(manifest), sealed, found)
         self.charge(manifest, ready, owed(manifest), owed.pins)
     return None
 

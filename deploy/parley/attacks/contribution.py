@@ -25,7 +25,7 @@ from parley.learning.rows import DenseRows
 from parley.mpc.tables import FORMATS
 from parley.party.run import contribution
 from parley.privacy.clipping import GradientClip
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.mechanism import Cohort, Mechanism
 from parley.privacy.sampling import FixedSize, Poisson, Sampler
 from parley.study.simulation import SeededRandomness
@@ -158,7 +158,7 @@ def tiny_norm(folder: Path, without: tuple[Guard, ...]) -> Finding:
     for size in range(2_000, 12_000, 250):
         try:
             mechanism = _mechanism(FixedSize(count, count), size * 5e-324, 4.0, 5)
-        except InvalidParameter as error:
+        except InvalidParameterError as error:
             return Finding("refused", 1.0, str(error))
         encoding = Encoding(mechanism, 12, FORMATS["standard"].scale_bits)
         pair = [

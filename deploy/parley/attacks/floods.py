@@ -25,11 +25,11 @@ import numpy as np
 from parley.aggregator.admission import MOST_PARSED, Admissions
 from parley.aggregator.process import MOST_CONTROL_CONNECTIONS, MOST_PEER_CONNECTIONS
 from parley.aggregator.terms import CallWaitsError
-from parley.algorithms.errors import RunFailedError
 from parley.attacks import stage as staging
 from parley.attacks.kinds import Attack, Finding, Guard
 from parley.coordinator.controls import Opening
 from parley.coordinator.driver import Driver, Tools
+from parley.coordinator.errors import RunFailedError
 from parley.coordinator.operator_client import coordinator_node
 from parley.coordinator.preparation import prepare
 from parley.coordinator.run import Run
@@ -455,7 +455,7 @@ ATTACKS = (
 
 GUARDS = (
     Guard("names-every-suspect", "parley.coordinator.driver:out_of_range", _only_servers),
-    Guard("connections-of-a-port", "parley.aggregator.grpc_link:MOST_CONNECTIONS", "parley.no_such_option"),
+    Guard("connections-of-a-port", "parley.node.connections:MOST_CONNECTIONS", "parley.no_such_option"),
     Guard("doorkeeper", "parley.node.doorkeeper:Doorkeeper.look", lambda self, now: 0),
     Guard("idle-makes-room", "parley.dashboard.patience:Impatient._make_room", lambda self: None),
     Guard("policy-before-verifying", "parley.aggregator.admission:reasons_even_if_true", lambda *_: ()),

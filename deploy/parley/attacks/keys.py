@@ -13,9 +13,9 @@ from typing import Any
 
 import grpc
 
-from parley.algorithms.errors import CoordinatorError
 from parley.attacks.kinds import Attack, Finding, Guard
 from parley.coordinator.controls import Control
+from parley.coordinator.errors import CoordinatorError
 from parley.federation.errors import FederationError, PinError
 from parley.federation.names import NodeName, Role
 from parley.node import authorization, pins, transport

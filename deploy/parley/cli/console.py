@@ -8,9 +8,15 @@ import json
 import sys
 from typing import Any, NoReturn
 
+from parley.errors import ParleyError
+
 EXIT_BAD_NEWS = 1
 EXIT_USAGE = 2
 EXIT_PEER = 3
+
+
+class CommandError(ParleyError):
+    """A command cannot do what was asked."""
 
 
 def progress(message: str) -> None:

@@ -332,21 +332,20 @@ def _range(check: str, manifest: Manifest) -> Finding:
 
 
 def _vocabulary(check: str, manifest: Manifest) -> Finding:
-    from parley.study.vocabulary import check_vocabulary
+    from parley.algorithms.registry import named_by
 
-    check_vocabulary(manifest)
+    named_by(manifest)
     return Finding(check, OK, "this installation knows its model, schema and algorithm")
 
 
 def _data(check: str, node: PartyNode, name: NodeName | None, manifest: Manifest) -> Finding:
+    from parley.algorithms.registry import named_by
     from parley.learning.holding import read_holding
     from parley.party.data import require_equal, understand
-    from parley.party.process import vocabulary
-    from parley.study.vocabulary import check_vocabulary
 
-    check_vocabulary(manifest)
+    named_by(manifest)
     if name is not None:
-        require_equal(read_holding(node.schema), manifest, understand(manifest, vocabulary), name)
+        require_equal(read_holding(node.schema), manifest, understand(manifest), name)
     return Finding(check, OK, f"its columns and its count of units are those of {node.schema.name}")
 
 

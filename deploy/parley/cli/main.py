@@ -11,7 +11,6 @@ import sys
 
 import typer
 
-from parley.algorithms.errors import CoordinatorError
 from parley.cli.commands import (
     aggregator,
     audit,
@@ -37,12 +36,10 @@ from parley.cli.commands import (
 )
 from parley.cli.commands.export import export
 from parley.cli.console import EXIT_PEER, EXIT_USAGE
-from parley.federation.errors import FederationError, PeerRefusedError
+from parley.errors import ParleyError
+from parley.federation.errors import PeerRefusedError
 from parley.federation.extras import missing
-from parley.learning.errors import PartyError
-from parley.mpc.errors import MpcError, PeerError
-from parley.node.deploy_errors import DeployError
-from parley.privacy.errors import PrivacyError
+from parley.mpc.errors import PeerError
 
 app = typer.Typer(
     name="parley",
@@ -81,7 +78,7 @@ def main() -> None:
     except (PeerError, PeerRefusedError) as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(EXIT_PEER) from None
-    except (FederationError, MpcError, PartyError, CoordinatorError, PrivacyError, DeployError) as error:
+    except ParleyError as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(EXIT_USAGE) from None
     except ImportError as error:

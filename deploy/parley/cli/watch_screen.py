@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from parley.algorithms.errors import CoordinatorError
+from parley.coordinator.errors import CoordinatorError
 from parley.coordinator.operator_client import Coordinator
 from parley.coordinator.store import RoundRecord, RunRow, State
 from parley.dashboard.figures import troubles

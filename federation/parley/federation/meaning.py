@@ -28,7 +28,7 @@ from parley.mpc.errors import MpcError
 from parley.mpc.parts import NoiseParts
 from parley.mpc.tables import Cover, Precision
 from parley.privacy.claim import Claim
-from parley.privacy.errors import InvalidParameter, PrivacyError
+from parley.privacy.errors import InvalidParameterError, PrivacyError
 from parley.privacy.filters import Charge, Policy, charge_of
 from parley.privacy.finite_precision import FinitePrecision
 from parley.privacy.lying import NO_GUARANTEE, SHARE_IF_LYING, Servers, in_words
@@ -223,7 +223,7 @@ class Certifying:
         try:
             return finite_precision(samples, epsilon, delta, self.cover, self.precision, SHARE_IF_LYING)
         except MpcError as error:
-            raise InvalidParameter(str(error)) from None
+            raise InvalidParameterError(str(error)) from None
 
 
 def servers_for(parts: NoiseParts, cover: Cover, precision: Precision) -> Servers:
@@ -248,7 +248,7 @@ def finite_precision(
 
     certificate = certify(samples, epsilon, delta, cover, precision)
     if not certificate.within(share):
-        raise InvalidParameter(
+        raise InvalidParameterError(
             f"{precision} noise takes over {share:.0%} of epsilon {epsilon:g} or delta {delta:g} over "
             f"{samples:,} samples ({certificate.epsilon_added:.3g}, {certificate.delta_added:.3g}): use high, fewer "
             "rounds or fewer parameters"

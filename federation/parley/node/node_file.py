@@ -49,7 +49,7 @@ from parley.federation.names import LABEL_RULE, Role, is_label
 from parley.federation.policy import LARGEST_TOTAL, PartyPolicy, read_policy
 from parley.mpc.tables import Cover, Precision
 from parley.node.credentials import NodeFolder
-from parley.node.deploy_errors import NodeFileError
+from parley.node.errors import NodeFileError
 
 NODE_FILE = "node.toml"
 MOST_BYTES = 1 << 16

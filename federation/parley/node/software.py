@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 DISTRIBUTION = "parley-federation"
-PARTY = ("v1", "privacy", "mpc", "federation", "node", "learning", "party", "cli")
+PARTY = ("errors", "v1", "privacy", "mpc", "federation", "node", "learning", "party", "cli")
 SERVER = (*PARTY, "algorithms", "aggregator", "coordinator", "dashboard", "study")
 IMAGES = {"party": PARTY, "server": SERVER, "demo": (*SERVER, "demo")}
 """The rooms of each image. Read by deploy/tools/image.py too, which takes all others out."""

@@ -15,7 +15,7 @@ import grpc
 from grpc_health.v1 import health_pb2_grpc
 
 from parley.aggregator.admission import Admissions
-from parley.aggregator.grpc_link import KEEPALIVE, GrpcLink, NoiseServicer, dial, listening
+from parley.aggregator.grpc_link import GrpcLink, NoiseServicer, dial
 from parley.aggregator.opening import Aggregator
 from parley.aggregator.opening_store import OpeningStore, RefusedError
 from parley.aggregator.peer import Dialler, OpeningServicer
@@ -37,9 +37,10 @@ from parley.node import meters as metering
 from parley.node import trust as pinning
 from parley.node.authorization import AioAuthorization, Authorization, Authorizer, peer_of
 from parley.node.collector import settle
-from parley.node.deploy_errors import DeployError, NodeFileError
+from parley.node.connections import KEEPALIVE, listening
 from parley.node.doorkeeper import Doorkeeper, room_for
 from parley.node.endings import sign_admission, sign_end
+from parley.node.errors import NodeError, NodeFileError
 from parley.node.node_file import Address, AggregatorNode, read_node
 from parley.node.notes import notes
 from parley.node.refusals import RefusedCallError, abort
@@ -67,7 +68,7 @@ HEALTH = "/grpc.health.v1.Health/Check"
 def aggregator_node(folder: Path) -> AggregatorNode:
     node = read_node(folder)
     if not isinstance(node, AggregatorNode):
-        raise DeployError(f"{folder} is the folder of a {node.role}: give an aggregator's")
+        raise NodeError(f"{folder} is the folder of a {node.role}: give an aggregator's")
     return node
 
 
@@ -95,7 +96,7 @@ class AggregatorProcess:
         self._in_use = InUse(self.folder)
         self.name = self._in_use().name
         if self.name.role is not Role.aggregator:
-            raise DeployError(f"identity is {self.name}'s: install an aggregator's certificate in {self.folder.path}")
+            raise NodeError(f"identity is {self.name}'s: install an aggregator's certificate in {self.folder.path}")
         self.note = notes(self.node)
         self.peer = NodeName(self.name.federation, Role.aggregator, self.node.peer_name)
         if self.peer == self.name:
@@ -320,7 +321,7 @@ def _bound(server: Any, address: str, credentials: grpc.ServerCredentials) -> in
     except RuntimeError:
         port = 0
     if not port:
-        raise DeployError(f"cannot listen on {address}: choose another address in node.toml, or stop what uses it")
+        raise NodeError(f"cannot listen on {address}: choose another address in node.toml, or stop what uses it")
     return port
 
 

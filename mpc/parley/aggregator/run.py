@@ -20,13 +20,13 @@ from parley.aggregator.peer import (
     PeerLostError,
     PeerShortError,
 )
-from parley.aggregator.relay import KEY_SECONDS
 from parley.aggregator.request import Request
 from parley.aggregator.rounds import Result, Round, ShortError, refusal_for
 from parley.aggregator.state import RunState
 from parley.aggregator.terms import CallRefusedError, CallWaitsError, bounded_wait, malformed
 from parley.aggregator.uploads import Upload, check_form
 from parley.mpc.errors import MpcError, PeerError, SessionClosedError
+from parley.node.relay import KEY_SECONDS
 from parley.v1 import aggregator_pb2 as wire
 from parley.v1 import common_pb2
 

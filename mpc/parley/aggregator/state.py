@@ -14,12 +14,12 @@ from typing import Protocol
 from parley.aggregator.opening import Aggregator, RolledBackError, RoundLostError, TooFewError
 from parley.aggregator.opening_store import OpeningStore, Phase, Stored
 from parley.aggregator.peer import FRAME_SECONDS, Conversation, Halves, PeerLostError
-from parley.aggregator.relay import Keys
 from parley.aggregator.request import Request
 from parley.aggregator.rounds import Result, Round, ShortError
 from parley.aggregator.terms import MOST_WAIT_SECONDS, CallRefusedError, RunTerms, Words, malformed
 from parley.aggregator.uploads import Memory
 from parley.mpc.errors import MpcError
+from parley.node.relay import Keys
 from parley.v1 import aggregator_pb2 as wire
 from parley.v1 import common_pb2
 

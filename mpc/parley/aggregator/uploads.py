@@ -5,8 +5,8 @@ import asyncio
 import numpy as np
 
 from parley.aggregator.opening import Contributions
-from parley.aggregator.relay import KEY_BYTES, SEALED_BYTES
 from parley.aggregator.terms import BLIND_BYTES, DIGEST_BYTES, PIECE_BYTES, CallWaitsError, RunTerms, malformed
+from parley.node.relay import KEY_BYTES, SEALED_BYTES
 from parley.v1 import aggregator_pb2 as wire
 
 ON_THE_LOOP_BYTES = 1 << 18

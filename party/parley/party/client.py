@@ -22,7 +22,7 @@ from parley.party.errors import OutboxError, StoppedError
 from parley.party.memory import Recollection
 from parley.party.outbox import ENDED, OVER, REFUSED, Outbox
 from parley.party.run import PartyRun
-from parley.party.settings import Settings, Vocabulary
+from parley.party.settings import Settings
 from parley.party.settlement import settle_open, still_open
 from parley.party.wire import GRACE_SECONDS, Backoff, Wire
 from parley.v1 import coordinator_pb2
@@ -44,8 +44,8 @@ SHORTEST_POLL_SECONDS = 0.2
 class PartyClient:
     """All runs of one party."""
 
-    def __init__(self, settings: Settings, vocabulary: Vocabulary) -> None:
-        self.settings, self._vocabulary = settings, vocabulary
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
         self.node = settings.identity.load().name
         if self.node.role is not Role.party:
             raise WrongIdentityError(f"{self.node} is no party: its own kind of process is what it needs")
@@ -216,7 +216,7 @@ class PartyClient:
             with_ledger.close()
 
     def _new_gate(self) -> Gate:
-        return Gate(self.settings, self.node, self._shelf, self._vocabulary)
+        return Gate(self.settings, self.node, self._shelf)
 
     def _new_wire(self) -> Wire:
         return Wire(self.settings.identity, self._targets, self._vigil.heard)

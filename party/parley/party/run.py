@@ -35,7 +35,7 @@ from parley.party.questions import LEAVE, Points, check_form
 from parley.party.settlement import settle
 from parley.party.uploads import Uploader
 from parley.party.wire import GRACE_SECONDS, Backoff, Wire, passing, wait_seconds
-from parley.privacy.errors import LedgerRefused, PrivacyError
+from parley.privacy.errors import LedgerRefusedError, PrivacyError
 from parley.v1 import aggregator_pb2, common_pb2, coordinator_pb2
 
 Integers = NDArray[np.int64]
@@ -52,7 +52,7 @@ MOST_LOCAL_FAILURES = 8
 MOST_PROOF_POLLS = 8
 """How often an ended run is asked for the aggregators' word before that is left to the next start."""
 MOST_REASON = 1000
-LOCAL_ERRORS = (OutboxError, LedgerRefused, TrailError, sqlite3.Error, OSError)
+LOCAL_ERRORS = (OutboxError, LedgerRefusedError, TrailError, sqlite3.Error, OSError)
 State = coordinator_pb2.NextRoundResponse
 
 
@@ -384,7 +384,7 @@ class Life:
         except FederationError as error:
             log.error("the end is not proved, the charge stays", run=self.manifest.run, error=error)
             self._note(ENDED, str(error))
-        except LedgerRefused as error:
+        except LedgerRefusedError as error:
             log.warning("the charge stays", run=self.manifest.run, error=error)
             self._note(SETTLED, str(error))
         else:

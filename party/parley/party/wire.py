@@ -10,12 +10,12 @@ from typing import Any
 
 import grpc
 
-from parley.aggregator.grpc_link import KEEPALIVE
 from parley.federation.errors import FederationError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.rounds import MOST_WAIT_SECONDS
 from parley.node import logs, mentions, refusals, transport
+from parley.node.connections import KEEPALIVE
 from parley.node.credentials import Identity, NodeFolder
 from parley.party.errors import StoppedError
 from parley.v1 import aggregator_pb2_grpc, common_pb2, coordinator_pb2_grpc

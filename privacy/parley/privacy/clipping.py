@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.sampling import require_in_range, store_float
 
 Gradients = npt.NDArray[np.float64]
@@ -25,7 +25,7 @@ def clip_rows(rows: Gradients, norm: float) -> Gradients:
     target is lowered by more than that. A row that is not finite contributes zero: absence would be visible.
     """
     if rows.ndim != 2:
-        raise InvalidParameter(f"gradients have {rows.ndim} axes: give one row per unit of privacy")
+        raise InvalidParameterError(f"gradients have {rows.ndim} axes: give one row per unit of privacy")
     finite: Flags = np.all(np.isfinite(rows), axis=1, keepdims=True)
     safe = np.where(finite, rows, 0.0)
     # The largest entry is taken out first: its square may overflow, or vanish.
@@ -81,7 +81,7 @@ class MomentumClip:
         store_float(self, "difference_norm", "clip norm C2", require_in_range)
         store_float(self, "gamma", "gamma", require_in_range)
         if self.gamma > 1:
-            raise InvalidParameter(f"gamma is {self.gamma}: give a number above 0 and at most 1")
+            raise InvalidParameterError(f"gamma is {self.gamma}: give a number above 0 and at most 1")
 
     @property
     def evaluations(self) -> int:
@@ -99,7 +99,9 @@ class MomentumClip:
         if round_index == 0:
             return clip_rows(gradients, self.gradient_norm)
         if previous is None or previous.shape != gradients.shape:
-            raise InvalidParameter("a recursive release needs the same units' gradients at the previous iterate too")
+            raise InvalidParameterError(
+                "a recursive release needs the same units' gradients at the previous iterate too"
+            )
         # Infinity minus infinity is not a number, and contributes zero.
         with np.errstate(invalid="ignore", over="ignore"):
             differences = gradients - previous
@@ -134,4 +136,6 @@ def clip_from_json(body: dict[str, Any]) -> Clip:
             **rest,
         } if not rest:
             return MomentumClip(gradient_norm, difference_norm, gamma)
-    raise InvalidParameter("clip: give kind gradient with norm, or recursive-momentum with its two norms and gamma")
+    raise InvalidParameterError(
+        "clip: give kind gradient with norm, or recursive-momentum with its two norms and gamma"
+    )

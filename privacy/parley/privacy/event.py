@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.sampling import FixedSize, Sampler, require_whole, sampler_from_json, store_float
 
 LARGEST_COUNT = 10_000_000
@@ -52,7 +52,7 @@ class SampledGaussian:
     def __post_init__(self) -> None:
         store_float(self, "noise_multiplier", "noise multiplier")
         if not SMALLEST_NOISE <= self.noise_multiplier <= LARGEST_NOISE:
-            raise InvalidParameter(
+            raise InvalidParameterError(
                 f"noise multiplier is {self.noise_multiplier:g}: give one from {SMALLEST_NOISE} to {LARGEST_NOISE:g}"
             )
         require_whole("rounds", self.count, 1, LARGEST_COUNT)
@@ -70,7 +70,9 @@ class Event:
             isinstance(release.sampler, FixedSize) and release.sampler.batch < release.sampler.units
             for release in self.releases
         ):
-            raise InvalidParameter("a fixed batch size has no meaning under add-or-remove: use replace-one, or poisson")
+            raise InvalidParameterError(
+                "a fixed batch size has no meaning under add-or-remove: use replace-one, or poisson"
+            )
 
     @property
     def count(self) -> int:
@@ -126,4 +128,6 @@ class Event:
                 NeighbouringRelation(body["relation"]),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise InvalidParameter(f"not an accounting event ({error}): store what Event.as_json returns") from None
+            raise InvalidParameterError(
+                f"not an accounting event ({error}): store what Event.as_json returns"
+            ) from None

@@ -18,7 +18,7 @@ from parley.mpc.ring import Integers, Lattice
 from parley.privacy.accountants import accountant, require_delta
 from parley.privacy.audit import Finding, ReleasePath, neighbour_test, one_run_test, worst_neighbours
 from parley.privacy.clipping import MomentumClip
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.mechanism import Cohort, Mechanism
 from parley.privacy.randomness import SystemRandomness
 from parley.privacy.sampling import FixedSize
@@ -89,7 +89,7 @@ def _unclipped(mechanism: Mechanism) -> Mechanism:
     """Clip norms that no gradient reaches: half of MAGNITUDE is the longest."""
     clip = mechanism.clip
     if not isinstance(clip, MomentumClip):
-        raise InvalidParameter("this audit trains with DDP-SRM: give the mechanism a MomentumClip")
+        raise InvalidParameterError("this audit trains with DDP-SRM: give the mechanism a MomentumClip")
     return dataclasses.replace(mechanism, clip=MomentumClip(MAGNITUDE, MAGNITUDE, clip.gamma))
 
 
@@ -112,9 +112,9 @@ FAULTS: dict[str, PathFor] = {
 def run(runs: int, delta: float, confidence: float, units: int, json: bool) -> None:
     """Bound ε from below for the honest system and for five faults."""
     if not 0.5 <= confidence < 1:
-        raise InvalidParameter(f"confidence is {confidence}: give a number from 0.5 to below 1, such as 0.95")
+        raise InvalidParameterError(f"confidence is {confidence}: give a number from 0.5 to below 1, such as 0.95")
     if units < 4 or units % 2:
-        raise InvalidParameter(f"units is {units}: give an even number of at least 4")
+        raise InvalidParameterError(f"units is {units}: give an even number of at least 4")
     require_delta(delta)
     started = time.perf_counter()
     claimed = accountant("pld").epsilon(audited(units).event("audited"), delta).epsilon

@@ -34,9 +34,9 @@ from parley.federation.manifest import (
 from parley.learning.schema import schema_from_json
 from parley.mpc.parts import USUAL, usual_own
 from parley.mpc.tables import Cover, Precision
-from parley.node.deploy_errors import RunFileError
 from parley.privacy.lying import LARGEST_GUARANTEE
 from parley.privacy.sampling import LARGEST_POPULATION
+from parley.study.errors import RunFileError
 
 
 def read_study(path: Path) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import typer
 from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail
 from parley.federation.errors import TrailError
 from parley.privacy.chain import Head
-from parley.privacy.errors import LedgerCorrupt, LedgerRefused
+from parley.privacy.errors import LedgerCorruptError, LedgerRefusedError
 
 app = typer.Typer(help="Measure privacy, try the known attacks, verify what nodes wrote down.", no_args_is_help=True)
 TRAIL, LEDGER = Path("state", "trail.jsonl"), Path("state", "ledger.sqlite")
@@ -80,7 +80,7 @@ def verify(
         fail("an anchor is of one trail: verify that node alone, then all of them together")
     try:
         kept = Head.parse(anchor) if anchor is not None else None
-    except LedgerCorrupt:
+    except LedgerCorruptError:
         fail(f"{anchor!r} is no head: give sequence:hash, as an earlier verification printed it")
     chains, trails = [], []
     for place in places:
@@ -133,7 +133,7 @@ def _ledger(path: Path) -> dict[str, Any]:
     try:
         ledger = Ledger.open(path)
         return _chain("ledger", path, ledger.verify(), "", 0, False)
-    except (LedgerCorrupt, LedgerRefused) as problem:
+    except (LedgerCorruptError, LedgerRefusedError) as problem:
         return _broken("ledger", path, problem)
 
 

@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from parley.cli.console import emit_json
-from parley.node.deploy_errors import DeployError, ModelFileError
+from parley.cli.console import CommandError, emit_json
+from parley.learning.errors import ModelFileError
 
 
 def export(
@@ -21,7 +21,8 @@ def export(
     json: Annotated[bool, typer.Option("--json", help="End with one line of JSON.")] = False,
 ) -> None:
     """Write a model file (NPZ) and its card: parameters, schema, guarantee, data-set sizes, software."""
-    from parley.study.model_file import card_path, copy_model, read_model
+    from parley.learning.model_archive import card_path
+    from parley.study.model_file import copy_model, read_model
 
     path = find_model(source, run)
     model = read_model(path)
@@ -30,7 +31,7 @@ def export(
     if output.is_dir():
         output = output / "model.npz"
     if output.suffix != ".npz":
-        raise DeployError(f"{output.name} does not end in .npz: NumPy and people know the file by that")
+        raise CommandError(f"{output.name} does not end in .npz: NumPy and people know the file by that")
     if output.absolute() != path.absolute():
         copy_model(model, output)
     if json:

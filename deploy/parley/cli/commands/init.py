@@ -10,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.console import emit_json
-from parley.node.deploy_errors import DeployError
+from parley.cli.console import CommandError, emit_json
 
 
 def init(
@@ -33,7 +32,7 @@ def write_project(folder: Path) -> list[Path]:
     sources = dict(_templates(files("parley.cli") / "templates", ""))
     taken = [name for name in sources if (folder / name).exists()]
     if taken:
-        raise DeployError(f"{folder} has a {taken[0]} already: nothing was written, choose another folder")
+        raise CommandError(f"{folder} has a {taken[0]} already: nothing was written, choose another folder")
     written = []
     try:
         for name, source in sorted(sources.items()):
@@ -42,7 +41,7 @@ def write_project(folder: Path) -> list[Path]:
             path.write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
             written.append(path)
     except OSError as error:
-        raise DeployError(f"{folder} cannot be written ({error.strerror}): choose another folder") from None
+        raise CommandError(f"{folder} cannot be written ({error.strerror}): choose another folder") from None
     return written
 
 

@@ -15,7 +15,7 @@ import typer
 from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail
 from parley.privacy.budget import budget_of
 from parley.privacy.chain import Head
-from parley.privacy.errors import LedgerCorrupt
+from parley.privacy.errors import LedgerCorruptError
 from parley.privacy.filters import recounted
 from parley.privacy.ledger import Ledger
 from parley.privacy.ledger_state import Population
@@ -79,7 +79,7 @@ def verify(
         head = ledger.verify(kept)
         if recount:
             _recount(ledger)
-    except LedgerCorrupt as problem:
+    except LedgerCorruptError as problem:
         if json:
             emit_json({"intact": False, "problem": str(problem)})
         fail(str(problem), EXIT_BAD_NEWS)
@@ -94,7 +94,7 @@ def _recount(ledger: Ledger) -> None:
         charged, due = run.charge.cost, recounted(run.charge, ledger.policy)
         # An accountant that became tighter is no fault; lattices and library versions differ by less than this.
         if due.epsilon > charged.epsilon * 1.002 or due.rdp > charged.rdp * 1.002:
-            raise LedgerCorrupt(
+            raise LedgerCorruptError(
                 f"run {run.name} was charged epsilon {charged.epsilon:.4g}, Renyi {charged.rdp:.4g}, and its event "
                 f"costs {due.epsilon:.4g}, {due.rdp:.4g}: find out who computed it"
             )

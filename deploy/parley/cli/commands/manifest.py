@@ -54,11 +54,11 @@ def check(file: File, json_output: Json = False) -> None:
 
     Exit code 2, with the field and what to change, if no role may admit it.
     """
+    from parley.algorithms.registry import named_by  # these two take seconds to import and to run
     from parley.federation.meaning import verify
-    from parley.study.vocabulary import check_vocabulary  # these two take seconds to import and to run
 
     manifest = read_manifest(file)
-    check_vocabulary(manifest)
+    named_by(manifest)
     progress("computing what the run costs, and the law of its noise")
     meaning = verify(manifest)
     if json_output:

@@ -24,7 +24,7 @@ from parley.node.trail import Trail
 from parley.party.admission import epsilon_spent, open_ledger, policy_of, spent_if_a_server_lies
 from parley.party.data import require_equal, understand
 from parley.party.outbox import Outbox
-from parley.party.process import party_node, settings_of, vocabulary
+from parley.party.process import party_node, settings_of
 from parley.party.process import run as serve
 from parley.party.settings import Settings
 from parley.party.settlement import settle_now
@@ -63,7 +63,7 @@ def approve(
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     ledger, record = open_ledger(settings), AdmissionRecord(settings.admissions)
     name = settings.identity.load().name
-    require_equal(read_holding(settings.schema), manifest, understand(manifest, vocabulary), name)
+    require_equal(read_holding(settings.schema), manifest, understand(manifest), name)
     meaning, _ = verify_apart_with_charge(manifest, name.name, ledger.policy, settings.verified)
     try:
         policy = policy_of(settings)
@@ -114,7 +114,7 @@ def settle(
     Exit code 1 where a run stays open, with the reason.
     """
     settings = settings_of(party_node(node))
-    found = settle_now(settings, vocabulary, which)
+    found = settle_now(settings, which)
     budget = _budget(settings)
     if json_output:
         emit_json({"runs": [asdict(each) for each in found], "budget": budget})
@@ -170,7 +170,7 @@ def check(
     manifest = _manifest(settings, which)
     problem = None
     try:
-        understood = understand(manifest, vocabulary)
+        understood = understand(manifest)
         require_equal(read_holding(settings.schema), manifest, understood, settings.identity.load().name)
     except ManifestError as error:
         problem = str(error)

@@ -28,12 +28,12 @@ def run(
 
     Interrupting this command does not stop the run. Exit code 1 if the run ended in anything but a model.
     """
+    from parley.algorithms.registry import named_by
     from parley.coordinator.operator_client import Coordinator
     from parley.federation.manifest import read_manifest
-    from parley.study.vocabulary import check_vocabulary
 
     document = read_manifest(manifest)
-    check_vocabulary(document)
+    named_by(document)
     coordinator = Coordinator(node)
     digest = coordinator.submit(document)
     progress(f"run {document.run} submitted, manifest {digest.hex()}")

@@ -20,10 +20,10 @@ def simulate(
 
     Example: parley simulate RUN.toml --seeds 10 --workers 2 --json
     """
-    from parley.study.batch_runs import mean_of, simulate_seeds
-    from parley.study.run_file import read_run_file
+    from parley.research.central.runs import read_any_run_file, simulate_seeds
+    from parley.study.batch_runs import mean_of
 
-    setup = read_run_file(run)
+    setup = read_any_run_file(run)
     progress(f"{setup.algorithm['name']}: {seeds} seeds, {workers} processes; in one process nothing is secret")
     found = [_without_model(each) for each in simulate_seeds(setup, seeds, workers)]
     result = {"runs": found, "mean": mean_of(found)}

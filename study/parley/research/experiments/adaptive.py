@@ -14,15 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from parley.algorithms.algorithm import Plan
+from parley.algorithms.registry import setting_of
 from parley.cli.console import progress
 from parley.learning.holding import described
 from parley.learning.records import load
-from parley.node.deploy_errors import RunFileError
 from parley.privacy.accountants import accountant, worst_party
 from parley.privacy.event import Event, NeighbouringRelation
 from parley.privacy.mechanism import Mechanism, Unit
 from parley.study.batch_runs import Prepared, mean_of, one_run
-from parley.study.run_file import RunFile, setting_of
+from parley.study.errors import RunFileError
+from parley.study.run_file import RunFile
 from parley.study.simulation import Calibrated, mechanism_of
 
 DELTA = 1e-5

@@ -18,15 +18,16 @@ from scipy.optimize import minimize
 
 from parley.algorithms.regularisers import Regulariser
 from parley.cli.console import progress
+from parley.learning.evaluation import evaluate
 from parley.learning.holding import described
 from parley.learning.models import Model
 from parley.learning.records import Records, load
 from parley.learning.schema import Schema
-from parley.node.deploy_errors import RunFileError
 from parley.research.central.method import known
+from parley.research.central.runs import run_with
 from parley.research.experiments import public_schemas
-from parley.study.batch_runs import mean_of, one_run, prepare_with
-from parley.study.evaluation import evaluate
+from parley.study.batch_runs import mean_of
+from parley.study.errors import RunFileError
 from parley.study.run_file import RunFile
 
 Floats = NDArray[np.float64]
@@ -123,8 +124,8 @@ def _table_3(
         own = Regulariser() if method in OWN_PENALTY else regulariser
         for index, epsilon in enumerate(EPSILONS):
             setup = replace(base, algorithm={"name": method, **parameters}, epsilon=epsilon, regulariser=own)
-            prepared = prepare_with(setup, [records], None)
-            runs = [one_run(prepared, seed) for seed in range(seeds)]
+            one_run = run_with(setup, [records], None)
+            runs = [one_run(seed) for seed in range(seeds)]
             errors = [
                 evaluate(model, records, run["theta"], regulariser, schema.target.kind).objective - best for run in runs
             ]
@@ -163,8 +164,8 @@ def _table_4(records: Records, schema: Schema, seeds: int, only: tuple[str, ...]
             continue
         own = Regulariser() if method in OWN_PENALTY else regulariser
         setup = replace(base, algorithm={"name": method, **parameters}, regulariser=own)
-        prepared = prepare_with(setup, [train], test)
-        mean = mean_of([one_run(prepared, seed) for seed in range(seeds)])
+        one_run = run_with(setup, [train], test)
+        mean = mean_of([one_run(seed) for seed in range(seeds)])
         rows.append(
             {
                 "table": 4, "data": "adult", "method": method, "epsilon": 0.1,

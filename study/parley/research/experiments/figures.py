@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from parley.cli.console import progress
+from parley.learning.evaluation import evaluate, gradient_norm
 from parley.research.experiments import tables
 from parley.study.batch_runs import Prepared, federation_of, prepare
-from parley.study.evaluation import evaluate, gradient_norm
 
 NUMBERS = {"a9a": 1, "ijcnn1": 2}
 METHODS = ("rrpsgd", "dp-gd", "dp-agd", "dp-srm", "auto")

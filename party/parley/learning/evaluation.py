@@ -5,16 +5,24 @@ holds all data anyway.
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.algorithms.regularisers import Regulariser
 from parley.learning.models import Model
 from parley.learning.records import Records
 
 Floats = NDArray[np.float64]
 CHUNK = 8192
+
+
+class Penalty(Protocol):
+    """What an objective adds to the mean loss: `parley.algorithms.regularisers`, which this room does not know."""
+
+    def value(self, theta: Floats) -> float: ...
+
+    def gradient(self, theta: Floats) -> Floats: ...
 
 
 @dataclass(frozen=True)
@@ -29,7 +37,7 @@ class Quality:
     """Binary targets only"""
 
 
-def evaluate(model: Model, records: Records, theta: Floats, regulariser: Regulariser, kind: str) -> Quality:
+def evaluate(model: Model, records: Records, theta: Floats, regulariser: Penalty, kind: str) -> Quality:
     """`kind` is the schema's target kind."""
     losses, scores = [], []
     for start in range(0, len(records.rows), CHUNK):
@@ -63,7 +71,7 @@ def area_under_curve(scores: Floats, targets: Floats) -> float | None:
     return float((ranks[positive].sum() - wins * (wins + 1) / 2) / (wins * losses))
 
 
-def gradient_norm(model: Model, records: Records, theta: Floats, regulariser: Regulariser) -> float:
+def gradient_norm(model: Model, records: Records, theta: Floats, regulariser: Penalty) -> float:
     """|∇F(θ)| of the whole objective, unclipped: the core paper's last column. Research only."""
     total: Floats = np.zeros(model.dimension)
     size = max(1, (1 << 22) // model.dimension)

@@ -18,12 +18,12 @@ from typing import Final
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from parley.aggregator.terms import DIGEST_BYTES
+from parley.federation.rounds import SEED_BYTES
 
 KEY_BYTES: Final = 32
 KEY_SECONDS: Final = 600.0
 NONCE_BYTES: Final = 12
-SEALED_BYTES: Final = NONCE_BYTES + DIGEST_BYTES + 16
+SEALED_BYTES: Final = NONCE_BYTES + SEED_BYTES + 16
 
 
 def seal(key: bytes, upload_digest: bytes, half: bytes, nonce: bytes) -> bytes:
