@@ -339,13 +339,12 @@ def _vocabulary(check: str, manifest: Manifest) -> Finding:
 
 
 def _data(check: str, node: PartyNode, name: NodeName | None, manifest: Manifest) -> Finding:
-    from parley.algorithms.registry import named_by
     from parley.learning.holding import read_holding
     from parley.party.data import require_equal, understand
 
-    named_by(manifest)
+    understood = understand(manifest)  # its model and schema; the algorithm is its coordinator's matter
     if name is not None:
-        require_equal(read_holding(node.schema), manifest, understand(manifest), name)
+        require_equal(read_holding(node.schema), manifest, understood, name)
     return Finding(check, OK, f"its columns and its count of units are those of {node.schema.name}")
 
 

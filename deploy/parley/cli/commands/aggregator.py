@@ -12,7 +12,6 @@ from typing import Annotated
 
 import typer
 
-from parley.aggregator.opening_store import OpeningStore
 from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail, progress
 from parley.federation.admission import AdmissionRecord, Refusal, approve_by_hand
 from parley.federation.manifest import read_manifest
@@ -94,6 +93,7 @@ def withdraw(
 @app.command()
 def status(node: Node, json_output: Json = False) -> None:
     """What this server has admitted and opened, from its state on disk."""
+    from parley.aggregator.opening_store import OpeningStore
     from parley.aggregator.process import OPENINGS_FILE, aggregator_node
 
     file = aggregator_node(node)

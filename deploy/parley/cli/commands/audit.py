@@ -54,10 +54,8 @@ def attacks(
     json: Annotated[bool, typer.Option("--json", help="End with one line of JSON.")] = False,
 ) -> None:
     """Try every known attack on this installation; exit code 1 if one succeeds."""
-    try:
-        from parley.attacks.audit import run, show_all  # attacks use the accountant, of the `accounting` extra
-    except ModuleNotFoundError as error:
-        fail(f"{error.name} is missing: pip install 'parley-federation[accounting]'")
+    from parley.attacks.audit import run, show_all  # attacks use the accountant, of the `accounting` extra
+
     if show:
         show_all(json)
     else:
