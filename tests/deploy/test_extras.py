@@ -1,4 +1,4 @@
-"""Every command once without extras, and with the rooms of an image alone: it works, or says in one line what is missing.
+"""Every command once without extras, and with one image's rooms alone: it works, or says in a line what is missing.
 
 A process in which those modules cannot be imported, nor in the processes that it starts, plays all of them.
 """
