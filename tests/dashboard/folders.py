@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from parley.coordinator.errors import CoordinatorError
+from parley.coordinator.operator_client import Presence
 from parley.coordinator.store import RoundRecord, RunStore, State
 from parley.dashboard.server import Place
-from parley.dashboard.servers import Presence
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.node.trail import Trail

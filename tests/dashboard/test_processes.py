@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from parley.attacks import stage as staging
-from parley.dashboard.access import token_in
 from parley.demo.local import LocalFederation
+from parley.web.access import token_in
 from tests.dashboard.chromium import free_port, wait_until_served
 
 pytestmark = pytest.mark.slow

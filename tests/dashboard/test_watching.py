@@ -8,10 +8,10 @@ import pytest
 from rich.console import Console
 
 from parley.cli.watch_screen import follow_plainly, spark, view
+from parley.coordinator.operator_client import Presence
 from parley.coordinator.store import RoundRecord, RunRow, RunStore, State
 from parley.dashboard.history import Histories
-from parley.dashboard.launcher import DEFAULT, link, settings_of
-from parley.dashboard.servers import Presence
+from parley.dashboard.process import DEFAULT, link, settings_of
 from parley.node.errors import NodeError, NodeFileError
 from parley.node.node_file import Address, CoordinatorNode, read_node
 from tests.dashboard.folders import coordinator_folder, write_run

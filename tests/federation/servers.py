@@ -51,7 +51,7 @@ class Server:
         environment |= {"OMP_NUM_THREADS": "1"} | ({VARIABLE: crash_at} if crash_at else {})
         log = (self.path / "log").open("a")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "parley.cli.main", "aggregator", "run", str(self.path)],
+            [sys.executable, "-m", "parley.aggregator", str(self.path)],
             stdout=subprocess.PIPE, stderr=log, text=True, env=environment,
         )  # fmt: skip
         assert self.process.stdout is not None

@@ -16,8 +16,8 @@ from parley.cli.commands.party import app
 from parley.federation.admission import AdmissionRecord
 from parley.federation.errors import ApprovalError
 from parley.party.outbox import Outbox
-from parley.privacy.chain import Head
 from parley.privacy.errors import LedgerCorruptError, LedgerRefusedError, OtherContentError
+from parley.privacy.head import Head
 from parley.privacy.ledger import EndProof, Ledger
 from tests.federation.documents import manifest
 from tests.federation.old_nodes import unpack

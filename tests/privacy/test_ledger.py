@@ -14,11 +14,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from parley.privacy import chain
 from parley.privacy.accountants import accountant
-from parley.privacy.chain import Head
 from parley.privacy.errors import BudgetExceededError, InvalidParameterError, LedgerRefusedError, PrivacyError
 from parley.privacy.event import Event, NeighbouringRelation, SampledGaussian
 from parley.privacy.filters import Cap, Charge, Cost, Policy, charge_of
 from parley.privacy.finite_precision import EXACT
+from parley.privacy.head import Head
 from parley.privacy.ledger import EndProof, Ledger
 from parley.privacy.mechanism import ROW, Mechanism, Unit
 from parley.privacy.sampling import Poisson

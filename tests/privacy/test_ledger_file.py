@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from parley.privacy.chain import Head, entry_digest
+from parley.privacy.chain import entry_digest
 from parley.privacy.errors import LedgerCorruptError, LedgerRefusedError
 from parley.privacy.event import canonical_json
 from parley.privacy.filters import Charge, Cost
 from parley.privacy.finite_precision import EXACT
+from parley.privacy.head import Head
 from parley.privacy.ledger import Ledger
 from parley.privacy.mechanism import ROW
 from tests.privacy.ledgers import BASIC, EVENT, new

@@ -159,7 +159,7 @@ def started(federation: LocalFederation, secure: bool) -> Iterator[None]:
         (node.folder / MARK).touch()
         with node.log.open("ab") as log:
             node.process = subprocess.Popen(
-                [sys.executable, "-m", "parley.bench.plain_federation", node.role.value, str(node.folder)],
+                [sys.executable, "-P", "-m", "parley.bench.plain_federation", node.role.value, str(node.folder)],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env={**os.environ, **ONE_THREAD},

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ import grpc
 from parley.coordinator.errors import StateError
 from parley.coordinator.operator_socket import SocketAddress
 from parley.coordinator.store import RoundRecord, RunRow, RunStore
-from parley.dashboard.servers import Presence
 from parley.federation.manifest import Manifest
 from parley.node.errors import NodeError
 from parley.node.node_file import CoordinatorNode, read_node
@@ -21,6 +21,21 @@ ANSWER_SECONDS = 60.0
 OPTIONS = [("grpc.use_local_subchannel_pool", 1)]
 """No connection is shared: the address of a deep folder is one that another folder may have a moment later."""
 PRESENCE_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Presence:
+    """Of one run, from the coordinator's memory."""
+
+    round: int
+    """That is open; −1 for none."""
+    uploaded: frozenset[str]
+    """Who says that both servers have its contribution to the open round."""
+    absent: frozenset[str]
+    """Who missed a round and has not been heard of since."""
+    open_seconds: float
+    troubles: tuple[tuple[str, str, float], ...] = ()
+    """Nodes, what is wrong with each (`parley.node.vigil`), and for how many seconds."""
 
 
 def coordinator_node(folder: Path) -> CoordinatorNode:

@@ -27,7 +27,6 @@ from parley.coordinator.preparation import prepare
 from parley.coordinator.result import write_result
 from parley.coordinator.runs import GATHER_SECONDS, Runs
 from parley.coordinator.store import RunStore
-from parley.dashboard.launcher import start as start_dashboard
 from parley.federation.admission import Admission, AdmissionRecord, Refusal, admit
 from parley.federation.claimed import reasons_even_if_true
 from parley.federation.errors import ApprovalError, FederationError
@@ -46,6 +45,7 @@ from parley.node.credentials import Identity
 from parley.node.doorkeeper import Doorkeeper, room_for
 from parley.node.endings import verify_ends
 from parley.node.node_file import CoordinatorNode
+from parley.node.page_process import Pages
 from parley.node.pins import read_pins
 from parley.node.transport import server_credentials
 from parley.node.vigil import AioHealth, Vigil, disk_is_full, quiet_seconds
@@ -59,6 +59,8 @@ MOST_CALLS = 4096
 OF_ONE_ADDRESS = 100
 """Connections, before they have shown a certificate."""
 SERVICE = "parley.v1.CoordinatorService"
+DASHBOARD = "parley.dashboard"
+"""Started by its name: it imports this room, never the other way round."""
 HEALTH = "/grpc.health.v1.Health/Check"
 STOP_SECONDS = 2.0
 
@@ -297,7 +299,7 @@ async def run(node: CoordinatorNode, note: Callable[..., str], gather_seconds: f
     print(json.dumps(ready), flush=True)
     metering.start(node, process.identity.name)
     note("node.ready")
-    dashboard = start_dashboard(node, note)
+    dashboard = Pages(DASHBOARD, node.folder, lambda: note("dashboard.ended")) if node.dashboard is not None else None
     try:
         await done.wait()
     finally:

@@ -146,7 +146,7 @@ class Accounts:
         """One question at a time: this machine has a run to serve."""
         async with self._one:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", MODULE,
+                sys.executable, "-P", "-m", MODULE,
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
             )  # fmt: skip
             try:

@@ -24,16 +24,16 @@ from starlette.staticfiles import StaticFiles
 from parley.coordinator.errors import CoordinatorError
 from parley.coordinator.store import RunRow, RunStore
 from parley.dashboard import figures
-from parley.dashboard.access import SESSION_SECONDS, Session, Sessions, matches
 from parley.dashboard.accounts import Accounts
 from parley.dashboard.exposition import exposition
-from parley.dashboard.guard import Guard
 from parley.dashboard.history import Histories
 from parley.dashboard.loglines import LogFile
 from parley.dashboard.rendering import STATIC, render, render_line
 from parley.dashboard.servers import Servers
 from parley.dashboard.views import Page, RunsView, RunView
 from parley.federation.manifest import Manifest
+from parley.web.access import SESSION_SECONDS, Session, Sessions, matches
+from parley.web.guard import Guard
 
 MOST_FORM_BYTES = 4096
 MOST_STREAMS = 32

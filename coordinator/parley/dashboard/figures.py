@@ -3,10 +3,10 @@
 import time
 from statistics import median
 
+from parley.coordinator.operator_client import Presence
 from parley.coordinator.store import RunRow, RunStore, State
 from parley.dashboard import charts
 from parley.dashboard.history import PHASES, RECENT, History
-from parley.dashboard.servers import Presence
 from parley.dashboard.views import (
     Books,
     Chart,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from parley.coordinator.errors import CoordinatorError
+from parley.coordinator.operator_client import Presence
 from parley.dashboard.views import PoolView
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
@@ -21,21 +22,6 @@ PRESENCE_SECONDS = 1.0
 STALE = 4
 """Times the pause between two questions: what was said before is out of date when a page is opened again."""
 LONGEST_TEXT = 300
-
-
-@dataclass(frozen=True)
-class Presence:
-    """Of one run, from the coordinator's memory."""
-
-    round: int
-    """That is open; −1 for none."""
-    uploaded: frozenset[str]
-    """Who says that both servers have its contribution to the open round."""
-    absent: frozenset[str]
-    """Who missed a round and has not been heard of since."""
-    open_seconds: float
-    troubles: tuple[tuple[str, str, float], ...] = ()
-    """Nodes, what is wrong with each (`parley.node.vigil`), and for how many seconds."""
 
 
 class Operator(Protocol):

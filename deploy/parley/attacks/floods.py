@@ -34,8 +34,8 @@ from parley.coordinator.operator_client import coordinator_node
 from parley.coordinator.preparation import prepare
 from parley.coordinator.run import Run
 from parley.coordinator.store import RunStore, State
-from parley.dashboard.launcher import place_of
-from parley.dashboard.server import MOST_CONNECTIONS, Settings, serve
+from parley.dashboard.process import place_of
+from parley.dashboard.server import serve
 from parley.demo.local import LocalFederation, NodeProcess, ReservedPort
 from parley.federation.admission import AdmissionRecord
 from parley.federation.manifest import Manifest
@@ -45,6 +45,7 @@ from parley.mpc.ring import expand, share
 from parley.node.node_file import PARTIES_CONNECTIONS, NoiseSettings
 from parley.privacy.randomness import SystemRandomness
 from parley.v1 import aggregator_pb2, aggregator_pb2_grpc
+from parley.web.listener import MOST_CONNECTIONS, Settings
 
 GREETED_NEVER = "127.0.2."
 """The flood's addresses; who is honest calls from 127.0.0.1."""
@@ -394,7 +395,7 @@ keep(pathlib.Path(sys.argv[1]), sample(), [], {"meaning": "x" * 5000})
 def left_behind(folder: Path, without: tuple[Guard, ...]) -> Finding:
     """Processes die while they keep a verification, and coordinators bring more manifests than anybody needs."""
     kept = folder / "verified"
-    died = subprocess.run([sys.executable, "-c", KILLED, str(kept)], capture_output=True, check=False)
+    died = subprocess.run([sys.executable, "-P", "-c", KILLED, str(kept)], capture_output=True, check=False)
     unfinished = list(kept.glob(f"*{UNFINISHED}"))
     if died.returncode != -signal.SIGXFSZ or len(unfinished) != 1:
         raise RuntimeError(f"no process died half way: {died.returncode}, {died.stderr[-200:]!r}")
@@ -457,7 +458,7 @@ GUARDS = (
     Guard("names-every-suspect", "parley.coordinator.driver:out_of_range", _only_servers),
     Guard("connections-of-a-port", "parley.node.connections:MOST_CONNECTIONS", "parley.no_such_option"),
     Guard("doorkeeper", "parley.node.doorkeeper:Doorkeeper.look", lambda self, now: 0),
-    Guard("idle-makes-room", "parley.dashboard.patience:Impatient._make_room", lambda self: None),
+    Guard("idle-makes-room", "parley.web.patience:Impatient._make_room", lambda self: None),
     Guard("policy-before-verifying", "parley.aggregator.admission:reasons_even_if_true", lambda *_: ()),
     Guard("coordinators-take-turns", "parley.aggregator.admission:fair_key", lambda caller: ""),
     Guard("manifests-being-read", "parley.aggregator.admission:MOST_PARSED", 1 << 20),

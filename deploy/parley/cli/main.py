@@ -4,10 +4,10 @@
     parley bench noise --dimension 123 --json
 
 Each group of commands is a module in `parley.cli.commands`; this one mounts them and turns errors that a user can mend
-into one line and a documented exit code (see `parley.cli.console`).
+into one line and a documented exit code (see `parley.node.entry`).
 """
 
-import sys
+import os
 
 import typer
 
@@ -35,11 +35,7 @@ from parley.cli.commands import (
     simulate,
 )
 from parley.cli.commands.export import export
-from parley.cli.console import EXIT_PEER, EXIT_USAGE
-from parley.errors import ParleyError
-from parley.federation.errors import PeerRefusedError
-from parley.federation.extras import missing
-from parley.mpc.errors import PeerError
+from parley.node.entry import enter
 
 app = typer.Typer(
     name="parley",
@@ -73,20 +69,8 @@ app.command("init")(init.init)
 
 def main() -> None:
     """Run the command line; expected errors become one line on standard error."""
-    try:
-        app()
-    except (PeerError, PeerRefusedError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        raise SystemExit(EXIT_PEER) from None
-    except ParleyError as error:
-        print(f"error: {error}", file=sys.stderr)
-        raise SystemExit(EXIT_USAGE) from None
-    except ImportError as error:
-        wanted = missing(error)
-        if wanted is None:
-            raise
-        print(f"error: {wanted}", file=sys.stderr)
-        raise SystemExit(EXIT_USAGE) from None
+    os.environ["PYTHONSAFEPATH"] = "1"  # children of multiprocessing take no -P: never the folder where a person stands
+    enter(app)
 
 
 if __name__ == "__main__":

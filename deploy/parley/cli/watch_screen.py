@@ -16,12 +16,11 @@ from rich.table import Table
 from rich.text import Text
 
 from parley.coordinator.errors import CoordinatorError
-from parley.coordinator.operator_client import Coordinator
+from parley.coordinator.operator_client import Coordinator, Presence
 from parley.coordinator.store import RoundRecord, RunRow, State
 from parley.dashboard.figures import troubles
 from parley.dashboard.history import PHASES, History
 from parley.dashboard.rendering import seconds, size
-from parley.dashboard.servers import Presence
 from parley.federation.manifest import Manifest
 from parley.privacy.lying import in_words
 

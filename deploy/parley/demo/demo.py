@@ -153,8 +153,8 @@ class Demo:
 
     def _signed_in(self) -> str:
         """An address of the dashboard that signs in whoever has it."""
-        from parley.dashboard import launcher as dashboard
-        from parley.dashboard.access import token_in
+        from parley.dashboard import process as dashboard
+        from parley.web.access import token_in
 
         assert self.federation is not None
         node = coordinator_node(self.federation.coordinator.folder)

@@ -63,8 +63,8 @@ class NodeProcess:
     folder: Path
     process: "subprocess.Popen[bytes] | None" = None
     ready: dict[str, Any] = field(default_factory=dict)
-    module: Sequence[str] = ("parley.cli.main",)
-    """What runs, with the arguments before the role's."""
+    before: Sequence[str] = ()
+    """A module that runs the role's, and its arguments."""
 
     @property
     def log(self) -> Path:
@@ -72,7 +72,7 @@ class NodeProcess:
 
     def start(self, environment: Mapping[str, str] | None = None) -> None:
         """Without waiting for it to be ready."""
-        command = [sys.executable, "-m", *self.module, self.role.value, "run", str(self.folder)]
+        command = [sys.executable, "-P", "-m", *self.before, f"parley.{self.role.value}", str(self.folder)]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command,

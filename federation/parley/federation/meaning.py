@@ -337,7 +337,7 @@ def tidy(folder: Path) -> None:
 def _computed(manifest: Manifest, arguments: list[str]) -> dict[str, Any]:
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "parley.federation.meaning", *arguments],
+            [sys.executable, "-P", "-m", "parley.federation.meaning", *arguments],
             input=manifest.canonical,
             capture_output=True,
             timeout=VERIFY_SECONDS,

@@ -31,7 +31,7 @@ from typing import Any, BinaryIO, ClassVar, Self
 from parley.federation.errors import TrailError, TrailRefusedError
 from parley.federation.names import NodeName
 from parley.node.facts import TRAIL_FACTS, Fact
-from parley.privacy.chain import START, Head
+from parley.privacy.head import START, Head
 
 LABEL = b"parley trail 1\n"
 EVENT = re.compile(r"[a-z]{1,24}(\.[a-z_]{1,24}){0,3}")

@@ -12,7 +12,6 @@ import fcntl
 import hashlib
 import json
 import os
-import re
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator, Mapping
@@ -23,8 +22,8 @@ from typing import Any, TextIO
 
 from parley.privacy.errors import LedgerCorruptError, LedgerRefusedError
 from parley.privacy.event import canonical_json
+from parley.privacy.head import GENESIS, START, Head
 
-GENESIS = "0" * 64
 PRIVATE = 0o600
 BUSY_SECONDS = 60.0
 
@@ -53,28 +52,6 @@ class Entry:
     kind: str
     body: dict[str, Any]
     digest: str
-
-
-@dataclass(frozen=True)
-class Head:
-    """A position in the chain, as kept beside the ledger or by somebody else: `sequence:digest` in print."""
-
-    sequence: int
-    digest: str
-
-    @classmethod
-    def parse(cls, text: str) -> "Head":
-        """From its printed form."""
-        sequence, _, digest = text.strip().partition(":")
-        if re.fullmatch("[0-9]{1,18}:[0-9a-f]{64}", text.strip()) is None:
-            raise LedgerCorruptError(f"{text.strip()[:80]!r} is no head of a ledger: it should read sequence:digest")
-        return cls(int(sequence), digest)
-
-    def __str__(self) -> str:
-        return f"{self.sequence}:{self.digest}"
-
-
-START = Head(0, GENESIS)
 
 
 def entry_digest(previous: str, sequence: int, kind: str, body: str) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parley.privacy.chain import GENESIS, START, Chain, Entry, Head, entry_digest
+from parley.privacy.chain import Chain, Entry, entry_digest
 from parley.privacy.errors import (
     BudgetExceededError,
     InvalidParameterError,
@@ -27,6 +27,7 @@ from parley.privacy.errors import (
 )
 from parley.privacy.event import NeighbouringRelation, canonical_json
 from parley.privacy.filters import Cap, Charge, Limit, Policy, room_for, room_within
+from parley.privacy.head import GENESIS, START, Head
 from parley.privacy.ledger_salt import read_salt, salt_digest, salt_path, write_salt
 from parley.privacy.ledger_state import LAYOUT, Population, Run, State, replay
 from parley.privacy.mechanism import Unit

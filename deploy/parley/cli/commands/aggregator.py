@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail, progress
+from parley.cli.console import EXIT_BAD_NEWS, become, emit_json, fail, progress
 from parley.federation.admission import AdmissionRecord, Refusal, approve_by_hand
 from parley.federation.manifest import read_manifest
 from parley.node.trail import Trail
@@ -25,9 +25,7 @@ Json = Annotated[bool, typer.Option("--json", help="End standard output with one
 @app.command()
 def run(node: Node) -> None:
     """Serve until SIGTERM or Ctrl-C; one JSON line on standard output says when it is ready, and on which ports."""
-    from parley.aggregator.process import run as serve  # loads grpc and the noise's tables
-
-    serve(node)
+    become("parley.aggregator", str(node))
 
 
 @app.command()

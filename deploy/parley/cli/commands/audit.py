@@ -16,10 +16,10 @@ from typing import Annotated, Any
 
 import typer
 
-from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail
+from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail, progress
 from parley.federation.errors import TrailError
-from parley.privacy.chain import Head
 from parley.privacy.errors import LedgerCorruptError, LedgerRefusedError
+from parley.privacy.head import Head
 
 app = typer.Typer(help="Measure privacy, try the known attacks, verify what nodes wrote down.", no_args_is_help=True)
 TRAIL, LEDGER = Path("state", "trail.jsonl"), Path("state", "ledger.sqlite")
@@ -39,9 +39,16 @@ def privacy(
     json: Annotated[bool, typer.Option("--json", help="End with one line of JSON.")] = False,
 ) -> None:
     """Bound ε from below for the honest system and for five faults."""
-    from parley.research.privacy_audit import run  # needs the `accounting` extra, which a bare installation lacks
+    # It needs the `accounting` extra, which a bare installation lacks.
+    from parley.research.privacy_audit import bad_news, run, show
 
-    run(runs, delta, confidence, units, json)
+    result = run(runs, delta, confidence, units, progress)
+    if json:
+        emit_json(result)
+    else:
+        show(result)
+    if (news := bad_news(result)) is not None:
+        fail(news, EXIT_BAD_NEWS)
 
 
 @app.command()

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.console import emit_json, fail
+from parley.cli.console import become, emit_json, fail
 
 app = typer.Typer(help="Run the coordinator of a study.", no_args_is_help=True)
 Folder = Annotated[Path, typer.Argument(help="The node's folder, with node.toml.", metavar="NODE")]
@@ -25,12 +25,7 @@ def run(
     ] = 86_400.0,
 ) -> None:
     """Serve until stopped; runs that were under way go on. Prints one line of JSON when it is ready."""
-    from parley.coordinator.operator_client import coordinator_node
-    from parley.coordinator.process import main
-    from parley.node.notes import notes
-
-    found = coordinator_node(node)
-    main(found, notes(found), gather)
+    become("parley.coordinator", str(node), "--gather", str(gather))
 
 
 @app.command()

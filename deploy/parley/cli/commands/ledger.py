@@ -14,9 +14,9 @@ import typer
 
 from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail
 from parley.privacy.budget import budget_of
-from parley.privacy.chain import Head
 from parley.privacy.errors import LedgerCorruptError
 from parley.privacy.filters import recounted
+from parley.privacy.head import Head
 from parley.privacy.ledger import Ledger
 from parley.privacy.ledger_state import Population
 from parley.privacy.lying import guaranteed, in_words

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from parley.cli.console import EXIT_BAD_NEWS, emit_json, progress
+from parley.cli.console import EXIT_BAD_NEWS, become, emit_json, progress
 from parley.federation.admission import AdmissionRecord, Refusal, approve_by_hand
 from parley.federation.errors import ApprovalError, ManifestError, PolicyError
 from parley.federation.manifest import Manifest, of_an_earlier_version, read_manifest
@@ -25,7 +25,6 @@ from parley.party.admission import epsilon_spent, open_ledger, policy_of, spent_
 from parley.party.data import require_equal, understand
 from parley.party.outbox import Outbox
 from parley.party.process import party_node, settings_of
-from parley.party.process import run as serve
 from parley.party.settings import Settings
 from parley.party.settlement import settle_now
 from parley.privacy.budget import Budget, budget_of
@@ -38,7 +37,7 @@ Json = Annotated[bool, typer.Option("--json", help="End standard output with one
 @app.command()
 def run(node: Node) -> None:
     """Take part in runs until stopped. Prints one line of JSON when it is ready."""
-    serve(node)
+    become("parley.party", str(node))
 
 
 @app.command()

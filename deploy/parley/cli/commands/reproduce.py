@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from parley.cli.console import emit_json, fail
+from parley.cli.console import emit_json, fail, progress
 
 app = typer.Typer(help="Regenerate the papers' tables beside their figures.", no_args_is_help=True)
 
@@ -43,7 +43,7 @@ def convex(data: Data, seeds: Seeds = 5, only: Sets = None, method: Only = None,
     for each in only or []:
         if each not in experiment.FILES:
             fail(f"no data set {each!r} here: use one of {', '.join(experiment.FILES)}")
-    rows = experiment.reproduce(data, seeds, tuple(only or ()), tuple(method or ()))
+    rows = experiment.reproduce(data, seeds, tuple(only or ()), tuple(method or ()), progress)
     if json_output:
         emit_json({"experiment": "convex", "rows": rows})
         return
@@ -72,7 +72,7 @@ def adaptive(
     for scale in sigma or []:
         if scale not in experiment.PAPER_EPSILON:
             fail(f"no noise scale {scale:g} here: use one of {', '.join(f'{s:g}' for s in experiment.PAPER_EPSILON)}")
-    rows = experiment.reproduce(data, seeds, tuple(method or ()), tuple(sigma or ()), passes)
+    rows = experiment.reproduce(data, seeds, tuple(method or ()), tuple(sigma or ()), passes, progress)
     if json_output:
         emit_json({"experiment": "adaptive", "rows": rows})
         return
@@ -96,7 +96,7 @@ def figures(
         if each not in experiment.NUMBERS:
             fail(f"no figure of {each!r}: use one of {', '.join(experiment.NUMBERS)}")
     names = only or list(experiment.NUMBERS)
-    found = {name: experiment.draw(name, data, out, seeds) for name in names}
+    found = {name: experiment.draw(name, data, out, seeds, progress) for name in names}
     if json_output:
         emit_json({"experiment": "figures", "figures": found})
         return
@@ -111,7 +111,7 @@ def _nonconvex(name: str, data: Path, seeds: int, method: list[str] | None, json
     for each in method or []:
         if each not in known:
             fail(f"no method {each!r} in this table: use one of {', '.join(known)}")
-    _show(name, tables.reproduce(name, data, seeds, tuple(method or ())), json_output)
+    _show(name, tables.reproduce(name, data, seeds, tuple(method or ()), progress), json_output)
 
 
 def _show(name: str, rows: list[dict[str, Any]], json_output: bool) -> None:

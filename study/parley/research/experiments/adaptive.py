@@ -9,13 +9,13 @@ claims: there σ is half the multiplier. A run of fewer passes keeps the schedul
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from parley.algorithms.algorithm import Plan
 from parley.algorithms.registry import setting_of
-from parley.cli.console import progress
 from parley.learning.holding import described
 from parley.learning.records import load
 from parley.privacy.accountants import accountant, worst_party
@@ -55,7 +55,12 @@ METHODS: dict[str, dict[str, Any]] = {
 
 
 def reproduce(
-    folder: Path, seeds: int, only: tuple[str, ...] = (), sigmas: tuple[float, ...] = (), passes: float = PASSES
+    folder: Path,
+    seeds: int,
+    only: tuple[str, ...],
+    sigmas: tuple[float, ...],
+    passes: float,
+    progress: Callable[[str], None],
 ) -> list[dict[str, Any]]:
     """All methods at every σ, or those of some methods and σ."""
     for file in (*FILES[0], *FILES[1]):

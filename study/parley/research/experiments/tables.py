@@ -6,12 +6,12 @@ public facts only and has nothing to charge. `paper` rows use the parameters tha
 papers', too: the servers add none of their own (`own` is 0).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from parley.algorithms.regularisers import Regulariser
-from parley.cli.console import progress
 from parley.learning.evaluation import gradient_norm
 from parley.learning.holding import described
 from parley.privacy.accountants import accountant
@@ -140,7 +140,9 @@ def setup_of(name: str, folder: Path, row: Row, epsilon: float) -> RunFile:
     )  # fmt: skip
 
 
-def reproduce(name: str, folder: Path, seeds: int, only: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+def reproduce(
+    name: str, folder: Path, seeds: int, only: tuple[str, ...], progress: Callable[[str], None]
+) -> list[dict[str, Any]]:
     """All rows at both ε, `seeds` runs each."""
     data = DATA_SETS[name]
     table = []

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from parley.coordinator.errors import StateError
+from parley.node.errors import NodeError
 
 TOKEN_FILE = "dashboard.token"
 TOKEN_BYTES = 32
@@ -26,13 +26,13 @@ def token_in(state: Path) -> str:
     except FileExistsError:
         status = path.lstat()
         if status.st_mode & 0o077 or status.st_uid != os.geteuid():
-            raise StateError(f"others may read {path}: remove it, and a new token is made") from None
+            raise NodeError(f"others may read {path}: remove it, and a new token is made") from None
         token = path.read_text().strip()
         if len(token) < TOKEN_BYTES:
-            raise StateError(f"{path} is cut short: remove it, and a new token is made") from None
+            raise NodeError(f"{path} is cut short: remove it, and a new token is made") from None
         return token
     except OSError as error:
-        raise StateError(f"{path} cannot be made ({error.strerror}): check the node's folder") from None
+        raise NodeError(f"{path} cannot be made ({error.strerror}): check the node's folder") from None
     with os.fdopen(handle, "w") as file:
         token = secrets.token_urlsafe(TOKEN_BYTES)
         file.write(token + "\n")
