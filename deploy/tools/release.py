@@ -148,7 +148,7 @@ def build_image(source: Path, tag: Tag, target: str, output: Path) -> None:
     archive = output / f"parley-{target}-{tag.version}.tar.gz"
     saving = subprocess.Popen(["docker", "save", name], stdout=subprocess.PIPE)
     assert saving.stdout is not None
-    with gzip.GzipFile(archive, "wb", mtime=tag.seconds) as packed:
+    with gzip.GzipFile(archive, "wb", compresslevel=6, mtime=tag.seconds) as packed:
         shutil.copyfileobj(saving.stdout, packed)
     if saving.wait():
         raise ReleaseError(f"docker save {name} failed")

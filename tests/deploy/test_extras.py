@@ -70,7 +70,6 @@ WITHOUT = {
     "aggregator run": "nowhere",
     "aggregator status": "north",
     "aggregator withdraw": "north heart-disease --by me",
-    "audit attacks": "--list",
     "audit verify": "lead",
     "bench aggregate": "--parties 2 --dimension 8",
     "bench gradients": "--seconds 0.1",
@@ -116,6 +115,7 @@ WITHOUT = {
 }
 WITH = {
     "aggregator approve": f"north study.toml {APPROVAL}",
+    "audit attacks": "--list",
     "audit privacy": "--runs 100",
     "bench train": "--parties 2 --rounds 10",
     "dashboard": "nowhere",
@@ -135,7 +135,7 @@ WITH = {
     "reproduce ijcnn1": "--data {data} --seeds 1 --method ddp-srm",
     "simulate": "simulated.toml",
 }
-BY = {"reproduce figures": "plots", "dashboard": "dashboard"}
+BY = {"reproduce figures": "plots", "dashboard": "dashboard", "audit attacks": "dashboard"}
 """What needs an extra: `accounting`, or one of these."""
 OF_SERVERS = (
     "aggregator approve", "aggregator run", "aggregator status", "aggregator withdraw",
