@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from parley.learning.contributor import Contributor, Encoding, Query, answer_length
-from parley.learning.encoding import Scale, Terms, fraction_bits
+from parley.learning.encoding import Scale, fraction_bits
 from parley.learning.errors import QueryError
 from parley.learning.frame import BITS, Frame
 from parley.learning.models import Constant, Linear, Logistic, Model, Softmax
@@ -86,7 +86,7 @@ def test_in_any_frame_one_record_moves_a_sum_by_at_most_the_declared_bound(
 ) -> None:
     rng = np.random.default_rng(seed)
     clip = MomentumClip(bound, bound / 7, 0.3) if kind == "two points" else GradientClip(bound)
-    terms, sigma = Terms.of(clip, 1), 1.3 * 2 * clip.contribution_bound(1)
+    terms, sigma = clip.terms(1), 1.3 * 2 * clip.contribution_bound(1)
     lattice = Lattice(sigma, fraction_bits(COUNT, clip.contribution_bound(1), sigma, 41, 1 << 21))
     scale = Scale.of(lattice, clip.contribution_bound(1), COUNT)
     frame = Frame(rng.normal(0, size, COLUMNS), np.exp(rng.normal(0, 3, COLUMNS)), form)

@@ -7,9 +7,8 @@ knows public facts and released values, and how many numbers a model has.
 
 import importlib
 import pkgutil
-from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from parley.algorithms.errors import AlgorithmError
 from parley.algorithms.regularisers import Regulariser
 from parley.algorithms.schedules import Output
 from parley.federation.errors import ManifestError
+from parley.federation.fields import built
 from parley.federation.kinds import CENTRAL
 from parley.federation.manifest import Manifest, longest_answer
 from parley.learning.contributor import Query, answer_length
@@ -26,9 +26,6 @@ from parley.learning.local import LocalFit
 from parley.learning.models import Model
 from parley.learning.registry import model_of
 from parley.learning.schema import Schema
-from parley.privacy.errors import PrivacyError
-
-Built = TypeVar("Built")
 
 
 def known() -> dict[str, type[Algorithm]]:
@@ -97,13 +94,13 @@ def named_by(manifest: Manifest) -> Named:
     So a mistake shows before anybody is asked to approve, and again where a run is started.
     """
     schema, model = model_of(manifest)
-    regulariser = _built("regulariser", lambda: Regulariser(**manifest.regulariser.body))
+    regulariser = built("regulariser", lambda: Regulariser(**manifest.regulariser.body))
     parameters = {"name": manifest.algorithm.name, **manifest.algorithm.parameters.body}
-    algorithm = _built("algorithm", lambda: build_algorithm(parameters, regulariser))
+    algorithm = built("algorithm", lambda: build_algorithm(parameters, regulariser))
     mechanism, guarantee = manifest.mechanism, manifest.guarantee
     units = sum(mechanism.sampler(party, 0).units for party in manifest.parties)
     setting = setting_of(units, model, guarantee.epsilon, guarantee.delta, schema, manifest.model.kind)
-    plan = _built("algorithm", lambda: algorithm.plan(setting))
+    plan = built("algorithm", lambda: algorithm.plan(setting))
     _require_equal(manifest, plan)
     check_answers(manifest.algorithm.name, algorithm, model.dimension)
     return Named(schema, model, algorithm, plan)
@@ -146,12 +143,3 @@ def _output(body: Any) -> Output:
         if name not in allowed:
             raise AlgorithmError(f"[output] has no field {name!r}: use {', '.join(allowed)}")
     return Output(**body)
-
-
-def _built(field: str, build: Callable[[], Built]) -> Built:
-    try:
-        return build()
-    except (AlgorithmError, PrivacyError) as error:
-        raise ManifestError(field, str(error)) from None
-    except (TypeError, ValueError) as error:  # a parameter of another type, or one that the dataclass does not have
-        raise ManifestError(field, f"{error}: change the parameter's type or name") from None

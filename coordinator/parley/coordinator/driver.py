@@ -44,7 +44,7 @@ MOST_EVALUATIONS = 50
 
 
 class Books(Protocol):
-    """The coordinator's own admission, ledger and results; `deploy` keeps them, in this node's folder."""
+    """The coordinator's own admission, ledger and results; the process keeps them, in this node's folder."""
 
     async def admit(self, manifest: Manifest) -> dict[str, Any]:
         """Verify, admit by policy or by hand, charge the ledger; the claim, or an error that names the rule."""

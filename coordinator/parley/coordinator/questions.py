@@ -17,7 +17,7 @@ MOST_INLINE_BYTES = 2 * PIECE_BYTES
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a manifest names, built: by `deploy`, for models and data readers are no business of the coordinator."""
+    """What a manifest names, ready to be run (parley.coordinator.preparation)."""
 
     algorithm: Algorithm
     plan: Plan

@@ -1,7 +1,6 @@
 """Templates, the filters that spell figures, and the one place where a view becomes a page: after `allowed.check`."""
 
 import datetime as dt
-import hashlib
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -14,9 +13,9 @@ from parley.dashboard import charts
 from parley.dashboard.allowed import check
 from parley.dashboard.history import PHASES
 from parley.dashboard.views import LogLine, Page, RoundTimes
+from parley.web.assets import asset
 
 HERE = Path(__file__).parent
-STATIC = HERE / "static"
 MINUTE, HOUR, DAY = 60, 3600, 86400
 watchers: list[Callable[[str, Any], None]] = []
 """Who sees every view that is rendered: the test that walks the data behind every element."""
@@ -79,12 +78,6 @@ def digest(value: str) -> Markup:
 
 def timeline(rounds: tuple[RoundTimes, ...]) -> Markup:
     return charts.timeline(rounds, [key for key, _ in PHASES])
-
-
-@lru_cache(maxsize=16)
-def asset(name: str) -> str:
-    """An asset's address, which changes with its content, so that browsers may keep it."""
-    return f"/static/{name}?{hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]}"
 
 
 def _environment() -> Environment:

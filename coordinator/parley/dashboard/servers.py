@@ -25,7 +25,7 @@ LONGEST_TEXT = 300
 
 
 class Operator(Protocol):
-    """The coordinator's operator socket; `deploy` gives it. Calls block, and raise CoordinatorError."""
+    """The operator socket (parley.coordinator.operator_client). Calls block, and raise CoordinatorError."""
 
     def stop(self, run: str, final: bool) -> str: ...
 

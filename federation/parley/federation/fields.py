@@ -7,12 +7,13 @@ import difflib
 import itertools
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
-from parley.federation.errors import FieldError
+from parley.errors import ParleyError
+from parley.federation.errors import FieldError, ManifestError
 from parley.federation.names import LABEL_RULE, is_label
 
 LARGEST_WHOLE = (1 << 63) - 1
@@ -23,6 +24,7 @@ LONGEST_NAME = 200
 MOST_SUGGESTED = 100
 """Names that a misspelt one is compared with: each comparison takes time, and a stranger chooses how many there are."""
 Choice = TypeVar("Choice", bound=str)
+Built = TypeVar("Built")
 
 
 def canonical_text(body: Any) -> str:
@@ -255,3 +257,13 @@ def _kind(value: Any) -> str:
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def built(field: str, build: Callable[[], Built]) -> Built:
+    """What lower rooms make of a field's value; they have the last word on it, and their refusal is given its name."""
+    try:
+        return build()
+    except ParleyError as error:
+        raise ManifestError(field, str(error)) from None
+    except (TypeError, ValueError) as error:  # a parameter of another type, or one that there is not
+        raise ManifestError(field, f"{error}: change the parameter's type or name") from None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.learning.encoding import Scale, Terms, fraction_bits
+from parley.learning.encoding import Scale, fraction_bits
 from parley.learning.errors import QueryError
 from parley.learning.frame import Frame
 from parley.learning.local import MARGIN, LocalFit, constants, require_reach
@@ -22,6 +22,7 @@ from parley.learning.records import Records
 from parley.mpc.errors import MpcError
 from parley.mpc.parts import JOINT, NoiseParts
 from parley.mpc.ring import Lattice
+from parley.privacy.clipping import Terms
 from parley.privacy.errors import PrivacyError
 from parley.privacy.mechanism import Mechanism
 from parley.privacy.randomness import Randomness
@@ -169,7 +170,7 @@ class Contributor:
         query, frame = query.unframed(self.records.rows.dimension)
         if frame is not None:
             frame.check(self.records.rows.dimension)
-        terms, (_, scale) = Terms.of(mechanism.clip, index, 1.0), self._counting(index)
+        terms, (_, scale) = mechanism.clip.terms(index), self._counting(index)
         if query.kind == "means" and (terms.points != 1 or query.points):
             raise QueryError("feature rows are averaged at no point, under a single clip norm")
         if query.kind == "norms" and (terms.points != 1 or len(query.points) != 1):
@@ -193,7 +194,7 @@ class Contributor:
     def _answer(self, query: Query) -> Integers:
         mechanism, index = self.encoding.mechanism, query.round_index
         query, frame = query.unframed(self.records.rows.dimension)
-        terms = Terms.of(mechanism.clip, index, query.scale if query.kind in ("gradient", "means") else 1.0)
+        terms = mechanism.clip.terms(index).scaled(query.scale if query.kind in ("gradient", "means") else 1.0)
         lattice, scale = self._counting(index)
         held = self._seen(frame)
         self.last_round = index

@@ -1,20 +1,18 @@
 """Which models there are: the one place that builds what a manifest, a study, a run file or a model file names."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from parley.federation.errors import ManifestError
+from parley.federation.fields import built
 from parley.federation.manifest import Manifest
-from parley.learning.errors import ModelError, PartyError
+from parley.learning.errors import ModelError
 from parley.learning.models import Huber, Linear, Logistic, Model, Residual, Softmax, Squared
 from parley.learning.perceptron import Perceptron
 from parley.learning.proximal import SmoothedHinge
 from parley.learning.schema import Schema, schema_from_json
-from parley.privacy.errors import PrivacyError
 
 MODELS = ("logistic", "softmax", "linear", "huber", "smoothed-hinge", "perceptron")
 OPTIONS = {"huber": {"threshold"}, "smoothed-hinge": {"smoothness"}, "perceptron": {"hidden", "activation"}}
-Built = TypeVar("Built")
 
 
 def build_model(body: dict[str, Any], schema: Schema) -> Model:
@@ -50,9 +48,9 @@ def build_model(body: dict[str, Any], schema: Schema) -> Model:
 
 def model_of(manifest: Manifest) -> tuple[Schema, Model]:
     """What this installation has built in for a run; a ManifestError names what it does not know, or does not fit."""
-    schema = _built("schema", lambda: schema_from_json(manifest.schema.body))
+    schema = built("schema", lambda: schema_from_json(manifest.schema.body))
     body = {"kind": manifest.model.kind, **manifest.model.options.body}
-    model = _built("model", lambda: build_model(body, schema))
+    model = built("model", lambda: build_model(body, schema))
     if model.dimension != manifest.model.dimension:
         raise ManifestError(
             "model.dimension",
@@ -65,12 +63,3 @@ def model_of(manifest: Manifest) -> tuple[Schema, Model]:
 def _matching(model: str, target: str, needed: str) -> None:
     if target != needed:
         raise ModelError(f"[model] {model} predicts a {needed} target and the schema's is {target}: change one of them")
-
-
-def _built(field: str, build: Callable[[], Built]) -> Built:
-    try:
-        return build()
-    except (PartyError, PrivacyError) as error:
-        raise ManifestError(field, str(error)) from None
-    except (TypeError, ValueError) as error:  # an option of another type
-        raise ManifestError(field, f"{error}: change the parameter's type or name") from None

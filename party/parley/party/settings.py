@@ -1,4 +1,4 @@
-"""What a party's operator configured; `deploy` reads it from node.toml."""
+"""What a party's operator configured, as parley.party.process reads it from node.toml."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from parley.privacy.clipping import Clip, Gradients, clip_from_json
+from parley.privacy.clipping import Clip, clip_from_json
 from parley.privacy.errors import InvalidParameterError
 from parley.privacy.event import LARGEST_COUNT, Event, NeighbouringRelation, SampledGaussian, digest_of
 from parley.privacy.randomness import Randomness
@@ -120,10 +120,6 @@ class Mechanism:
     def draw(self, party: str, round_index: int, source: Randomness) -> Batch:
         """The party's batch of this release. Call once per release: a second draw is a second exposure."""
         return self.sampler(party, round_index).draw(source)
-
-    def contributions(self, round_index: int, gradients: Gradients, previous: Gradients | None = None) -> Gradients:
-        """Each unit's clipped term of the sum, float64[units, dimension]; `previous` for DDP-SRM after round 0."""
-        return self.clip.contributions(self._round(round_index), gradients, previous)
 
     def expected_batch(self, round_index: int, present: frozenset[str] | None = None) -> int:
         """The divisor of the estimator: the public expected batch of the parties that took part."""
