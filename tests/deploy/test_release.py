@@ -119,6 +119,27 @@ def test_another_key_and_another_purpose_are_refused(signed: Path, key: Path, tm
     assert stranger(signed, tmp_path / SIGNERS) != 0
 
 
+def test_a_locked_key_signs_by_its_passphrase_alone(
+    signed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked of the releaser, whose answer a program gives here; nothing of ours ever holds it."""
+    key = tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-p", "-P", "", "-N", "the right one", "-f", str(key)], check=True)
+    answer = tmp_path / "answer"
+    monkeypatch.setenv("SSH_ASKPASS", str(answer))
+    monkeypatch.setenv("SSH_ASKPASS_REQUIRE", "force")
+    for passphrase in ("the right one", "another"):
+        answer.write_text(f"#!/bin/sh\necho '{passphrase}'\n")
+        answer.chmod(0o700)
+        if passphrase == "another":
+            with pytest.raises(SigningError, match="is its passphrase right"):
+                sign(signed, key)
+            assert not (signed / SIGNATURE).exists()
+        else:
+            sign(signed, key)
+            assert stranger(signed, tmp_path / SIGNERS) == 0
+
+
 def test_a_key_is_announced_by_the_commit_and_never_in_the_repository(clone: Path, key: Path, tmp_path: Path) -> None:
     signers = clone / "docs" / SIGNERS
     require_announced(key, signers, clone)
