@@ -118,9 +118,19 @@ def main() -> None:
             runs.append(over_the_federation(manifest, data, test, Path(folder) / "nodes"))
             print(json.dumps(runs[-1]), file=sys.stderr, flush=True)
     setup = RunFile(
-        [[train]], [test], schema(), {"kind": "logistic"}, dict(ALGORITHM), EPSILON, DELTA, "pld", PARTIES, True,
-        REGULARISER, USUAL,
-    )  # fmt: skip
+        train=[[train]],
+        test=[test],
+        schema=schema(),
+        model={"kind": "logistic"},
+        algorithm=dict(ALGORITHM),
+        epsilon=EPSILON,
+        delta=DELTA,
+        accountant="pld",
+        parties=PARTIES,
+        noise=True,
+        regulariser=REGULARISER,
+        layout=USUAL,
+    )
     simulated = [run["test_objective"] for run in simulate_seeds(setup, 2 * chosen.seeds, 1)]
     real = [run["test_objective"] for run in runs]
     result = {

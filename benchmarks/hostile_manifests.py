@@ -8,7 +8,6 @@ template's policy takes 100,000 bytes. Verification comes after the limits (`par
 is the last line.
 """
 
-import copy
 import json
 import resource
 import subprocess
@@ -69,26 +68,27 @@ def bodies() -> dict[str, Callable[[dict[str, Any]], None]]:
 
 def answer(shape: str) -> dict[str, float]:
     """In this process: parse and decide, up to verification."""
-    from parley.attacks.institution import BODY, POLICY, Institution
+    from parley.attacks.documents import policy_text
+    from parley.attacks.institution import Institution, manifest
     from parley.federation.errors import ManifestError
     from parley.federation.manifest import HEADER, Manifest
     from parley.party.admission import Gate
     from parley.party.errors import RefusedRunError
 
-    policy = POLICY.replace("largest_parties = 100", "largest_parties = 10000").replace("= 1000\n", "= 1000000000\n")
+    policy = policy_text(largest_parties=10_000, largest_dimension=10**9, largest_manifest_bytes=1 << 20)
     with tempfile.TemporaryDirectory() as folder:
-        institution = Institution(Path(folder) / "hospital", policy=policy.replace("1_000_000", "1048576"))
+        institution = Institution(Path(folder) / "hospital", policy=policy)
         institution.seal()
         gate: Gate = institution.gate()
-        body = copy.deepcopy(BODY)
+        body = manifest().as_json()
         bodies()[shape](body)
         data = HEADER + json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
         del body
         before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
         try:
-            manifest = Manifest.from_canonical(data)
+            asked = Manifest.from_canonical(data)
             if shape != "ordinary":  # that one would be verified
-                gate.decide(manifest)
+                gate.decide(asked)
         except (ManifestError, RefusedRunError):
             pass
         seconds = time.process_time() - began
@@ -102,7 +102,8 @@ def main() -> None:
         done = subprocess.run([sys.executable, __file__, shape], capture_output=True, text=True, check=True)
         found = json.loads(done.stdout.splitlines()[-1])
         print(f"{shape:32} {found['bytes']:9,} bytes  {found['seconds']:6.2f} s  {found['mb']:6.1f} MB more")
-    from parley.attacks.institution import UNITS, manifest
+    from parley.attacks.documents import UNITS
+    from parley.attacks.institution import manifest
     from parley.federation.meaning import verify
 
     parties = [{"name": "hospital-a", "sampler": {"kind": "wor", "units": UNITS, "batch": 5}}]

@@ -36,9 +36,16 @@ def studies(data: Path) -> dict[str, tuple[str, RunFile]]:
     """By name: whose measures it has, and its run."""
     a9a = next(row for row in rows_of(DATA_SETS["a9a"]) if row.method == "ddp-srm")
     demo = RunFile(
-        [[each.data_file] for each in HOSPITALS], [hold_out_file()], schema(), MODEL, ALGORITHM, EPSILON, DELTA,
-        parties=len(HOSPITALS), regulariser=Regulariser(),
-    )  # fmt: skip
+        train=[[each.data_file] for each in HOSPITALS],
+        test=[hold_out_file()],
+        schema=schema(),
+        model=MODEL,
+        algorithm=ALGORITHM,
+        epsilon=EPSILON,
+        delta=DELTA,
+        parties=len(HOSPITALS),
+        regulariser=Regulariser(),
+    )
     runs = {f"a9a, epsilon {epsilon:g}": ("a9a", setup_of("a9a", data, a9a, epsilon)) for epsilon in EPSILONS}
     return {**runs, f"demo, epsilon {EPSILON:g}": ("demo", demo)}
 

@@ -72,7 +72,16 @@ class Answering(Controls):
 @pytest.mark.parametrize("said", [math.nan, math.inf, -math.inf, -1.0, 1e300])
 def test_a_servers_seconds_are_seconds_in_every_figure(said: float) -> None:
     lattice = documents.manifest().lattice(0)
-    wanted = Wanted(b"", 0, b"", 3, lattice, lambda: (), lambda *_: None, 1.0)
+    wanted = Wanted(
+        digest=b"",
+        round=0,
+        query=b"",
+        length=3,
+        lattice=lattice,
+        expected=lambda: (),
+        missing=lambda *_: None,
+        patience_seconds=1.0,
+    )
     opening = asyncio.run(Answering(said).open(wanted))
     for figure in (opening.waited_seconds, opening.agreed_seconds, opening.noised_seconds):
         assert 0.0 <= figure <= LONGEST_SECONDS

@@ -72,7 +72,9 @@ def children(tree: ast.AST) -> Iterator[list[ast.expr]]:
     for node in ast.walk(tree):
         words = node.elts if isinstance(node, ast.List | ast.Tuple) else node.args if isinstance(node, ast.Call) else []
         for place, word in enumerate(words):
-            if ast.unparse(word) == "sys.executable":
+            if ast.unparse(word) == "sys.executable" and not isinstance(
+                words[place + 1], ast.List
+            ):  # `exec` takes both
                 yield words[place + 1 :]
 
 

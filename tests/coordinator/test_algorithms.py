@@ -15,7 +15,7 @@ from parley.federation.kinds import PROGRAMMES, kind_of
 from parley.privacy.clipping import MomentumClip
 from parley.privacy.randomness import SystemRandomness
 
-SETTING = Setting(1000, 3, 0.5, 1e-5, 2.0)
+SETTING = Setting(records=1000, dimension=3, epsilon=0.5, delta=1e-5, feature_bound=2.0)
 
 
 def started(name: str, **parameters: object) -> tuple[Algorithm, Plan]:
@@ -162,7 +162,9 @@ def viewed() -> Auto:
     """`auto` on two features and an intercept, without noise, through its preparation."""
     algorithm = build("auto", {"regulariser": Regulariser("l2", 0.1)})
     assert isinstance(algorithm, Auto)
-    plan = algorithm.plan(Setting(1000, 3, 0.5, 1e-5, 2.0, columns=3, intercept=True))
+    plan = algorithm.plan(
+        Setting(records=1000, dimension=3, epsilon=0.5, delta=1e-5, feature_bound=2.0, columns=3, intercept=True)
+    )
     algorithm.begin(plan, np.zeros(3), 0.0, SystemRandomness())
     histogram = np.zeros(24)
     histogram[6] = 1.0
@@ -232,7 +234,7 @@ def test_autos_step_is_one_that_heavy_ball_is_stable_at() -> None:
 def test_auto_draws_more_where_privacy_noise_is_small() -> None:
     shares = []
     for epsilon in (0.1, 0.3, 4.0):
-        setting = Setting(50_000, 20, epsilon, 1e-5, 2.0)
+        setting = Setting(records=50_000, dimension=20, epsilon=epsilon, delta=1e-5, feature_bound=2.0)
         shares.append(build("auto", {}).plan(setting).batch / 50_000)
     assert shares[0] == pytest.approx(1 / 16)
     assert shares[0] < shares[1] < shares[2] == 0.5
@@ -282,8 +284,17 @@ def test_recursive_momentum_asks_at_as_many_points_as_parties_evaluate(gamma: fl
         algorithm.tell(index, np.ones(3))
 
 
-LINEAR = Setting(1000, 4, 0.5, 1e-5, 2.0, columns=4, intercept=True)
-PERCEPTRON = Setting(1000, 50, 0.5, 1e-5, 2.0, "perceptron", 4, True)
+LINEAR = Setting(records=1000, dimension=4, epsilon=0.5, delta=1e-5, feature_bound=2.0, columns=4, intercept=True)
+PERCEPTRON = Setting(
+    records=1000,
+    dimension=50,
+    epsilon=0.5,
+    delta=1e-5,
+    feature_bound=2.0,
+    model="perceptron",
+    columns=4,
+    intercept=True,
+)
 
 
 @pytest.mark.parametrize("setting", [LINEAR, PERCEPTRON], ids=["linear", "perceptron"])

@@ -108,7 +108,7 @@ def altered(path: Path, **fields: Any) -> Any:
 
 def test_a_figure_that_was_edited_is_refused(path: Path) -> None:
     rewritten(path, card=altered(path, epsilon=0.1))
-    with pytest.raises(ModelFileError, match="the card is not what was written"):
+    with pytest.raises(ModelFileError, match="the card was altered"):
         read_model(path)
 
 
@@ -128,7 +128,7 @@ def test_a_card_beside_it_that_was_edited_or_exchanged_is_refused(path: Path) ->
     beside = card_path(path)
     text = beside.read_text()
     beside.write_text(text.replace("1.78", "0.78"))
-    with pytest.raises(ModelFileError, match=r"card\.json: the card is not what was written"):
+    with pytest.raises(ModelFileError, match=r"card\.json: the card was altered"):
         read_model(path)
     write_model(path.with_name("other.npz"), THETA * 2, manifest(), meaning())
     beside.write_text(card_path(path.with_name("other.npz")).read_text())
@@ -156,7 +156,7 @@ def test_a_pickle_is_refused_and_never_executed(path: Path, capsys: pytest.Captu
 def test_archives_of_another_shape_are_refused(path: Path) -> None:
     data = path.read_bytes()
     rewritten(path, more=np.zeros(1))
-    with pytest.raises(ModelFileError, match="is no model file"):
+    with pytest.raises(ModelFileError, match="is not a model file"):
         read_model(path)
     path.write_bytes(data)
     with np.load(io.BytesIO(data)) as found:
@@ -165,7 +165,7 @@ def test_archives_of_another_shape_are_refused(path: Path) -> None:
         read_model(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("theta.npy", b"")
-    with pytest.raises(ModelFileError, match="is no model file"):
+    with pytest.raises(ModelFileError, match="is not a model file"):
         read_model(path)
     path.write_bytes(data[:-40])
     with pytest.raises(ModelFileError):
@@ -208,7 +208,22 @@ def finished(folder: Path, *runs: str) -> RunStore:
         each = manifest(run=run)
         store.submit(each.digest, run, each.canonical)
         store.set_claim(each.digest, meaning(run=run).as_json())
-        last = RoundRecord(39, 1.0, 0.1, 0.1, 0.1, 0.1, 0.1, list(each.parties), [], 1.0, 1.0, 100, 100, {})
+        last = RoundRecord(
+            round=39,
+            at=1.0,
+            seconds=0.1,
+            waited_seconds=0.1,
+            agreed_seconds=0.1,
+            noised_seconds=0.1,
+            stepped_seconds=0.1,
+            contributors=list(each.parties),
+            missing=[],
+            estimator_norm=1.0,
+            noise_norm=1.0,
+            bytes_down=100,
+            bytes_up=100,
+            evaluation={},
+        )
         store.finish(each.digest, THETA, {"loss": 0.5, "error": 0.25, "accuracy": 0.75}, last)
     return store
 

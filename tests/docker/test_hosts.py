@@ -15,6 +15,9 @@ from typing import Any
 import docker
 import pytest
 
+from parley.demo.provision import LISTEN
+from parley.node.node_file import Address, AggregatorNode, AnyNode, CoordinatorNode, DashboardSettings, PartyNode
+from parley.node.node_text import write_node
 from tests.docker.engine import AGGREGATORS, COORDINATOR, IMAGES, NODES, PARTIES, ROOT, wait
 
 pytestmark = pytest.mark.docker
@@ -27,24 +30,45 @@ def role_of(name: str) -> str:
     return "coordinator" if name == COORDINATOR else "aggregator" if name in AGGREGATORS else "party"
 
 
-def node_files(host: str) -> dict[str, str]:
+def node_files(host: str, folder: Path) -> list[AnyNode]:
     """node.toml of every node, as its operator writes it."""
-    share = "".join(f'{name} = "{host}:{PORTS[name]}"\n' for name in AGGREGATORS)
-    control = "".join(f'{name} = "{host}:{PORTS[name] + 1}"\n' for name in AGGREGATORS)
-    listen = '[listen]\nshare = "0.0.0.0:7401"\ncontrol = "0.0.0.0:7402"\n'
-    budget = "[budget]\nepsilon = 4.0\ndelta = 1e-4\n"
-    found = {
-        "lead": f'role = "coordinator"\nlisten = "0.0.0.0:7400"\n[aggregators]\n{control}{budget}'
-        '[dashboard]\nlisten = "0.0.0.0:7480"\n',
-        "north": f'role = "aggregator"\n{listen}[peer]\nname = "south"\naddress = "{host}:{PORTS["south"] + 2}"\n',
-        "south": f'role = "aggregator"\n{listen}peer = "0.0.0.0:7403"\n[peer]\nname = "north"\n',
-    }
-    for party in PARTIES:
-        found[party] = (
-            f'role = "party"\ncoordinator = "{host}:{PORTS["lead"]}"\n[aggregators]\n{share}'
-            f'[data]\nfiles = ["data/{party}.csv"]\nschema = "schema.toml"\npopulation = "patients"\n{budget}'
+    share = {name: Address(host, PORTS[name]) for name in AGGREGATORS}
+    control = {name: Address(host, PORTS[name] + 1) for name in AGGREGATORS}
+    every = {kind: Address("0.0.0.0", port) for kind, port in LISTEN.items()}
+    first, second = (
+        AggregatorNode(
+            folder=folder / own,
+            share=(every["share"],),
+            control=every["control"],
+            peer_name=other,
+            peer_address=Address(host, PORTS["south"] + 2) if own == "north" else None,
+            peer_listener=every["peer"] if own == "south" else None,
         )
-    return found
+        for own, other in (("north", "south"), ("south", "north"))
+    )
+    lead = CoordinatorNode(
+        folder=folder / "lead",
+        listen=(every["coordinator"],),
+        aggregators=control,
+        epsilon=4.0,
+        delta=1e-4,
+        dashboard=DashboardSettings(every["dashboard"]),
+    )
+    parties = [
+        PartyNode(
+            folder=folder / party,
+            coordinator=Address(host, PORTS["lead"]),
+            coordinator_name="lead",
+            aggregators=share,
+            data=(folder / party / "data" / f"{party}.csv",),
+            schema=folder / party / "schema.toml",
+            population="patients",
+            epsilon=4.0,
+            delta=1e-4,
+        )
+        for party in PARTIES
+    ]
+    return [lead, first, second, *parties]
 
 
 class Hosts:
@@ -81,9 +105,9 @@ class Hosts:
         return found.decode()
 
     def provision(self) -> None:
-        for name, text in node_files(self.host).items():
-            (self.folder / name).mkdir(mode=0o755)
-            (self.folder / name / "node.toml").write_text(text)
+        for node in node_files(self.host, self.folder):
+            node.folder.mkdir(mode=0o755)
+            write_node(node)
         self.root("provision", "/federation", "--owner", "10001", "--run", "hosts")
 
     def certify(self, name: str) -> None:

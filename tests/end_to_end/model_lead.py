@@ -10,7 +10,7 @@ import grpc
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.aggregator.terms import CallRefusedError
+from parley.aggregator.refusals import CallRefusedError
 from parley.algorithms.algorithm import Ask
 from parley.coordinator.controls import Control, Controls, Opening, Wanted
 from parley.coordinator.driver import Tools as DriverTools
@@ -20,7 +20,8 @@ from parley.coordinator.runs import Runs
 from parley.coordinator.store import RunStore
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
-from tests.end_to_end.model_servers import CallFailedError, Gone, Network, Server, on_behalf, refused
+from parley.node.refusals import Status, status_of
+from tests.end_to_end.model_servers import CallFailedError, Gone, Network, Server, on_behalf
 from tests.end_to_end.virtual import NODE, Inline, Mortal, World
 
 
@@ -92,9 +93,10 @@ class _Asked(Control):
                 async with asyncio.timeout(timeout):
                     return await self.lead.network.call("lead", self.server.name, make)
             except (Gone, TimeoutError):
-                code, text, metadata = grpc.StatusCode.UNAVAILABLE, "gone", ()
+                ending: Status = (grpc.StatusCode.UNAVAILABLE, "gone", ())
             except CallRefusedError as error:
-                code, text, metadata = refused(error)
+                ending = status_of(error)
+            code, text, metadata = ending
             empty = grpc.aio.Metadata()
             raise grpc.aio.AioRpcError(code, empty, grpc.aio.Metadata(*metadata), text)
 

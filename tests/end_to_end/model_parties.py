@@ -18,15 +18,16 @@ import grpc
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.aggregator.terms import CallRefusedError
+from parley.aggregator.refusals import CallRefusedError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
+from parley.node.refusals import status_of
 from parley.party.memory import Recollection
 from parley.party.outbox import Outbox
 from parley.party.run import Life
 from parley.v1 import aggregator_pb2
 from tests.end_to_end.model_lead import Lead
-from tests.end_to_end.model_servers import CallFailedError, Gone, Network, Server, identity, refused
+from tests.end_to_end.model_servers import CallFailedError, Gone, Network, Server, identity
 from tests.end_to_end.virtual import NODE, Died, Inline, Mortal, Waiter, World, call_from_thread
 
 Integers = NDArray[np.int64]
@@ -170,10 +171,9 @@ class Party(Mortal):
             stubs[name] = _ToServer(self, server)
         return SimpleNamespace(
             stubs=stubs,
-            mentioning=lambda peer, method, request, seconds, event: (
-                getattr(stubs[peer], method)(request, timeout=seconds),
-                None,
-            ),
+            ask=lambda peer, method, request, seconds: getattr(stubs[peer], method)(request, timeout=seconds),
+            mention="",
+            mentioned={},
             refresh=lambda: None,
             heard=lambda peer: None,
             stopping=stopping,
@@ -193,7 +193,7 @@ class Party(Mortal):
         except TimeoutError:
             raise CallFailedError(grpc.StatusCode.DEADLINE_EXCEEDED, "late") from None
         except CallRefusedError as error:
-            raise CallFailedError(*refused(error)) from None
+            raise CallFailedError(*status_of(error)) from None
 
 
 class _ToLead:

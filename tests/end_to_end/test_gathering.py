@@ -1,12 +1,16 @@
 """A run that comes to nothing while it is gathered costs nobody anything: real processes, and their ledgers after."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from parley.coordinator.operator_client import Coordinator
 from parley.coordinator.store import RunRow, State
 from parley.demo.local import LocalFederation
 from parley.federation.manifest import Manifest
+from parley.mpc.tables import Precision
+from parley.node.node_file import AggregatorNode, read_node
+from parley.node.node_text import write_node
 from parley.privacy.ledger import Ledger
 
 
@@ -46,9 +50,10 @@ def test_an_aggregator_that_refuses_costs_nobody_anything(
 ) -> None:
     with LocalFederation(tmp_path / "nodes", manifest, data) as federation:
         refusing = federation.aggregators[1]
-        node = refusing.folder / "node.toml"
-        other = {"standard": "high", "high": "standard"}[manifest.noise.precision]
-        node.write_text(node.read_text().replace(f'"{manifest.noise.precision}"', f'"{other}"'))
+        node = read_node(refusing.folder)
+        assert isinstance(node, AggregatorNode)
+        other: Precision = "high" if manifest.noise.precision == "standard" else "standard"
+        write_node(replace(node, noise=replace(node.noise, precision=other)))
         row, signed = tried(federation, manifest)
         assert (row.state, signed) == (State.failed, 2)
         assert f"{refusing.name} does not take part" in row.outcome

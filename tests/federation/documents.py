@@ -1,8 +1,8 @@
 """Manifests and policies for tests."""
 
-import copy
 from typing import Any
 
+from parley.attacks.documents import changed
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning
 
@@ -101,14 +101,7 @@ south = "South Foundation"
 
 def body(**changes: Any) -> dict[str, Any]:
     """BODY with values at dotted paths replaced, such as `body(**{"parties.0.name": "x"})`."""
-    made = copy.deepcopy(BODY)
-    for path, value in changes.items():
-        *way, last = path.split(".")
-        place: Any = made
-        for step in way:
-            place = place[int(step)] if step.isdigit() else place[step]
-        place[int(last) if last.isdigit() else last] = value
-    return made
+    return changed(BODY, changes)
 
 
 def manifest(**changes: Any) -> Manifest:
@@ -117,4 +110,14 @@ def manifest(**changes: Any) -> Manifest:
 
 def meaning(**changes: Any) -> Meaning:
     """As if verified: for policies, which do not care how the figures came about."""
-    return Meaning(manifest(**changes), 1.78, 1e-5, "hospital-a", 1e-4, 1e-8, 17.0, "a sentence", 4.2)
+    return Meaning(
+        manifest=manifest(**changes),
+        epsilon=1.78,
+        delta=1e-5,
+        worst_party="hospital-a",
+        epsilon_added=1e-4,
+        delta_added=1e-8,
+        range_margin_bits=17.0,
+        statement="a sentence",
+        epsilon_if_a_server_lies=4.2,
+    )

@@ -24,6 +24,8 @@ from parley.mpc.crash import VARIABLE
 from parley.mpc.ring import share
 from parley.node.authority import ThrowAwayAuthority
 from parley.node.credentials import Identity
+from parley.node.node_file import Address, AggregatorNode, NoiseSettings
+from parley.node.node_text import write_node
 from parley.node.refusals import refusal_in
 from parley.node.relay import RoundKey, seal
 from parley.node.transport import open_channel
@@ -58,9 +60,6 @@ class Server:
         line = self.process.stdout.readline()
         assert line, (self.path / "log").read_text()[-2000:]
         self.ports = json.loads(line)["ports"]
-        if self.role == 1:  # the other one knows where this one is
-            text = (self.path / "node.toml").read_text()
-            (self.path / "node.toml").write_text(text.replace('"127.0.0.1:0" #', f'"127.0.0.1:{self.ports["peer"]}" #'))
 
     def kill(self) -> None:
         assert self.process is not None
@@ -98,14 +97,23 @@ class Federation:
         (path / "state").mkdir(parents=True)
         self.authority.install(path / "identity", NodeName("cardio", Role.aggregator, NAMES[role]))
         (path / "policy.toml").write_text(documents.AGGREGATOR_POLICY)
-        peer = 'address = "?"' if role == 0 else ""
-        listen = "" if role == 0 else 'peer = "127.0.0.1:0" #'
-        (path / "node.toml").write_text(
-            f'role = "aggregator"\n[listen]\nshare = "127.0.0.1:0"\ncontrol = "127.0.0.1:0"\n{listen}\n'
-            f'[peer]\nname = "{NAMES[1 - role]}"\n{peer}\n[noise]\ncover = "strips"\nprecision = "standard"\n'
-            "capacity = 32768\n"
-        )
+        self.configure(role, path)
         return Server(role, path)
+
+    def configure(self, role: int, path: Path, peer: int = 0) -> None:
+        """A has to know the port that B was given; B listens on the same again."""
+        at = Address("127.0.0.1", peer)
+        write_node(
+            AggregatorNode(
+                folder=path,
+                share=(Address("127.0.0.1", 0),),
+                control=Address("127.0.0.1", 0),
+                peer_name=NAMES[1 - role],
+                peer_address=at if role == 0 else None,
+                peer_listener=at if role == 1 else None,
+                noise=NoiseSettings("strips", "standard", 32768),
+            )
+        )
 
     def admit(self, manifest: Manifest) -> None:
         """As a person would; what policies and proposals do has tests of its own."""
@@ -128,8 +136,8 @@ class Federation:
         """B first, whose port A has to know."""
         points = crash_at or (None, None)
         self.servers[1].start(points[1])
-        path = self.servers[0].path / "node.toml"
-        path.write_text(path.read_text().replace('"?"', f'"127.0.0.1:{self.servers[1].ports["peer"]}"'))
+        for role in (0, 1):
+            self.configure(role, self.servers[role].path, self.servers[1].ports["peer"])
         self.servers[0].start(points[0])
 
     def restart(self, role: int, crash_at: str | None = None) -> None:

@@ -12,6 +12,7 @@ import grpc
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.attacks.documents import write_party
 from parley.attacks.words import Signed
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
@@ -264,14 +265,11 @@ class Stage:
         """As the party's operator does after every change."""
         return seal_node(self.node)
 
-    def write_node(self, epsilon: float = 4.0, files: str = "records.csv", population: str = "patients") -> None:
-        (self.node / "node.toml").write_text(
-            'role = "party"\n'
-            f'coordinator = "lead@127.0.0.1:{self.ports[LEAD]}"\n'
-            f'[aggregators]\nnorth = "127.0.0.1:{self.ports[NORTH]}"\nsouth = "127.0.0.1:{self.ports[SOUTH]}"\n'
-            f'[data]\nfiles = ["{files}"]\nschema = "schema.toml"\npopulation = "{population}"\n'
-            f"[budget]\nepsilon = {epsilon}\ndelta = 1e-4\n"
-        )
+    def write_node(
+        self, epsilon: float = 4.0, files: str = "records.csv", population: str = "patients", delta: float = 1e-4
+    ) -> None:
+        ports = {name.name: self.ports[name] for name in (NORTH, SOUTH)}
+        write_party(self.node, ports, self.ports[LEAD], files, population, (epsilon, delta))
 
     def write_records(self, units: int) -> None:
         rng = np.random.default_rng(7)

@@ -45,8 +45,7 @@ def test_a_person_approves_what_the_policy_does_not_and_status_shows_it(federati
     manifest, path = documents.manifest(**changes), tmp_path / "run.toml"
     path.write_text(toml(documents.body(**changes)))
     node = federation.servers[0].path
-    node_file = node / "node.toml"
-    node_file.write_text(node_file.read_text().replace('"?"', '"127.0.0.1:1"'))
+    federation.configure(0, node, peer=1)
     (node / "policy.toml").write_text(documents.AGGREGATOR_POLICY.replace("largest_rounds = 40", "largest_rounds = 2"))
     digest = manifest.digest.hex()
     wrong = parley("approve", str(node), str(path), "--digest", "00" * 32, "--by", "N. N.")
@@ -62,7 +61,7 @@ def test_a_person_approves_what_the_policy_does_not_and_status_shows_it(federati
     for server in federation.servers[::-1]:  # B first
         server.start()
         if server.role == 1:
-            node_file.write_text(node_file.read_text().replace("127.0.0.1:1", f"127.0.0.1:{server.ports['peer']}"))
+            federation.configure(0, node, server.ports["peer"])
     try:
         assert federation.propose(0, manifest).admitted
         status = answer(parley("status", str(node), "--json"))
@@ -87,7 +86,7 @@ def test_what_no_person_can_mend_is_refused_by_exit_code(federation: Federation,
     path.write_text(toml(documents.body()))
     manifest = documents.manifest()
     node = federation.servers[1].path  # B is told to be A
-    text = (node / "node.toml").read_text().replace('peer = "127.0.0.1:0" #', "")
+    text = (node / "node.toml").read_text().replace('peer = "127.0.0.1:0"\n', "")
     (node / "node.toml").write_text(text.replace('name = "north"', 'name = "north"\naddress = "127.0.0.1:1"'))
     done = parley("approve", str(node), str(path), "--digest", manifest.digest.hex(), "--by", "N. N.", "--json")
     assert done.returncode == 1, done.stderr

@@ -1,14 +1,19 @@
 """What a manifest claims is computed, not believed."""
 
+import io
+import json
 import stat
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from parley.federation import meaning
 from parley.federation.errors import ManifestError
+from parley.federation.manifest import Manifest
 from parley.federation.meaning import (
     answered,
     charged,
@@ -43,7 +48,7 @@ def test_the_meaning_is_the_accountants_and_the_laws() -> None:
         "Unit of privacy: row",
         "replace-one",
         "standard",
-        "double",
+        "no overflow possible",
     ):
         assert words in text
 
@@ -74,7 +79,7 @@ def test_what_a_lying_server_costs_is_computed_and_a_claim_below_it_refused() ->
         ({}, "no guarantee if a server lies"),  # noise of 1.2 times the sensitivity: more than 10
         ({"noise.own": 0.0}, "no guarantee if a server lies"),
         ({"mechanism.noise_multiplier": 6.0}, "if a server lies, whatever it does"),
-        ({"noise.own": 1.0, "noise.security": "malicious"}, "against one aggregator that does anything whatever"),
+        ({"noise.own": 1.0, "noise.security": "malicious"}, "against one aggregator that does anything at all"),
     ],
 )
 def test_who_approves_reads_what_holds_against_whom(changes: dict[str, Any], says: str) -> None:
@@ -111,6 +116,25 @@ def test_a_process_apart_finds_the_same_and_refuses_the_same() -> None:
     with pytest.raises(ManifestError) as caught:
         verify_apart(manifest(**{"privacy.epsilon": 1.0}))
     assert caught.value.field == "privacy.epsilon"
+
+
+def test_the_process_apart_parses_its_manifest_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = manifest(run="parsed-once")
+    parsed: list[bytes] = []
+    parse = Manifest.from_canonical
+
+    def counting(data: bytes) -> Manifest:
+        parsed.append(data)
+        return parse(data)
+
+    monkeypatch.setattr(Manifest, "from_canonical", counting)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(made.canonical)))
+    monkeypatch.setattr(sys, "argv", ["meaning", *charged("hospital-a", Policy())])
+    meaning.main()
+    assert parsed == [made.canonical]
+    assert set(json.loads(capsys.readouterr().out)) == {"meaning", "charge"}
 
 
 def test_what_was_verified_is_not_computed_again_and_half_a_file_is(

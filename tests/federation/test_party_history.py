@@ -60,7 +60,7 @@ class World:
     def answer(self, index: int = 0, life: bytes | None = None, roles: tuple[int, ...] = (0, 1)) -> Answer:
         lives = {} if life is None else {"life": life}
         words = {role: Word.FromString(self.signed.receipt(role, index, QUERY, UPLOAD, **lives)) for role in roles}
-        return Answer(index, QUERY, UPLOAD, b"", b"", receipts=words)
+        return Answer(round_index=index, query=QUERY, upload=UPLOAD, payload_a=b"", payload_b=b"", receipts=words)
 
     def handed(self, index: int) -> list[Word]:
         return [*self.signed.of(0, index - 1), *self.signed.of(1, index - 1)]

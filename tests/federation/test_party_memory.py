@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from parley.cli.commands.doctor import examine
 from parley.cli.commands.ledger import app as ledger_app
 from parley.cli.commands.party import app
-from parley.cli.doctor import FAILED, OK, WARNING, examine
 from parley.federation.manifest import Manifest
+from parley.node.doctor import FAILED, OK, WARNING
 from parley.party.admission import exceeded
 from parley.party.errors import OutboxError
 from parley.party.outbox import Outbox
@@ -361,8 +362,7 @@ def test_budgets_show_delta_and_what_is_released(stage: Stage) -> None:
 
 
 def test_a_refusal_names_delta_where_delta_is_what_is_left_too_little_of(stage: Stage) -> None:
-    text = (stage.node / "node.toml").read_text()
-    (stage.node / "node.toml").write_text(text.replace("delta = 1e-4", "delta = 1.05e-5"))
+    stage.write_node(delta=1.05e-5)
     made = manifest(**EVERYONE)
     stage.offer(made)
     with Running(stage):

@@ -310,13 +310,21 @@ def test_the_outbox_keeps_one_answer_per_round_and_erases_what_is_over(tmp_path:
     path = tmp_path / "outbox.sqlite"
     outbox = Outbox(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    first = Answer(3, b"q" * 32, b"u" * 32, b"BLIND-AND-SHARE" * 10, b"SEED-SEED" * 4)
+    first = Answer(
+        round_index=3, query=b"q" * 32, upload=b"u" * 32, payload_a=b"BLIND-AND-SHARE" * 10, payload_b=b"SEED-SEED" * 4
+    )
     outbox.put(b"m" * 32, first, None)
     for index in (3, 2, 0):
         with pytest.raises(OutboxError, match="is not after round 3"):
-            outbox.put(b"m" * 32, Answer(index, b"x" * 32, b"u" * 32, b"", b""), first)
+            outbox.put(
+                b"m" * 32,
+                Answer(round_index=index, query=b"x" * 32, upload=b"u" * 32, payload_a=b"", payload_b=b""),
+                first,
+            )
     first.acknowledged = True
-    outbox.put(b"m" * 32, Answer(4, b"r" * 32, b"v" * 32, b"NEXT", b"NEXT"), first)
+    outbox.put(
+        b"m" * 32, Answer(round_index=4, query=b"r" * 32, upload=b"v" * 32, payload_a=b"NEXT", payload_b=b"NEXT"), first
+    )
     held = Outbox(path).last(b"m" * 32)
     assert held is not None
     assert (held.round_index, held.payload_a) == (4, b"NEXT")

@@ -20,7 +20,8 @@ from parley.federation.names import NodeName, Role
 from parley.node.authority import ThrowAwayAuthority
 from parley.node.credentials import Identity, NodeFolder
 from parley.node.endings import sign_end
-from parley.node.node_file import CoordinatorNode, read_node
+from parley.node.node_file import Address, CoordinatorNode
+from parley.node.node_text import write_node
 from parley.node.refusals import refusal_in
 from parley.node.transport import open_channel, server_credentials
 from parley.privacy.filters import Charge, Policy
@@ -97,13 +98,14 @@ class Lead:
         addresses = [self._serve(folder, place) for place in (0, 1)]
         self._install(self.folder / "identity", LEAD)
         (self.folder / "policy.toml").write_text(documents.COORDINATOR_POLICY)
-        (self.folder / "node.toml").write_text(
-            'role = "coordinator"\nlisten = "127.0.0.1:0"\n[aggregators]\n'
-            + "".join(f'{name.name} = "{at}"\n' for name, at in zip(SERVERS, addresses, strict=True))
-            + "[budget]\nepsilon = 1000.0\ndelta = 0.1\n"
+        node = CoordinatorNode(
+            folder=self.folder,
+            listen=(Address("127.0.0.1", 0),),
+            aggregators={name.name: Address.parse(at) for name, at in zip(SERVERS, addresses, strict=True)},
+            epsilon=1000.0,
+            delta=0.1,
         )
-        node = read_node(self.folder)
-        assert isinstance(node, CoordinatorNode)
+        write_node(node)
         self.socket = node.state / SOCKET
         self.notes: list[str] = []
         self.loop = asyncio.new_event_loop()

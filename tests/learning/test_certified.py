@@ -15,7 +15,9 @@ SIZES = {"a": 600, "b": 400}
 
 
 def test_the_claim_is_within_the_target_and_dearer_than_exact_noise() -> None:
-    plan = build("dp-sgd", {"batch": 50, "passes": 1.0}).plan(Setting(1000, 6, 0.5, 1e-5))
+    plan = build("dp-sgd", {"batch": 50, "passes": 1.0}).plan(
+        Setting(records=1000, dimension=6, epsilon=0.5, delta=1e-5)
+    )
     exact = calibrate(plan, SIZES, 0.5, 1e-5)
     real = calibrate_certified(plan, SIZES, 6, 0.5, 1e-5, "pld", Unit())
     assert real.claim is not None
@@ -29,7 +31,9 @@ def test_the_claim_is_within_the_target_and_dearer_than_exact_noise() -> None:
 
 
 def test_own_parts_are_in_the_claim_and_in_its_certificate() -> None:
-    plan = build("dp-sgd", {"batch": 50, "passes": 1.0}).plan(Setting(1000, 6, 0.5, 1e-5))
+    plan = build("dp-sgd", {"batch": 50, "passes": 1.0}).plan(
+        Setting(records=1000, dimension=6, epsilon=0.5, delta=1e-5)
+    )
     parts = NoiseParts("semi-honest", 1.0)
     made = calibrate_certified(plan, SIZES, 6, 0.5, 1e-5, "pld", Unit(), parts)
     assert made.claim is not None
@@ -43,5 +47,5 @@ def test_a_run_that_no_preset_can_certify_is_refused() -> None:
 
 
 def test_a_run_without_noise_claims_nothing() -> None:
-    plan = build("storm", {}).plan(Setting(1000, 6, 0.5, 1e-5))
+    plan = build("storm", {}).plan(Setting(records=1000, dimension=6, epsilon=0.5, delta=1e-5))
     assert calibrate_certified(plan, SIZES, 6, 0.5, 1e-5, "pld", Unit()).claim is None

@@ -32,7 +32,7 @@ def records(seed: int = 0) -> Records:
 
 def federation(name: str, noise: bool, **parameters: object) -> tuple[Federation, Algorithm, Plan]:
     algorithm = build(name, dict(parameters))
-    plan = algorithm.plan(Setting(N, D, 1.0, 1e-5, 3.0))
+    plan = algorithm.plan(Setting(records=N, dimension=D, epsilon=1.0, delta=1e-5, feature_bound=3.0))
     parties = split(records(), 3, 0)
     sizes = {party: each.units for party, each in parties.items()}
     mechanism = mechanism_of(plan, sizes, 1e-5, 1.5, Unit())
@@ -144,7 +144,7 @@ def test_two_seeds_differ_and_one_seed_repeats() -> None:
     one = first.run().theta
     assert (one == again.run().theta).all()
     algorithm = build("dp-sgd", {"batch": 60, "passes": 2.0})
-    plan = algorithm.plan(Setting(N, D, 1.0, 1e-5, 3.0))
+    plan = algorithm.plan(Setting(records=N, dimension=D, epsilon=1.0, delta=1e-5, feature_bound=3.0))
     other = Federation(algorithm, plan, first.model, split(records(), 3, 0), first.mechanism, 6).run().theta
     assert not (one == other).all()
 
@@ -152,7 +152,7 @@ def test_two_seeds_differ_and_one_seed_repeats() -> None:
 def test_calibration_covers_the_smallest_party() -> None:
     """Unequal parties: the noise is that of the party whose units are protected least."""
     algorithm = build("dp-sgd", {"batch": 50, "passes": 1.0})
-    plan = algorithm.plan(Setting(1000, D, 1.0, 1e-5))
+    plan = algorithm.plan(Setting(records=1000, dimension=D, epsilon=1.0, delta=1e-5))
     equal = calibrate(plan, {"a": 500, "b": 500}, 1.0, 1e-5)
     unequal = calibrate(plan, {"a": 990, "b": 10}, 1.0, 1e-5)
     assert unequal.mechanism.noise_multiplier > 1.05 * equal.mechanism.noise_multiplier
@@ -176,7 +176,7 @@ def test_every_algorithm_plans_runs_and_resumes_from_a_checkpoint(name: str) -> 
     for round_index in range(broken.mechanism.releases):
         state = algorithm.checkpoint()
         algorithm = build(name, {})
-        assert algorithm.plan(Setting(N, D, 1.0, 1e-5, 3.0)) == plan
+        assert algorithm.plan(Setting(records=N, dimension=D, epsilon=1.0, delta=1e-5, feature_bound=3.0)) == plan
         algorithm.restore(plan, state)
         broken.algorithm = algorithm
         algorithm.tell(round_index, broken.round(round_index))

@@ -7,12 +7,14 @@ import pytest
 
 from parley.algorithms.algorithm import Plan, Setting
 from parley.algorithms.registry import build
+from parley.federation.question import LocalFit
 from parley.learning.errors import QueryError
-from parley.learning.local import LocalFit, constants, fit, require_reach
+from parley.learning.local import constants, fit, require_reach
 from parley.learning.models import Linear, Logistic
 from parley.learning.records import Records
 from parley.learning.rows import DenseRows
 from parley.privacy.clipping import GradientClip
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.mechanism import Unit
 from parley.privacy.randomness import SystemRandomness
 from parley.study.simulation import Federation, mechanism_of
@@ -62,7 +64,7 @@ def test_a_party_refuses_a_solution_that_the_mechanism_does_not_pay_for() -> Non
     first, _ = records(np.random.default_rng(0))
     model = Linear(D, Logistic())
     algorithm = build("output-perturbation", {"iterations": 20})
-    plan = algorithm.plan(Setting(N, D, 1.0, 1e-5, 1.0))
+    plan = algorithm.plan(Setting(records=N, dimension=D, epsilon=1.0, delta=1e-5, feature_bound=1.0))
     assert isinstance(plan.clip, GradientClip)
     for factor, paid in ((1.0, True), (0.98, False)):
         cheaper = Plan(plan.batch, plan.steps, GradientClip(plan.clip.norm * factor))
@@ -93,5 +95,5 @@ def test_a_fit_for_shorter_rows_than_the_schema_admits_is_refused_without_a_look
     "numbers", [(1e-31, 0.0, 1.0), (1.0, 0.0, 1e31), (1.0, 1e-31, 1.0), (1.0, np.inf, 1.0), (1.0, np.nan, 1.0)]
 )
 def test_a_fits_numbers_are_such_that_can_be_counted_with(numbers: tuple[float, float, float]) -> None:
-    with pytest.raises(QueryError, match="from 1e-30 to 1e"):
+    with pytest.raises(InvalidParameterError, match="from 1e-30 to 1e"):
         LocalFit("descent", 5, *numbers)

@@ -110,7 +110,7 @@ def request(round_number: int = 0, **changes: Any) -> Request:
         "most_records": 100,
         "clip": 1000.0,
     }
-    return Request("run", round_number, **{**fields, **changes})
+    return Request(run="run", round=round_number, **{**fields, **changes})
 
 
 def contributions(parties: dict[str, float], both: bool = True) -> list[Contributions]:

@@ -101,7 +101,15 @@ def without_pools(tmp_path: Path) -> Iterator[Two]:
 
 
 def request(parts: NoiseParts, dimension: int, round_index: int = 0) -> Request:
-    return Request("run", round_index, dimension, Lattice(2.0, 16, SCALE, parts), 2, 10, 10.0)
+    return Request(
+        run="run",
+        round=round_index,
+        dimension=dimension,
+        lattice=Lattice(2.0, 16, SCALE, parts),
+        minimum_parties=2,
+        most_records=10,
+        clip=10.0,
+    )
 
 
 def released(asked: Request, results: list[Opened]) -> NDArray[np.float64]:

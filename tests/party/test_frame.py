@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from parley.learning.contributor import Contributor, Encoding, Query, answer_length
+from parley.federation.question import answer_length
+from parley.learning.contributor import Contributor, Encoding, Query
 from parley.learning.encoding import Scale, fraction_bits
 from parley.learning.errors import QueryError
 from parley.learning.frame import BITS, Frame
@@ -56,7 +57,7 @@ def test_means_are_sums_of_framed_rows_as_long_as_a_model(kind: str, expected: N
     query = Query(0, (shift, scale), kind)
     lattice = party.encoding.lattice(0)
     answer = lattice.decode(party.contribution(query))
-    assert len(answer) == answer_length(query, 3 * COLUMNS)
+    assert len(answer) == answer_length(query.kind, len(query.points), 3 * COLUMNS)
     limit = rounding(lattice, Frame(shift[:COLUMNS], scale[:COLUMNS]))
     assert (abs(answer[:COLUMNS] - expected.sum(axis=0)) <= limit).all()
     assert not answer[COLUMNS:].any()

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.federation.documents import manifest
 
 from parley.federation.errors import ManifestError
+from parley.federation.question import LocalFit
 from parley.learning.contributor import Contributor, Encoding, Query
 from parley.learning.errors import QueryError, SchemaError
 from parley.learning.frame import Frame, largest_entry
-from parley.learning.local import LocalFit
 from parley.learning.models import Linear, Logistic, Model, Softmax
 from parley.learning.perceptron import MOST_FEATURES, MOST_HIDDEN, Perceptron
 from parley.learning.readers import Table

@@ -79,7 +79,7 @@ def test_the_sentence_names_everything_that_the_guarantee_rests_on() -> None:
         "padded to 120",
         "accountant pld",
         "0.0002 of epsilon",
-        "both aggregators would have to collude",
+        "Only the two aggregators together could break it",
         "no guarantee if a server lies",
     ):
         assert part in sentence

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from parley.privacy.canonical import canonical_json
 from parley.privacy.chain import entry_digest
 from parley.privacy.errors import LedgerCorruptError, LedgerRefusedError
-from parley.privacy.event import canonical_json
 from parley.privacy.filters import Charge, Cost
 from parley.privacy.finite_precision import EXACT
 from parley.privacy.head import Head

@@ -70,7 +70,16 @@ def party_state(folder: Path) -> Path:
 def store(path: Path) -> None:
     kept = OpeningStore(path)
     for index in range(3):
-        request = Request("heart-1", index, 2, Lattice(1.0), 2, 30, 1.0, bytes([index]) * 32)
+        request = Request(
+            run="heart-1",
+            round=index,
+            dimension=2,
+            lattice=Lattice(1.0),
+            minimum_parties=2,
+            most_records=30,
+            clip=1.0,
+            query=bytes([index]) * 32,
+        )
         kept.prepare(request, Opened(("hospital-a", "hospital-b"), bytes([index]) * 16, bytes([index]) * 16), index)
         if index < 2:
             kept.commit("heart-1", index)

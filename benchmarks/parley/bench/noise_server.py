@@ -236,7 +236,15 @@ class Server:
             for party in range(parties):
                 given = shares[party] if self.settings.role == 0 else shares[party].tobytes()
                 contributions.add(f"party-{party}", party.to_bytes(32, "little"), given)
-            request = Request("bench", 0, dimension, lattice, parties, parties, float(parties * dimension))
+            request = Request(
+                run="bench",
+                round=0,
+                dimension=dimension,
+                lattice=lattice,
+                minimum_parties=parties,
+                most_records=parties,
+                clip=float(parties * dimension),
+            )
             opened = Aggregator(self.settings.role, pool, store).open(channel, request, contributions)
             online = time.perf_counter() - started
             np.save(folder / f"opened-{self.settings.role}.npy", np.frombuffer(opened.share, "<u8"))

@@ -24,6 +24,7 @@ from parley.coordinator.driver import Tools
 from parley.federation.admission import AdmissionRecord
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
+from parley.federation.rounds import PIECE_BYTES
 from parley.node.authorization import peer_of
 from parley.node.collector import settle
 from parley.node.connections import KEEPALIVE
@@ -35,7 +36,6 @@ from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, common_pb2, coordinat
 
 MARK = "plain-benchmark"
 """A file that only the benchmark puts into a node's folder."""
-PIECE_BYTES = 1 << 20
 
 
 def only_for_the_benchmark(folder: Path) -> None:

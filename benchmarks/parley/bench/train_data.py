@@ -36,7 +36,7 @@ LAYOUT = Layout("libsvm")
 def schema(dimension: int) -> Schema:
     """Zero-one features, at most `NONZEROS` of them in a row."""
     target = Target("label", "binary", positive=("+1", "1"), negative=("-1",))
-    return Schema(Uniform(dimension, 0.0, 1.0), target, nonzeros=NONZEROS)
+    return Schema(features=Uniform(dimension, 0.0, 1.0), target=target, nonzeros=NONZEROS)
 
 
 def study(run: str, parties: int, dimension: int, rounds: int, parts: NoiseParts = USUAL) -> Manifest:

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from parley.algorithms.errors import AlgorithmError
 from parley.algorithms.regularisers import Regulariser
 from parley.algorithms.schedules import Output
-from parley.federation.rounds import LocalWork
+from parley.federation.question import LocalFit
 from parley.privacy.clipping import Clip, MomentumClip
 from parley.privacy.randomness import Randomness, uniform_below
 
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Setting:
     """The public facts that a plan may depend on, and nothing else may."""
 
@@ -76,7 +76,7 @@ class Ask:
     kind: str = "gradient"
     scale: float = 1.0
     """What gradients, rows or loss differences are multiplied by before the clip; for `norms`, the histogram's top."""
-    local: LocalWork | None = None
+    local: LocalFit | None = None
 
 
 @dataclass(kw_only=True)
@@ -134,11 +134,11 @@ class Algorithm(ABC):
     def tell(self, round_index: int, estimate: Floats) -> None:
         """Take one round's noised mean, and keep what the output rule needs."""
         if not np.isfinite(estimate).all():
-            raise AlgorithmError(f"round {round_index}: the estimate is not finite, the run has gone astray")
+            raise AlgorithmError(f"round {round_index}: the estimate is not finite, the run has diverged")
         self._keep(round_index)
         self.advance(round_index, estimate)
         if not np.isfinite(self.theta).all():
-            raise AlgorithmError(f"the model left the finite numbers in round {round_index}: use a smaller step")
+            raise AlgorithmError(f"the model is no longer finite in round {round_index}: use a smaller step")
         if round_index == self.releases - 1:
             self._keep(self.releases)
 

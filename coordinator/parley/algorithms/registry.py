@@ -10,8 +10,6 @@ import pkgutil
 from dataclasses import dataclass, fields
 from typing import Any
 
-import numpy as np
-
 import parley.algorithms
 from parley.algorithms.algorithm import REGISTRY, Algorithm, Ask, Plan, Setting
 from parley.algorithms.errors import AlgorithmError
@@ -21,8 +19,8 @@ from parley.federation.errors import ManifestError
 from parley.federation.fields import built
 from parley.federation.kinds import CENTRAL
 from parley.federation.manifest import Manifest, longest_answer
-from parley.learning.contributor import Query, answer_length
-from parley.learning.local import LocalFit
+from parley.federation.question import answer_length
+from parley.learning.contributor import Query
 from parley.learning.models import Model
 from parley.learning.registry import model_of
 from parley.learning.schema import Schema
@@ -39,7 +37,9 @@ def build(name: str, parameters: dict[str, Any]) -> Algorithm:
     """Unknown names and unknown parameters are refused."""
     kinds = known()
     if name in CENTRAL:
-        raise AlgorithmError(f"{name} runs in `parley simulate` and `reproduce` only: no mechanism accounts its noise")
+        raise AlgorithmError(
+            f"{name} runs in `parley simulate` and `parley reproduce` only: no mechanism accounts for its noise"
+        )
     if name not in kinds:
         raise AlgorithmError(f"no algorithm {name!r}: use one of {', '.join(sorted(kinds))}")
     allowed = {each.name for each in fields(kinds[name])}
@@ -66,15 +66,20 @@ def build_algorithm(body: dict[str, Any], regulariser: Regulariser) -> Algorithm
 def setting_of(units: int, model: Model, epsilon: float, delta: float, schema: Schema, kind: str) -> Setting:
     """The public facts that an algorithm may plan with."""
     return Setting(
-        units, model.dimension, epsilon, delta, schema.feature_bound, kind, schema.dimension, schema.intercept
+        records=units,
+        dimension=model.dimension,
+        epsilon=epsilon,
+        delta=delta,
+        feature_bound=schema.feature_bound,
+        model=kind,
+        columns=schema.dimension,
+        intercept=schema.intercept,
     )
 
 
 def query_of(round_index: int, ask: Ask) -> Query:
     """An algorithm's question as a party understands it."""
-    work = ask.local
-    local = LocalFit(work.method, work.steps, work.step, work.strength, work.reach) if work else None
-    return Query(round_index, ask.points, ask.kind, ask.scale, local)
+    return Query(round_index, ask.points, ask.kind, ask.scale, ask.local)
 
 
 @dataclass(frozen=True)
@@ -109,7 +114,7 @@ def named_by(manifest: Manifest) -> Named:
 def check_answers(name: str, algorithm: Algorithm, dimension: int) -> None:
     """Once it has planned: so many numbers per round the servers have noise for, and certify."""
     for kind, points in algorithm.questions().items():
-        length = answer_length(Query(0, (np.zeros(0),) * points, kind), dimension)
+        length = answer_length(kind, points, dimension)
         if length > longest_answer(dimension):
             raise ManifestError(
                 "algorithm.name",

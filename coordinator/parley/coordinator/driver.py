@@ -59,7 +59,7 @@ class Books(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Tools:
     """What the driver works with."""
 

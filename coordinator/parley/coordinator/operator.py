@@ -3,13 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import grpc
-
 from parley.coordinator.errors import CoordinatorError
 from parley.coordinator.runs import Runs
 from parley.coordinator.store import State
 from parley.federation.errors import FederationError
 from parley.federation.names import Role
+from parley.node.refusals import answering
 from parley.node.vigil import Trouble
 from parley.v1 import operator_pb2, operator_pb2_grpc
 
@@ -20,33 +19,21 @@ class OperatorServicer(operator_pb2_grpc.OperatorServiceServicer):
     def __init__(self, runs: Runs, troubles: Callable[[], Sequence[Trouble]]) -> None:
         self._runs, self._troubles = runs, troubles
 
+    @answering(CoordinatorError, FederationError)
     async def Submit(self, request: operator_pb2.SubmitRequest, context: Any) -> operator_pb2.SubmitResponse:
-        try:
-            return operator_pb2.SubmitResponse(digest=await self._runs.submit(request.manifest))
-        except (CoordinatorError, FederationError) as error:
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
-            raise
+        return operator_pb2.SubmitResponse(digest=await self._runs.submit(request.manifest))
 
+    @answering(CoordinatorError)
     async def Stop(self, request: operator_pb2.StopRequest, context: Any) -> operator_pb2.StopResponse:
-        try:
-            return operator_pb2.StopResponse(state=await self._runs.stop(request.run, request.final))
-        except CoordinatorError as error:
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
-            raise
+        return operator_pb2.StopResponse(state=await self._runs.stop(request.run, request.final))
 
+    @answering(CoordinatorError)
     async def Resume(self, request: operator_pb2.ResumeRequest, context: Any) -> operator_pb2.ResumeResponse:
-        try:
-            return operator_pb2.ResumeResponse(state=await self._runs.resume(request.run))
-        except CoordinatorError as error:
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
-            raise
+        return operator_pb2.ResumeResponse(state=await self._runs.resume(request.run))
 
+    @answering(CoordinatorError)
     async def Presence(self, request: operator_pb2.PresenceRequest, context: Any) -> operator_pb2.PresenceResponse:
-        try:
-            run = self._runs.named(request.run)
-        except CoordinatorError as error:
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
-            raise
+        run = self._runs.named(request.run)
         members = {name for role in Role for name in run.manifest.identities(role)}
         index = run.index if run.state is State.running else -1
         return operator_pb2.PresenceResponse(

@@ -41,7 +41,7 @@ class Presence:
 def coordinator_node(folder: Path) -> CoordinatorNode:
     node = read_node(folder)
     if not isinstance(node, CoordinatorNode):
-        raise NodeError(f"{folder} is the folder of a {node.role}: give a coordinator's")
+        raise NodeError(f"{folder} is the folder of {node.role.with_article}: give a coordinator's")
     return node
 
 
@@ -117,23 +117,3 @@ def summary(row: RunRow) -> dict[str, Any]:
         "epsilon_if_a_server_lies": row.claim.get("epsilon_if_a_server_lies"),
         **row.evaluation,
     }
-
-
-def show_status(folder: Path, quiet: bool) -> dict[str, Any]:
-    """Print a table of all runs; its content for scripts."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    from parley.privacy.lying import in_a_column
-
-    rows = [summary(row) for row in Coordinator(folder).store.runs()]
-    if not quiet:
-        table = Table("run", "state", "round", "epsilon", "if a server lies", "outcome", box=None)
-        for row in rows:
-            known = row["epsilon"] is not None
-            costs = (f"{row['epsilon']:.4g}", in_a_column(row["epsilon_if_a_server_lies"])) if known else ("", "")
-            outcome = escape(row["outcome"])  # it quotes peers
-            table.add_row(row["run"], row["state"], f"{row['round']}/{row['rounds']}", *costs, outcome)
-        Console().print(table if rows else "no runs yet: parley run RUN.toml --node NODE")
-    return {"runs": rows}

@@ -11,10 +11,10 @@ from parley.coordinator.run import Run
 from parley.coordinator.runs import Runs
 from parley.coordinator.store import State
 from parley.federation.names import NodeName, Role
-from parley.federation.rounds import MOST_WAIT_SECONDS, PIECE_BYTES
+from parley.federation.rounds import DIGEST_BYTES, PIECE_BYTES, bounded_wait
 from parley.node import mentions
 from parley.node.authorization import peer_of
-from parley.node.refusals import RefusedCallError, abort
+from parley.node.refusals import RefusedCallError, answering
 from parley.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc
 
 Found = TypeVar("Found")
@@ -25,7 +25,6 @@ MOST_KNOWN = 4096
 MOST_HELD = 256
 """Points that a party may say it holds."""
 LONGEST_REASON = 500
-DIGEST_BYTES = 32
 
 
 class PartyServicer(coordinator_pb2_grpc.CoordinatorServiceServicer):
@@ -35,19 +34,16 @@ class PartyServicer(coordinator_pb2_grpc.CoordinatorServiceServicer):
         self._runs = runs
         self._pending: Counter[NodeName] = Counter()
 
+    @answering(RefusedCallError)
     async def ListRuns(
         self, request: coordinator_pb2.ListRunsRequest, context: Any
     ) -> coordinator_pb2.ListRunsResponse:
-        try:
-            if len(request.known_digests) > MOST_KNOWN:
-                raise RefusedCallError(
-                    common_pb2.REFUSAL_MALFORMED, f"more than {MOST_KNOWN} known runs", "name the newest"
-                )
-            async with self._polling(peer_of(context)) as party:
-                return await self._list(party, set(request.known_digests), _wait(request.wait_seconds))
-        except RefusedCallError as error:
-            await abort(context, error)
-            raise
+        if len(request.known_digests) > MOST_KNOWN:
+            raise RefusedCallError(
+                common_pb2.REFUSAL_MALFORMED, f"more than {MOST_KNOWN} known runs", "name the newest"
+            )
+        async with self._polling(peer_of(context)) as party:
+            return await self._list(party, set(request.known_digests), bounded_wait(request.wait_seconds))
 
     async def _list(self, party: NodeName, known: set[bytes], wait: float) -> coordinator_pb2.ListRunsResponse:
         def new() -> list[bytes]:
@@ -67,48 +63,42 @@ class PartyServicer(coordinator_pb2_grpc.CoordinatorServiceServicer):
                 fitting.append(manifest)
         return coordinator_pb2.ListRunsResponse(manifests=fitting)
 
+    @answering(RefusedCallError)
     async def Join(self, request: coordinator_pb2.JoinRequest, context: Any) -> coordinator_pb2.JoinResponse:
-        try:
-            run, party = self._member(request.manifest_digest, context)
-            reason = "".join(each for each in request.reason[:LONGEST_REASON] if each.isprintable())
-            async with self._polling(peer_of(context)):
-                heard = mentions.by(peer_of(context), context.invocation_metadata())
-                event = await self._runs.joined(run, party, request.accepted, reason, heard)
-                if event:
-                    context.set_trailing_metadata(mentions.of(event))
-            return coordinator_pb2.JoinResponse()
-        except RefusedCallError as error:
-            await abort(context, error)
-            raise
+        run, party = self._member(request.manifest_digest, context)
+        reason = "".join(each for each in request.reason[:LONGEST_REASON] if each.isprintable())
+        async with self._polling(peer_of(context)):
+            heard = mentions.by(peer_of(context), context.invocation_metadata())
+            event = await self._runs.joined(run, party, request.accepted, reason, heard)
+            if event:
+                context.set_trailing_metadata(mentions.of(event))
+        return coordinator_pb2.JoinResponse()
 
+    @answering(RefusedCallError)
     async def NextRound(
         self, request: coordinator_pb2.NextRoundRequest, context: Any
     ) -> coordinator_pb2.NextRoundResponse:
-        try:
-            run, party = self._member(request.manifest_digest, context)
-            if party not in run.joined and not run.state.final:
-                raise RefusedCallError(
-                    common_pb2.REFUSAL_NOT_A_MEMBER, f"{party} has not joined this run", "call Join first"
-                )
-            if request.after_round > run.index and run.state is State.running and run.question is not None:
-                raise RefusedCallError(
-                    common_pb2.REFUSAL_CONTRADICTION,
-                    f"round {request.after_round} was never asked here, {run.index} is the newest",
-                    "this coordinator's state may be an old copy: restore the newest",
-                )
-            if not -1 <= request.after_round < run.manifest.releases:
-                raise RefusedCallError(
-                    common_pb2.REFUSAL_MALFORMED, f"no round {request.after_round}", "give -1 or a round"
-                )
-            if len(request.held_points) > MOST_HELD:
-                raise RefusedCallError(
-                    common_pb2.REFUSAL_MALFORMED, f"more than {MOST_HELD} held points", "name the newest"
-                )
-            async with self._polling(peer_of(context)):
-                return await self._next(run, party, request)
-        except RefusedCallError as error:
-            await abort(context, error)
-            raise
+        run, party = self._member(request.manifest_digest, context)
+        if party not in run.joined and not run.state.final:
+            raise RefusedCallError(
+                common_pb2.REFUSAL_NOT_A_MEMBER, f"{party} has not joined this run", "call Join first"
+            )
+        if request.after_round > run.index and run.state is State.running and run.question is not None:
+            raise RefusedCallError(
+                common_pb2.REFUSAL_CONTRADICTION,
+                f"round {request.after_round} was never asked here, {run.index} is the newest",
+                "this coordinator's state may be an old copy: restore the newest",
+            )
+        if not -1 <= request.after_round < run.manifest.releases:
+            raise RefusedCallError(
+                common_pb2.REFUSAL_MALFORMED, f"no round {request.after_round}", "give -1 or a round"
+            )
+        if len(request.held_points) > MOST_HELD:
+            raise RefusedCallError(
+                common_pb2.REFUSAL_MALFORMED, f"more than {MOST_HELD} held points", "name the newest"
+            )
+        async with self._polling(peer_of(context)):
+            return await self._next(run, party, request)
 
     async def _next(
         self, run: Run, party: str, request: coordinator_pb2.NextRoundRequest
@@ -117,7 +107,7 @@ class PartyServicer(coordinator_pb2_grpc.CoordinatorServiceServicer):
             return run.state.final or run.has_work_for(party, request.after_round)
 
         run.note_asked(party, request.after_round)
-        if not await _until(run.changed, time.monotonic() + _wait(request.wait_seconds), work):
+        if not await _until(run.changed, time.monotonic() + bounded_wait(request.wait_seconds), work):
             return coordinator_pb2.NextRoundResponse(
                 state=coordinator_pb2.NextRoundResponse.STATE_WAIT, outcome=run.outcome
             )
@@ -137,26 +127,21 @@ class PartyServicer(coordinator_pb2_grpc.CoordinatorServiceServicer):
         run.bytes_down += answer.ByteSize()
         return answer
 
+    @answering(RefusedCallError)
     async def FetchPoint(
         self, request: coordinator_pb2.FetchPointRequest, context: Any
     ) -> coordinator_pb2.FetchPointResponse:
-        try:
-            run, _ = self._member(request.manifest_digest, context)
-            data = run.question.points.get(request.digest) if run.question else None
-            if data is None:
-                raise RefusedCallError(
-                    common_pb2.REFUSAL_TOO_LATE, "no such point is asked about", "ask for the round again"
-                )
-            if request.offset >= len(data):
-                raise RefusedCallError(
-                    common_pb2.REFUSAL_MALFORMED, "the point ends before that", "begin below its size"
-                )
-            piece = data[request.offset : request.offset + PIECE_BYTES]
-            run.bytes_down += len(piece)
-            return coordinator_pb2.FetchPointResponse(data=piece)
-        except RefusedCallError as error:
-            await abort(context, error)
-            raise
+        run, _ = self._member(request.manifest_digest, context)
+        data = run.question.points.get(request.digest) if run.question else None
+        if data is None:
+            raise RefusedCallError(
+                common_pb2.REFUSAL_TOO_LATE, "no such point is asked about", "ask for the round again"
+            )
+        if request.offset >= len(data):
+            raise RefusedCallError(common_pb2.REFUSAL_MALFORMED, "the point ends before that", "begin below its size")
+        piece = data[request.offset : request.offset + PIECE_BYTES]
+        run.bytes_down += len(piece)
+        return coordinator_pb2.FetchPointResponse(data=piece)
 
     def _member(self, digest: bytes, context: Any) -> tuple[Run, str]:
         """The run, and the caller's name in it; who has no part in it learns nothing of it."""
@@ -194,11 +179,6 @@ class PartyServicer(coordinator_pb2_grpc.CoordinatorServiceServicer):
             self._pending[peer] -= 1
             if not self._pending[peer]:
                 del self._pending[peer]
-
-
-def _wait(asked: float) -> float:
-    """Within bounds, whatever was asked: nan compares false."""
-    return min(asked, MOST_WAIT_SECONDS) if asked > 0 else 0.0
 
 
 async def _until(condition: asyncio.Condition, until: float, look: Callable[[], Found]) -> Found:

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.algorithms.algorithm import Ask
-from parley.algorithms.registry import named_by, query_of
+from parley.algorithms.registry import named_by
 from parley.algorithms.regularisers import Regulariser
 from parley.coordinator.questions import Prepared
 from parley.federation.manifest import Manifest
-from parley.learning.contributor import answer_length
+from parley.federation.question import answer_length
 from parley.learning.evaluation import evaluate
 from parley.learning.holding import CSV, Layout
 from parley.learning.models import Model
@@ -33,7 +33,7 @@ def prepare(
     theta = named.model.initial(uniform_words(randomness or SystemRandomness(), named.model.dimension))
 
     def length(ask: Ask) -> int:
-        return answer_length(query_of(0, ask), named.model.dimension)
+        return answer_length(ask.kind, len(ask.points), named.model.dimension)
 
     return Prepared(named.algorithm, named.plan, theta, length, evaluator(manifest, evaluation, layout))
 

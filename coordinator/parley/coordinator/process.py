@@ -36,8 +36,7 @@ from parley.federation.names import NodeName, Role
 from parley.federation.policy import read_policy
 from parley.learning.errors import ModelFileError
 from parley.learning.holding import CSV, Layout, read_layout
-from parley.node import meters as metering
-from parley.node import trust as pinning
+from parley.node import meters, trust
 from parley.node.authorization import AioAuthorization, Authorizer
 from parley.node.collector import settle
 from parley.node.connections import listening
@@ -87,20 +86,20 @@ class NodeBooks:
         if not by_hand:
             self._refuse(admit(self._admissions, meaning, self._name, policy))
         await loop.run_in_executor(self._worker, self._reserve, manifest, charge)
-        pinning.name_unpinned(manifest, self._node.identity.load)
+        trust.name_unpinned(manifest, self._node.identity.load)
         claim: dict[str, Any] = meaning.as_json()
         return claim
 
     def _refuse(self, decision: Admission | Refusal) -> None:
         if isinstance(decision, Refusal) and decision.reasons:
             raise RunFailedError(
-                f"this coordinator's policy does not admit the run: {decision}; a person can with "
-                "`parley coordinator approve`, then submit it again"
+                f"this coordinator's policy does not admit the run: {decision}; a person can, with "
+                "`parley coordinator approve`: then submit it again"
             )
 
     def _approved(self, manifest: Manifest) -> bool:
         try:
-            return self._admissions.require(manifest.digest).run == manifest.run
+            return self._admissions.require(manifest.digest, manifest).run == manifest.run
         except ApprovalError:
             return False
 
@@ -156,7 +155,7 @@ class CoordinatorProcess:
         """`adapt` is for the benchmark, whose baseline has other tools."""
         self.node, self._note = node, note
         node.state.mkdir(mode=0o700, exist_ok=True)
-        pinning.require(node)
+        trust.require(node)
         self.identity = node.identity.load()
         if self.identity.name.role is not Role.coordinator:
             raise StateError(
@@ -222,7 +221,7 @@ class CoordinatorProcess:
             for address in self.node.listen
         ]
         if 0 in ports:
-            raise StateError(f"{self.node.listen[ports.index(0)]} cannot be listened on: is another process there?")
+            raise StateError(f"{self.node.listen[ports.index(0)]} is not free to listen on: is another process there?")
         self._operator = grpc.aio.server()
         operator_pb2_grpc.add_OperatorServiceServicer_to_server(
             OperatorServicer(self.runs, self.vigil.troubles), self._operator
@@ -279,7 +278,7 @@ class _Anyone:
 def bind_socket(server: grpc.aio.Server, folder: Path) -> SocketAddress:
     """Mode 600 from its first moment: it is bound in a folder that only its owner may enter."""
     if folder.stat().st_mode & 0o077:
-        raise StateError(f"{folder} may be entered by others: chmod 700 it")
+        raise StateError(f"{folder} can be entered by others: chmod 700 it")
     address = SocketAddress(folder)
     address.path.unlink(missing_ok=True)
     server.add_insecure_port(address.text)
@@ -297,7 +296,7 @@ async def run(node: CoordinatorNode, note: Callable[..., str], gather_seconds: f
     settle()
     ready = {"ready": True, "role": "coordinator", "name": process.identity.name.name, "ports": ports}
     print(json.dumps(ready), flush=True)
-    metering.start(node, process.identity.name)
+    meters.start(node, process.identity.name)
     note("node.ready")
     dashboard = Pages(DASHBOARD, node.folder, lambda: note("dashboard.ended")) if node.dashboard is not None else None
     try:

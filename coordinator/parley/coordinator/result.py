@@ -29,7 +29,7 @@ def write_result(folder: Path, store: RunStore, manifest: Manifest) -> Path | No
     if row is None or theta is None or not row.claim:
         return None
     path = model_path(folder, manifest.run)
-    write_model(path, theta, manifest, Meaning(manifest, **row.claim), row.evaluation or None, row.round)
+    write_model(path, theta, manifest, Meaning(manifest=manifest, **row.claim), row.evaluation or None, row.round)
     return path
 
 
@@ -45,7 +45,7 @@ def write_from_store(folder: Path, run: str | None) -> Path:
             raise ModelFileError(f"{folder} has {what}; its runs: {names}")
         path = write_result(folder, store, Manifest.from_canonical(ready[0].manifest))
         if path is None:
-            raise ModelFileError(f"run {ready[0].run} has a result and no verified claim: it is no private model")
+            raise ModelFileError(f"run {ready[0].run} has a result and no verified claim: it is not a private model")
         return path
     finally:
         store.close()

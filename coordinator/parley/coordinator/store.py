@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from parley.coordinator.errors import StateError
 from parley.federation.manifest import of_an_earlier_version
+from parley.privacy.store import opened, opened_to_read, transaction
 
 Floats = NDArray[np.float64]
 
@@ -74,7 +75,7 @@ class State(StrEnum):
         return self in (State.finished, State.failed, State.refused)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunRow:
     """One run, as it stands."""
 
@@ -92,7 +93,7 @@ class RunRow:
     evaluation: dict[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RoundRecord:
     """What everybody may know of a round."""
 
@@ -125,13 +126,9 @@ class RunStore:
         self._lock = threading.RLock()
         try:
             if read_only:
-                uri = f"{path.absolute().as_uri()}?mode=ro"
-                self._database = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+                self._database = opened_to_read(path)
                 return
-            path.touch(mode=0o600)
-            self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-            self._database.execute("PRAGMA journal_mode = WAL")
-            self._database.execute("PRAGMA synchronous = FULL")
+            self._database = opened(path)
             self._database.executescript(SCHEMA)
         except (OSError, sqlite3.Error) as error:
             raise StateError(f"the runs in {path} cannot be opened ({error}): check the node's folder") from None
@@ -141,14 +138,8 @@ class RunStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            self._database.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._database
-            except BaseException:
-                self._database.execute("ROLLBACK")
-                raise
-            self._database.execute("COMMIT")
+        with self._lock, transaction(self._database):
+            yield self._database
 
     def _all(self, query: str, *arguments: Any) -> list[tuple[Any, ...]]:
         with self._lock:
@@ -161,7 +152,7 @@ class RunStore:
         held = self._all("SELECT digest FROM runs WHERE run = ?", run)
         if held and held[0][0] != digest:
             raise StateError(
-                f"run {run} was submitted with another manifest: a run's name is taken once, choose another"
+                f"run {run} was submitted with another manifest: a run's name can be used only once, choose another"
             )
         with self._transaction() as database:
             database.execute(
@@ -186,7 +177,7 @@ class RunStore:
             known = ", ".join(each.run for each in self.runs()) or "none"
             raise StateError(f"no run {run!r} on this coordinator: it has {known}")
         if of_an_earlier_version(found[0][2]):
-            raise StateError(f"run {run!r} is of an earlier version of parley, which alone can show it")
+            raise StateError(f"run {run!r} is of an earlier version of parley, and only that version can show it")
         return _row(found[0])
 
     def set_state(self, digest: bytes, state: State, outcome: str = "") -> None:
@@ -330,9 +321,18 @@ _COLUMNS = "digest, run, manifest, state, outcome, submitted, started, ended, ro
 def _row(row: Sequence[Any]) -> RunRow:
     digest, run, manifest, state, outcome, submitted, started, ended, round_index, claim, evaluation = row
     return RunRow(
-        digest, run, manifest, State(state), outcome, submitted, started, ended, round_index,
-        json.loads(claim), json.loads(evaluation),
-    )  # fmt: skip
+        digest=digest,
+        run=run,
+        manifest=manifest,
+        state=State(state),
+        outcome=outcome,
+        submitted=submitted,
+        started=started,
+        ended=ended,
+        round=round_index,
+        claim=json.loads(claim),
+        evaluation=json.loads(evaluation),
+    )
 
 
 def pack(arrays: Mapping[str, Floats]) -> bytes:

@@ -1,4 +1,4 @@
-"""Answers of `spending`, asked for in a process of its own and kept: a page never waits for an accountant."""
+"""Answers of `costs`, asked for in a process of its own and kept: a page never waits for an accountant."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ BOOKS_SECONDS = 5.0
 """Between two readings of the books."""
 PATIENCE_SECONDS = 600.0
 MOST_RUNS = 200
-MODULE = "parley.dashboard.spending"
+MODULE = "parley.dashboard.costs"
 
 
 @dataclass

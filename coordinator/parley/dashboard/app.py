@@ -8,7 +8,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -26,12 +25,11 @@ from parley.coordinator.store import RunRow, RunStore
 from parley.dashboard import figures
 from parley.dashboard.accounts import Accounts
 from parley.dashboard.exposition import exposition
-from parley.dashboard.history import Histories
+from parley.dashboard.history import Histories, manifest_of
 from parley.dashboard.loglines import LogFile
-from parley.dashboard.rendering import render, render_line
+from parley.dashboard.pages import render, render_line
 from parley.dashboard.servers import Servers
 from parley.dashboard.views import Page, RunsView, RunView
-from parley.federation.manifest import Manifest
 from parley.web.access import Session, Sessions
 from parley.web.assets import STATIC
 from parley.web.door import Door
@@ -238,12 +236,6 @@ class Pages:
         said = error.detail if isinstance(error, HTTPException) else "The dashboard failed here; the run goes on."
         page = self._page("Not here" if status == 404 else "Problem", self._door.session(request))
         return HTMLResponse(render("problem.html", page, problem=said, status=str(status)), status)
-
-
-@lru_cache(maxsize=256)
-def manifest_of(canonical: bytes) -> Manifest:
-    """Parsed once."""
-    return Manifest.from_canonical(canonical)
 
 
 def application(wiring: Wiring) -> Starlette:

@@ -1,8 +1,7 @@
 """The coordinator's metrics, read from its store: nothing is counted twice, and a restart forgets nothing."""
 
 from parley.coordinator.store import RunStore, State
-from parley.dashboard.history import Histories
-from parley.federation.manifest import Manifest
+from parley.dashboard.history import Histories, manifest_of
 from parley.node.metrics import Registry
 
 
@@ -21,7 +20,7 @@ def exposition(store: RunStore, histories: Histories, name: str = "coordinator")
     estimator = registry.gauge("parley_estimator_norm", "Norm of the last released, noised estimate.", "run")
     noise = registry.gauge("parley_noise_norm", "Expected norm of the noise alone in it.", "run")
     for row in store.runs():
-        history, manifest = histories.of(row.digest), Manifest.from_canonical(row.manifest)
+        history, manifest = histories.of(row.digest), manifest_of(row.manifest)
         for each in State:
             state.set(float(each is row.state), run=row.run, state=each.value)
         planned.set(manifest.releases, run=row.run)

@@ -1,10 +1,12 @@
 """Rounds in memory, read once and then only what is new: ten thousand records are parsed when the process starts."""
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from statistics import median
 
 from parley.coordinator.store import RoundRecord, RunStore
+from parley.federation.manifest import Manifest
 
 RECENT = 60
 """Rounds in the timeline."""
@@ -15,6 +17,12 @@ PHASES = (
     ("stepped", "stepping the model"),
     ("other", "everything else"),
 )
+
+
+@lru_cache(maxsize=256)
+def manifest_of(canonical: bytes) -> Manifest:
+    """Parsed once, however often a page or a screen is drawn."""
+    return Manifest.from_canonical(canonical)
 
 
 @dataclass

@@ -75,18 +75,27 @@ class Servers:
         )
 
     def _pool(self, name: NodeName, entity: str) -> PoolView:
-        unknown = PoolView(name.name, entity, False, 0, 0, 0, 0, 0, "not asked yet", "", 0)
+        unknown = PoolView(name=name.name, legal_entity=entity, answers=False, error="not asked yet")
         asked = self._pools.setdefault(name.uri, Asked(POOL_SECONDS, unknown))
 
         async def ask() -> PoolView:
             try:
                 said = await self.status(name)
             except CoordinatorError as error:
-                return PoolView(name.name, entity, False, 0, 0, 0, 0, 0, str(error)[:LONGEST_TEXT], "", 0)
+                return PoolView(name=name.name, legal_entity=entity, answers=False, error=str(error)[:LONGEST_TEXT])
             return PoolView(
-                name.name, entity, True, said.pool_available, said.pool_capacity, said.pool_produced, said.pool_used,
-                said.pool_lost, _plain(said.pool_error), _plain(said.version)[:40], said.share_bytes,
-            )  # fmt: skip
+                name=name.name,
+                legal_entity=entity,
+                answers=True,
+                available=said.pool_available,
+                capacity=said.pool_capacity,
+                produced=said.pool_produced,
+                used=said.pool_used,
+                lost=said.pool_lost,
+                error=_plain(said.pool_error),
+                version=_plain(said.version)[:40],
+                share_bytes=said.share_bytes,
+            )
 
         return asked.get(ask)
 
@@ -114,6 +123,6 @@ def no_aggregators(addresses: Mapping[str, str]) -> Status:
     """For a node without a certificate that could ask them."""
 
     async def status(name: NodeName) -> aggregator_pb2.StatusResponse:
-        raise CoordinatorError(f"{name.name} at {addresses.get(name.name, 'an unknown address')} cannot be asked")
+        raise CoordinatorError(f"{name.name} at {addresses.get(name.name, 'an unknown address')} does not answer")
 
     return status

@@ -53,7 +53,7 @@ class RoundTimes:
     missing: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PartyView:
     """A party, as far as anybody may know it."""
 
@@ -69,21 +69,21 @@ class PartyView:
     """Share of rounds present, in equal parts of the history."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PoolView:
     """An aggregator's noise pool and health."""
 
     name: str
     legal_entity: str
     answers: bool
-    available: int
-    capacity: int
-    produced: int
-    used: int
-    lost: int
-    error: str
-    version: str
-    share_bytes: int
+    available: int = 0
+    capacity: int = 0
+    produced: int = 0
+    used: int = 0
+    lost: int = 0
+    error: str = ""
+    version: str = ""
+    share_bytes: int = 0
 
 
 @dataclass(frozen=True)

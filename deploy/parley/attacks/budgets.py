@@ -198,7 +198,13 @@ def outbox_flips(folder: Path, _: tuple[Guard, ...]) -> Finding:
         outbox.note(b"\1" * 32, "heart-0", manifest.canonical, LEFT, "a reason")
         last = None
         for index in range(40):
-            answer = Answer(index, bytes([index]) * 32, bytes([index]) * 32, bytes(120), bytes(32))
+            answer = Answer(
+                round_index=index,
+                query=bytes([index]) * 32,
+                upload=bytes([index]) * 32,
+                payload_a=bytes(120),
+                payload_b=bytes(32),
+            )
             outbox.put(manifest.digest, answer, last)
             last = answer
 
@@ -217,7 +223,16 @@ def opening_flips(folder: Path, _: tuple[Guard, ...]) -> Finding:
     path.touch(0o600)
     store = OpeningStore(path)
     for index in range(30):
-        request = Request("heart-1", index, 15, Lattice(1.0), 2, 30, 1.0, bytes([index]) * 32)
+        request = Request(
+            run="heart-1",
+            round=index,
+            dimension=15,
+            lattice=Lattice(1.0),
+            minimum_parties=2,
+            most_records=30,
+            clip=1.0,
+            query=bytes([index]) * 32,
+        )
         store.prepare(request, Opened(("hospital-a", "hospital-b"), bytes([index]) * 120, bytes(16)), index)
         store.commit("heart-1", index)
     store.close()
@@ -333,16 +348,18 @@ GUARDS = (
     Guard("openings-seals", "parley.aggregator.opening_store:_seal", lambda table, *values: b""),
 )
 ATTACKS = (
-    Attack("H2", "somebody exchanges a party's records while a run is under way", ("content-of-run",), swapped),
-    Attack("H3", "a party's ledger is lost, and its other files are not", ("ledger-is-there",), lost),
-    Attack("ledger-older", "a party's ledger alone is put back to an old state", ("one-story",), older),
-    Attack("state-older", "a party's whole state is put back, one server is silent", ("recollection",), snapshot),
-    Attack("H4", "runs that are charged at once exceed the policy's total", ("total-in-transaction",), raced),
-    Attack("waste-joins", "a coordinator has parties join runs and asks nothing", ("charge-when-asked",), wasted),
-    Attack("waste-refused", "a round is asked of a run that a server never admitted", ("both-words",), unadmitted),
-    Attack("after-its-end", "a run is admitted whose end was signed before it", ("never-after-its-end",), ended_before),
-    Attack("ledger-modes", "another user of the host reads the ledger's files", ("ledger-files-600",), modes),
-    Attack("ledger-salt", "whoever has the ledger's file asks it about rows", ("salt-apart",), guessed),
-    Attack("outbox-flip", "a disk turns over bits of an outbox", ("outbox-seals",), outbox_flips),
-    Attack("openings-flip", "a disk turns over bits of a server's openings", ("openings-seals",), opening_flips),
+    Attack("H2", "Somebody exchanges a party's records while a run is under way.", ("content-of-run",), swapped),
+    Attack("H3", "A party's ledger is lost, and its other files are not.", ("ledger-is-there",), lost),
+    Attack("ledger-older", "A party's ledger alone is put back to an old state.", ("one-story",), older),
+    Attack("state-older", "A party's whole state is put back, one server is silent.", ("recollection",), snapshot),
+    Attack("H4", "Runs that are charged at once exceed the policy's total.", ("total-in-transaction",), raced),
+    Attack("waste-joins", "A coordinator has parties join runs and asks nothing.", ("charge-when-asked",), wasted),
+    Attack("waste-refused", "A round is asked of a run that a server never admitted.", ("both-words",), unadmitted),
+    Attack(
+        "after-its-end", "A run is admitted whose end was signed before it.", ("never-after-its-end",), ended_before
+    ),
+    Attack("ledger-modes", "Another user of the host reads the ledger's files.", ("ledger-files-600",), modes),
+    Attack("ledger-salt", "Whoever has the ledger's file asks it about rows.", ("salt-apart",), guessed),
+    Attack("outbox-flip", "A disk turns over bits of an outbox.", ("outbox-seals",), outbox_flips),
+    Attack("openings-flip", "A disk turns over bits of a server's openings.", ("openings-seals",), opening_flips),
 )

@@ -24,8 +24,8 @@ import numpy as np
 
 from parley.aggregator.admission import MOST_PARSED, Admissions
 from parley.aggregator.process import MOST_CONTROL_CONNECTIONS, MOST_PEER_CONNECTIONS
-from parley.aggregator.terms import CallWaitsError
-from parley.attacks import stage as staging
+from parley.aggregator.refusals import CallWaitsError
+from parley.attacks import stage
 from parley.attacks.kinds import Attack, Finding, Guard
 from parley.coordinator.controls import Opening
 from parley.coordinator.driver import Driver, Tools
@@ -61,7 +61,7 @@ NEWCOMERS, TRIES = 3, 12
 
 def one_partys_word(folder: Path, without: tuple[Guard, ...]) -> Finding:
     """Three parties answer zero, the fourth random words; both servers add up and open what is due."""
-    manifest = staging.sample()
+    manifest = stage.sample()
     lattice, length = manifest.lattice(0), manifest.longest_answer
     total = np.zeros(length, np.uint64), np.zeros(length, np.uint64)
     for place, _ in enumerate(manifest.parties):
@@ -81,9 +81,14 @@ def one_partys_word(folder: Path, without: tuple[Guard, ...]) -> Finding:
     books: Any = None
     with ThreadPoolExecutor(1) as worker:
         tools = Tools(
-            store, books, worker, prepare, lambda _: books, lambda controls: books,
-            note,
-        )  # fmt: skip
+            store=store,
+            books=books,
+            worker=worker,
+            prepare=prepare,
+            controls=lambda _: books,
+            opener=lambda controls: books,
+            note=note,
+        )
         driver = Driver(run, tools, 1.0)
         prepared = driver._prepared = prepare(manifest)
         prepared.algorithm.begin(prepared.plan, prepared.theta, 1.0, SystemRandomness())
@@ -128,12 +133,12 @@ def _peak(node: NodeProcess, attack: Callable[[], None]) -> int:
 def silent_crowd(folder: Path, without: tuple[Guard, ...]) -> Finding:
     """Outsiders at forty addresses connect to all ports of an aggregator, in bursts, and say nothing."""
     _many_descriptors()
-    with staging.federation(folder, staging.sample(), without) as federated:
+    with stage.federation(folder, stage.sample(), without) as federated:
         node = federated.aggregators[1]
-        staging.started(node)
+        stage.started(node)
         addresses = [f"{GREETED_NEVER}{number}" for number in range(1, 41)]
-        before = staging.resident_mib(node)
-        with staging.Silence(list(node.ready["ports"].values()), addresses) as silence:
+        before = stage.resident_mib(node)
+        with stage.Silence(list(node.ready["ports"].values()), addresses) as silence:
 
             def attack() -> None:
                 for _ in range(int(FLOOD_SECONDS)):
@@ -141,7 +146,7 @@ def silent_crowd(folder: Path, without: tuple[Guard, ...]) -> Finding:
                     time.sleep(1.0)
 
             peak = _peak(node, attack)
-            grown = staging.resident_mib(node) - before
+            grown = stage.resident_mib(node) - before
     measured = f"{peak} descriptors, {grown:.0f} MiB more"
     held = peak <= DESCRIPTORS and grown <= MEMORY_MIB
     return Finding("bounded" if held else "succeeds", f"{DESCRIPTORS} descriptors, {MEMORY_MIB} MiB more", measured)
@@ -150,12 +155,12 @@ def silent_crowd(folder: Path, without: tuple[Guard, ...]) -> Finding:
 def one_address(folder: Path, without: tuple[Guard, ...]) -> Finding:
     """An outsider at one address keeps every place of an aggregator's control port; a coordinator wants to come in."""
     _many_descriptors()
-    manifest = staging.sample()
-    with staging.federation(folder, manifest, without) as federated:
+    manifest = stage.sample()
+    with stage.federation(folder, manifest, without) as federated:
         node = federated.aggregators[1]
-        staging.started(node)
+        stage.started(node)
         port = node.ready["ports"]["control"]
-        with staging.Silence([port], [f"{GREETED_NEVER}1"]) as silence:
+        with stage.Silence([port], [f"{GREETED_NEVER}1"]) as silence:
             flood = threading.Thread(target=silence.spread, args=(10 * FLOOD_SECONDS, 12_000))
             flood.start()
             time.sleep(1.0)
@@ -170,10 +175,10 @@ def _served(federated: LocalFederation, node: NodeProcess, port: int) -> bool:
     """A coordinator connects anew, and a few times more, as gRPC does by itself but more slowly."""
     lead = federated.manifest.coordinator.name
     for _ in range(TRIES):
-        channel = staging.channel(federated, Role.coordinator, lead, (Role.aggregator, node.name), port)
+        channel = stage.channel(federated, Role.coordinator, lead, (Role.aggregator, node.name), port)
         stub: Any = aggregator_pb2_grpc.ControlServiceStub(channel)
         try:
-            if staging.answers(stub.Status, aggregator_pb2.StatusRequest(), 1.0):
+            if stage.answers(stub.Status, aggregator_pb2.StatusRequest(), 1.0):
                 return True
         finally:
             channel.close()
@@ -193,7 +198,7 @@ def _many_descriptors() -> None:
 
 def silent_local_user(folder: Path, without: tuple[Guard, ...]) -> Finding:
     """Somebody on the coordinator's machine opens as many connections as the dashboard takes, and asks nothing."""
-    with staging.federation(folder, staging.sample(), without) as federated:
+    with stage.federation(folder, stage.sample(), without) as federated:
         node = coordinator_node(federated.coordinator.folder)
         node.state.mkdir(mode=0o700, exist_ok=True)
         RunStore(node.state / "runs.sqlite").close()
@@ -204,7 +209,7 @@ def silent_local_user(folder: Path, without: tuple[Guard, ...]) -> Finding:
             first = task.until(lambda: _status(address))
             if first != 200:
                 raise RuntimeError(f"the dashboard does not answer before it is attacked: {first}")
-            with staging.Silence([port.number], ["127.0.0.1"]) as silence:
+            with stage.Silence([port.number], ["127.0.0.1"]) as silence:
                 silence.burst(MOST_CONNECTIONS + 50)
                 time.sleep(0.5)
                 found = [_status(address) for _ in range(3)]
@@ -257,7 +262,7 @@ class _Serving:
 
 def crowded(parties: int, run: str = "crowded") -> Manifest:
     """The sample with thousands of parties, no two of one size: each is accounted for by itself."""
-    body = staging.sample().as_json()
+    body = stage.sample().as_json()
     template = body["parties"][0]
     for number in range(parties):
         sampler = {**template["sampler"], "units": template["sampler"]["units"] + number + 1}
@@ -267,14 +272,14 @@ def crowded(parties: int, run: str = "crowded") -> Manifest:
 
 def costly_manifest(folder: Path, without: tuple[Guard, ...]) -> Finding:
     """A coordinator that the policy names proposes three hundred parties of different sizes where four may be."""
-    manifest = staging.sample()
+    manifest = stage.sample()
     proposed = crowded(300)
-    with staging.federation(folder, manifest, without) as federated:
+    with stage.federation(folder, manifest, without) as federated:
         node = federated.aggregators[1]
-        staging.started(node)
+        stage.started(node)
         lead = manifest.coordinator.name
         control = node.ready["ports"]["control"]
-        channel = staging.channel(federated, Role.coordinator, lead, (Role.aggregator, node.name), control)
+        channel = stage.channel(federated, Role.coordinator, lead, (Role.aggregator, node.name), control)
         stub: Any = aggregator_pb2_grpc.ControlServiceStub(channel)
         try:
             answer = stub.Propose(aggregator_pb2.ProposeRequest(manifest=proposed.canonical), timeout=30)
@@ -303,8 +308,8 @@ class _Server:
     """An aggregation server's admissions, on disk in a folder, in this process."""
 
     def __init__(self, folder: Path, coordinators: tuple[str, ...]) -> None:
-        self.manifest = staging.sample()
-        self.federated = LocalFederation(folder, self.manifest, staging.records())
+        self.manifest = stage.sample()
+        self.federated = LocalFederation(folder, self.manifest, stage.records())
         home = self.federated.aggregators[0].folder
         policy = home / "policy.toml"
         leader = self.manifest.coordinator.name
@@ -314,7 +319,14 @@ class _Server:
         offered = NoiseSettings(self.manifest.noise.cover, self.manifest.noise.precision)
         self.record = AdmissionRecord(home / "admissions.sqlite")
         self.admissions = Admissions(
-            self.record, lambda: identity, second, 0, offered, policy, folder / "verified", lambda *_, **__: ""
+            record=self.record,
+            identity=lambda: identity,
+            peer=second,
+            role=0,
+            offered=offered,
+            policy_path=policy,
+            verified=folder / "verified",
+            note=lambda *_, **__: "",
         )
 
     def run_of(self, coordinator: str, run: str) -> Manifest:
@@ -403,7 +415,7 @@ def left_behind(folder: Path, without: tuple[Guard, ...]) -> Finding:
     os.utime(unfinished[0], (long_ago, long_ago))
     for number in range(MOST_KEPT + 100):
         (kept / f"{hashlib.sha256(str(number).encode()).hexdigest()[:32]}.json").write_text("{}")
-    keep(kept, staging.sample(), [], {"meaning": {}})
+    keep(kept, stage.sample(), [], {"meaning": {}})
     stale, files = len(list(kept.glob(f"*{UNFINISHED}"))), len(list(kept.iterdir()))
     held = not stale and files <= MOST_KEPT
     return Finding(

@@ -1,7 +1,6 @@
 """A party's folder and its real gate, and servers that tell what they have of it: for attacks on its memory."""
 
 import contextlib
-import copy
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent import futures
@@ -11,7 +10,9 @@ from typing import Any, Self
 
 import grpc
 
-from parley.federation.manifest import PROTOCOL, Manifest
+from parley.attacks import documents
+from parley.attacks.documents import FEDERATION, PARTY, SERVERS, UNITS
+from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning, verify_with_charge
 from parley.federation.names import NodeName, Role
 from parley.node.authority import ThrowAwayAuthority
@@ -29,64 +30,9 @@ from parley.party.wire import Wire
 from parley.privacy.filters import Charge, Policy
 from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, common_pb2
 
-UNITS = 100
-SERVERS = ("north", "south")
-PARTY = NodeName("cardio", Role.party, "hospital-a")
-BODY: dict[str, Any] = {
-    "protocol": PROTOCOL,
-    "federation": "cardio",
-    "model": {"kind": "logistic", "dimension": 3},
-    "algorithm": {"name": "dp-sgd"},
-    "regulariser": {},
-    "schema": {
-        "features": [{"name": "age", "low": 20.0, "high": 90.0}, {"name": "pulse", "low": 30.0, "high": 220.0}],
-        "target": {"name": "sick", "kind": "binary", "positive": ["1"], "negative": ["0"]},
-        "intercept": True,
-    },
-    "privacy": {"epsilon": 1.0, "delta": 1e-5, "accountant": "pld"},
-    "mechanism": {
-        "clip": {"kind": "gradient", "norm": 1.0},
-        "noise_multiplier": 20.0,
-        "steps": 2,
-        "relation": "replace-one",
-    },
-    "parties": [
-        {"name": name, "sampler": {"kind": "wor", "units": UNITS, "batch": UNITS}} for name in ("hospital-a", "b")
-    ],
-    "noise": {"cover": "strips", "precision": "high", "fraction_bits": 14, "security": "semi-honest", "own": 0.5},
-    "rounds": {"minimum_parties": 2, "deadline_seconds": 30.0},
-    "aggregators": [{"name": "north", "legal_entity": "North"}, {"name": "south", "legal_entity": "South"}],
-    "coordinator": {"name": "lead", "legal_entity": "University"},
-}
-SCHEMA = f"""
-units = {UNITS}
-features = [{{ name = "age", low = 20.0, high = 90.0 }}, {{ name = "pulse", low = 30.0, high = 220.0 }}]
-target = {{ name = "sick", kind = "binary", positive = ["1"], negative = ["0"] }}
-"""
-POLICY = """
-role = "party"
-epsilon_per_run = 2.0
-delta_per_run = 1e-5
-epsilon_total = 8.0
-epsilon_if_a_server_lies_per_run = "any"
-epsilon_if_a_server_lies_total = "any"
-minimum_parties = 2
-largest_parties = 10
-largest_dimension = 1000
-largest_rounds = 100
-largest_manifest_bytes = 1_000_000
-unit_column = ""
-models = ["logistic"]
-algorithms = ["dp-sgd"]
-coordinators = ["lead"]
-[aggregators]
-north = "North"
-south = "South"
-"""
-
 
 def made(run: str = "heart-1") -> Manifest:
-    return Manifest.from_json({**copy.deepcopy(BODY), "run": run})
+    return documents.manifest(run=run, **{"privacy.epsilon": 1.0})
 
 
 @cache
@@ -114,15 +60,13 @@ class House:
     """A party's folder, as its operator made it."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self._authority = folder / "party", ThrowAwayAuthority("cardio")
+        self.folder, self._authority = folder / "party", ThrowAwayAuthority(FEDERATION)
         self.folder.mkdir(mode=0o700)
-        self.identities = {
-            name: self._authority.issue_as(NodeName("cardio", Role.aggregator, name)) for name in SERVERS
-        }
+        self.identities = {name.name: self._authority.issue_as(name) for name in SERVERS}
         self.install(PARTY, self.folder / "identity")
-        (self.folder / "policy.toml").write_text(POLICY)
-        (self.folder / "schema.toml").write_text(SCHEMA)
-        self.configure(dict.fromkeys(SERVERS, 1))
+        (self.folder / "policy.toml").write_text(documents.policy_text(epsilon_total=8.0))
+        (self.folder / "schema.toml").write_text(documents.schema_text())
+        self.configure({name.name: 1 for name in SERVERS})
         self.write()
         owed.house = self
 
@@ -132,18 +76,13 @@ class House:
 
     def stranger(self, name: str) -> Identity:
         """The same name, by another authority."""
-        return ThrowAwayAuthority("cardio").issue_as(NodeName("cardio", Role.aggregator, name))
+        return ThrowAwayAuthority(FEDERATION).issue_as(NodeName(FEDERATION, Role.aggregator, name))
 
     def install(self, name: NodeName, folder: Path) -> NodeFolder:
         return self._authority.install(folder, name)
 
     def configure(self, ports: Mapping[str, int]) -> None:
-        addresses = "".join(f'{name} = "127.0.0.1:{port}"\n' for name, port in ports.items())
-        (self.folder / "node.toml").write_text(
-            f'role = "party"\ncoordinator = "lead@127.0.0.1:1"\n[aggregators]\n{addresses}'
-            '[data]\nfiles = ["records.csv"]\nschema = "schema.toml"\npopulation = "patients"\n'
-            "[budget]\nepsilon = 8.0\ndelta = 1e-3\n"
-        )
+        documents.write_party(self.folder, ports, budget=(8.0, 1e-3))
 
     def write(self, start: int = 0) -> None:
         """Records of other people, for another start; sealed."""
@@ -170,11 +109,11 @@ class House:
             yield gate
 
     def words(self, manifest: Manifest) -> list[common_pb2.SignedAdmission]:
-        return [sign_admission(self.identities[name], manifest.digest) for name in SERVERS]
+        return [sign_admission(self.identities[name.name], manifest.digest) for name in SERVERS]
 
     def answer(self, gate: Gate, manifest: Manifest, index: int) -> None:
         """To one round, as far as it lies on disk."""
-        answer = Answer(index, b"q" * 32, b"u" * 32, bytes(120), bytes(32))
+        answer = Answer(round_index=index, query=b"q" * 32, upload=b"u" * 32, payload_a=bytes(120), payload_b=bytes(32))
         gate.outbox.put(manifest.digest, answer, None)
         gate.ledger.record(manifest.run, index, answer.upload.hex())
         gate.trail.append("round.answered", run=manifest.run, round=index, upload=answer.upload.hex(), bytes=152)
@@ -192,10 +131,10 @@ class Servers(aggregator_pb2_grpc.ShareServiceServicer):
         self._running: list[grpc.Server] = []
         ports = {}
         for name in SERVERS:
-            folder = house.install(NodeName("cardio", Role.aggregator, name), house.folder.parent / name)
+            folder = house.install(name, house.folder.parent / name.name)
             server = grpc.server(futures.ThreadPoolExecutor(2))
-            aggregator_pb2_grpc.add_ShareServiceServicer_to_server(_Telling(told.get(name, ())), server)
-            ports[name] = server.add_secure_port("127.0.0.1:0", server_credentials(folder))
+            aggregator_pb2_grpc.add_ShareServiceServicer_to_server(_Telling(told.get(name.name, ())), server)
+            ports[name.name] = server.add_secure_port("127.0.0.1:0", server_credentials(folder))
             server.start()
             self._running.append(server)
         house.configure(ports)
@@ -210,7 +149,7 @@ class Servers(aggregator_pb2_grpc.ShareServiceServicer):
     def recollect(self, gate: Gate, manifest: Manifest) -> None:
         """What a party does before the first answer of a run."""
         settings = gate.settings
-        targets = {NodeName("cardio", Role.aggregator, name): at for name, at in settings.aggregators.items()}
+        targets = {NodeName(FEDERATION, Role.aggregator, name): at for name, at in settings.aggregators.items()}
         with contextlib.closing(Wire(settings.identity, targets)) as wire:
             Recollection().require(manifest, gate.outbox, wire, threading.Event())
 

@@ -1,7 +1,6 @@
 """An institution to try a coordinator's manifests on: a real node folder, its real gate, and what is heard of it."""
 
 import contextlib
-import copy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.attacks import documents
+from parley.attacks.documents import FEDERATION, PARTY, SERVERS, UNITS
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import answered, charged, keep
-from parley.federation.names import NodeName, Role
 from parley.learning.contributor import Contributor, Query
 from parley.learning.fit import Fit
 from parley.node.authority import ThrowAwayAuthority
@@ -22,87 +22,15 @@ from parley.party.errors import RefusedRunError, refused
 from parley.party.process import party_node, settings_of
 from parley.party.record_check import seal_node
 
-PARTY = NodeName("cardio", Role.party, "hospital-a")
-UNITS = 100
 WAITS = "nothing is heard"
 JOINS = "joins"
 
-BODY: dict[str, Any] = {
-    "protocol": 2,
-    "run": "heart-1",
-    "federation": "cardio",
-    "model": {"kind": "logistic", "dimension": 6},
-    "algorithm": {"name": "dp-sgd"},
-    "regulariser": {},
-    "schema": {
-        "features": [
-            {"name": "age", "low": 20.0, "high": 90.0},
-            {"name": "pulse", "low": 30.0, "high": 220.0},
-            {"kind": "category", "name": "pain", "categories": ["typical", "atypical", "none"]},
-        ],
-        "target": {"name": "sick", "kind": "binary", "positive": ["1"], "negative": ["0"]},
-        "intercept": True,
-    },
-    "privacy": {"epsilon": 2.0, "delta": 1e-5, "accountant": "pld"},
-    "mechanism": {
-        "clip": {"kind": "gradient", "norm": 1.0},
-        "noise_multiplier": 20.0,
-        "steps": 2,
-        "relation": "replace-one",
-    },
-    "parties": [
-        {"name": "hospital-a", "sampler": {"kind": "wor", "units": UNITS, "batch": UNITS}},
-        {"name": "hospital-b", "sampler": {"kind": "wor", "units": UNITS, "batch": UNITS}},
-    ],
-    "noise": {"cover": "strips", "precision": "high", "fraction_bits": 14, "security": "semi-honest", "own": 0.5},
-    "rounds": {"minimum_parties": 2, "deadline_seconds": 30.0},
-    "aggregators": [
-        {"name": "north", "legal_entity": "North Trust"},
-        {"name": "south", "legal_entity": "South Foundation"},
-    ],
-    "coordinator": {"name": "lead", "legal_entity": "University Hospital"},
-}
-SCHEMA = f"""
-units = {UNITS}
-features = [
-    {{ name = "age", low = 20.0, high = 90.0 }},
-    {{ name = "pulse", low = 30.0, high = 220.0 }},
-    {{ kind = "category", name = "pain", categories = ["typical", "atypical", "none"] }},
-]
-target = {{ name = "sick", kind = "binary", positive = ["1"], negative = ["0"] }}
-"""
-POLICY = """
-role = "party"
-epsilon_per_run = 2.0
-delta_per_run = 1e-5
-epsilon_total = 4.0
-epsilon_if_a_server_lies_per_run = "any"
-epsilon_if_a_server_lies_total = "any"
-minimum_parties = 2
-largest_parties = 100
-largest_dimension = 1000
-largest_rounds = 100
-largest_manifest_bytes = 1_000_000
-unit_column = ""
-models = ["logistic"]
-algorithms = ["dp-sgd"]
-coordinators = ["lead"]
-[aggregators]
-north = "North Trust"
-south = "South Foundation"
-"""
+FEATURES = (*documents.FEATURES, {"kind": "category", "name": "pain", "categories": ["typical", "atypical", "none"]})
 
 
 def manifest(**changes: Any) -> Manifest:
-    """BODY with values at dotted paths replaced, such as `manifest(**{"schema.features.0.high": 91.0})`."""
-    body = copy.deepcopy(BODY)
-    for path, value in changes.items():
-        *way, last = path.split(".")
-        place: Any = body
-        for step in way:
-            place = place[int(step)] if step.isdigit() else place[step]
-        place[int(last) if last.isdigit() else last] = value
-    return Manifest.from_json(body)
+    """Of three columns, with values at dotted paths replaced."""
+    return documents.manifest(**{"schema.features": list(FEATURES), "model.dimension": 6, **changes})
 
 
 def rows(count: int = UNITS) -> list[str]:
@@ -119,13 +47,13 @@ class Institution:
         folder: Path,
         records: Sequence[str] = (),
         header: str = "age,pulse,pain,sick",
-        schema: str = SCHEMA,
-        policy: str = POLICY,
+        schema: str = documents.schema_text(features=FEATURES),
+        policy: str = documents.policy_text(),
     ) -> None:
         self.folder = folder
         folder.mkdir(mode=0o700, parents=True)
-        authority = ThrowAwayAuthority("cardio")
-        self._servers = [authority.issue_as(NodeName("cardio", Role.aggregator, name)) for name in ("north", "south")]
+        authority = ThrowAwayAuthority(FEDERATION)
+        self._servers = [authority.issue_as(name) for name in SERVERS]
         authority.install(folder / "identity", PARTY)
         (folder / "schema.toml").write_text(schema)
         (folder / "policy.toml").write_text(policy)
@@ -138,12 +66,7 @@ class Institution:
 
     def name_population(self, population: str) -> None:
         """In node.toml."""
-        (self.folder / "node.toml").write_text(
-            'role = "party"\ncoordinator = "lead@127.0.0.1:1"\n'
-            '[aggregators]\nnorth = "127.0.0.1:2"\nsouth = "127.0.0.1:3"\n'
-            f'[data]\nfiles = ["records.csv"]\nschema = "schema.toml"\npopulation = "{population}"\n'
-            "[budget]\nepsilon = 2.0\ndelta = 2e-5\n"
-        )
+        documents.write_party(self.folder, population=population, budget=(2.0, 2e-5))
 
     def seal(self) -> Fit:
         """As its operator does."""

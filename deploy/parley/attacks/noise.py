@@ -122,7 +122,9 @@ def read_marks(opened: Integers, lattice: Lattice) -> tuple[NDArray[np.int64], F
 def opened_noise(folder: Path, liar: type[Sampler], parts: NoiseParts, dimension: int) -> tuple[Integers, Lattice]:
     """A sum of nothing but noise, as the coordinator gets it from an honest A and a lying B."""
     lattice = Lattice(1.0, 16, SCALE, parts)
-    request = Request("attacked", 0, dimension, lattice, 2, 2, 1.0)
+    request = Request(
+        run="attacked", round=0, dimension=dimension, lattice=lattice, minimum_parties=2, most_records=2, clip=1.0
+    )
     vectors = {party: np.zeros(dimension) for party in ("a", "b")}
     with servers(folder, {1: liar}, lanes=4096) as two:
         two.aggregators[1].own = WithoutOwnPart(two.pools[1].tables)

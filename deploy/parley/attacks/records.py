@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.attacks.institution import JOINS, UNITS, Institution, manifest, rows
+from parley.attacks.documents import UNITS, policy_text, schema_text
+from parley.attacks.institution import JOINS, Institution, manifest, rows
 from parley.attacks.kinds import Attack, Finding, Guard, removed
 from parley.federation.errors import ManifestError
 from parley.federation.manifest import Manifest
@@ -104,19 +105,11 @@ def _subset_of_columns(folder: Path, _: tuple[Guard, ...]) -> Finding:
     return _told_apart(*(institution.heard(each) for each in asked))
 
 
-UNIT_SCHEMA = f"""
-units = {UNITS + 1}
-unit = "patient"
-records_per_unit = 100
-features = [{{ name = "age", low = 20.0, high = 90.0 }}, {{ name = "pulse", low = 30.0, high = 220.0 }}]
-target = {{ name = "sick", kind = "binary", positive = ["1"], negative = ["0"] }}
-"""
+UNIT_SCHEMA = schema_text(UNITS + 1, unit="patient", records_per_unit=100)
 
 
 def _visits_as_patients(folder: Path, _: tuple[Guard, ...]) -> Finding:
     """C2: the manifest says what the file's columns are called, and calls the visit's number the patient."""
-    from parley.attacks.institution import POLICY
-
     features = manifest().schema.body["features"][:2]
     sampler = {"kind": "wor", "units": UNITS + 1, "batch": UNITS + 1}
     asked = manifest(
@@ -143,7 +136,7 @@ def _visits_as_patients(folder: Path, _: tuple[Guard, ...]) -> Finding:
             records,
             "patient,visit,age,pulse,pain,sick",
             UNIT_SCHEMA,
-            POLICY.replace('unit_column = ""', 'unit_column = "patient"'),
+            policy_text(unit_column="patient"),
         )
         institution.seal()
         try:

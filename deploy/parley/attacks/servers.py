@@ -119,7 +119,9 @@ def _noise_left(deviation: float) -> Finding:
 
 
 def request(index: int = 0, query: bytes = bytes(32), run: str = "attacked") -> Request:
-    return Request(run, index, 8, LATTICE, 2, 10, 5.0, query)
+    return Request(
+        run=run, round=index, dimension=8, lattice=LATTICE, minimum_parties=2, most_records=10, clip=5.0, query=query
+    )
 
 
 def early_position(folder: Path, without: Sequence[Guard]) -> Finding:
@@ -195,9 +197,16 @@ class Stated:
         pairs = tuple((party, _digest(party)) for party in sorted(parties))
         index = changes.pop("round", 0)
         return Draft(
-            index, self.query, pairs, opening_id(epoch, start, length, pairs), epoch, start, length,
-            _digest(f"share {index}"), previous,
-        )  # fmt: skip
+            round=index,
+            query=self.query,
+            contributions=pairs,
+            opening=opening_id(epoch, start, length, pairs),
+            epoch=epoch,
+            start=start,
+            length=length,
+            share=_digest(f"share {index}"),
+            previous=previous,
+        )
 
     def state(self, role: int, draft: Draft, identity: Identity | None = None) -> None:
         signer = identity or self.identities[role]
@@ -211,7 +220,7 @@ class Stated:
             for role in (0, 1)
         ]
         receipts = {role: common_pb2.SignedWord.FromString(word) for role, word in enumerate(words)}
-        return Answer(0, self.query, upload, b"", b"", receipts=receipts)
+        return Answer(round_index=0, query=self.query, upload=upload, payload_a=b"", payload_b=b"", receipts=receipts)
 
     def follow(self, index: int, last: Answer | None) -> Finding:
         """Whether the party goes on to that round: then nobody has noticed anything."""

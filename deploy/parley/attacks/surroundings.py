@@ -18,9 +18,11 @@ import grpc
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.attacks import documents
+from parley.attacks.documents import FEDERATION, LEAD, PARTY, SERVERS
 from parley.attacks.words import Signed
-from parley.federation.manifest import PROTOCOL, Manifest
-from parley.federation.names import NodeName, Role
+from parley.federation.manifest import Manifest
+from parley.federation.names import NodeName
 from parley.federation.rounds import BLIND_BYTES, commitment_b, point_digest, upload_digest
 from parley.mpc.ring import expand
 from parley.node.authority import ThrowAwayAuthority
@@ -33,75 +35,22 @@ from parley.party.questions import digest_of
 from parley.party.record_check import seal_node
 from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc
 
-FEDERATION = "cardio"
-PARTY, LEAD = NodeName(FEDERATION, Role.party, "hospital-a"), NodeName(FEDERATION, Role.coordinator, "lead")
-SERVERS = (NodeName(FEDERATION, Role.aggregator, "north"), NodeName(FEDERATION, Role.aggregator, "south"))
 PATIENCE_SECONDS = 30.0
 State = coordinator_pb2.NextRoundResponse
-BODY: dict[str, Any] = {
-    "federation": FEDERATION,
-    "model": {"kind": "logistic", "dimension": 3},
-    "regulariser": {},
-    "schema": {
-        "features": [
-            {"name": "age", "low": 20.0, "high": 90.0},
-            {"name": "pulse", "low": 30.0, "high": 220.0},
-        ],
-        "target": {"name": "sick", "kind": "binary", "positive": ["1"], "negative": ["0"]},
-        "intercept": True,
-    },
-    "privacy": {"epsilon": 2.0, "delta": 1e-5, "accountant": "pld"},
-    "noise": {"cover": "strips", "precision": "high", "fraction_bits": 16, "security": "semi-honest", "own": 0.5},
-    "rounds": {"minimum_parties": 2, "deadline_seconds": 30.0},
-    "aggregators": [
-        {"name": "north", "legal_entity": "North Trust"},
-        {"name": "south", "legal_entity": "South Foundation"},
-    ],
-    "coordinator": {"name": "lead", "legal_entity": "University Hospital"},
-}
-SCHEMA = """
-units = {units}
-features = [{{ name = "age", low = 20.0, high = 90.0 }}, {{ name = "pulse", low = 30.0, high = 220.0 }}]
-target = {{ name = "sick", kind = "binary", positive = ["1"], negative = ["0"] }}
-"""
-POLICY = """
-role = "party"
-epsilon_per_run = 2.0
-delta_per_run = 1e-5
-epsilon_total = 4.0
-epsilon_if_a_server_lies_per_run = "any"
-epsilon_if_a_server_lies_total = "any"
-minimum_parties = 2
-largest_parties = 10
-largest_dimension = 1000
-largest_rounds = 100
-largest_manifest_bytes = 1_000_000
-unit_column = ""
-models = ["logistic"]
-algorithms = ["{algorithm}"]
-coordinators = ["lead"]
-[aggregators]
-north = "North Trust"
-south = "South Foundation"
-"""
 
 
 def manifest(records: int, algorithm: str, norm: float, noise: float, steps: int) -> Manifest:
     """Of two parties, each of whose records is in every round."""
     sampler = {"kind": "wor", "units": records, "batch": records}
-    return Manifest.from_json(
-        {
-            **BODY,
-            "protocol": PROTOCOL,
-            "run": "heart-1",
-            "algorithm": {"name": algorithm},
-            "mechanism": {
-                "clip": {"kind": "gradient", "norm": norm},
-                "noise_multiplier": noise,
-                "steps": steps,
-                "relation": "replace-one",
-            },
-            "parties": [{"name": name, "sampler": sampler} for name in (PARTY.name, "hospital-b")],
+    return documents.manifest(
+        **{
+            "algorithm.name": algorithm,
+            "mechanism.clip.norm": norm,
+            "mechanism.noise_multiplier": noise,
+            "mechanism.steps": steps,
+            "parties.0.sampler": sampler,
+            "parties.1.sampler": sampler,
+            "noise.fraction_bits": 16,
         }
     )
 
@@ -221,16 +170,10 @@ class Surroundings:
         signers = {name: authority.issue_as(name) for name in SERVERS}
         self.coordinator.words = [sign_admission(signer, made.digest) for signer in signers.values()]
         self.coordinator.signed, self.coordinator.uploads = Signed(made, signers), self.a.digests
-        (self.node / "policy.toml").write_text(POLICY.format(algorithm=made.algorithm.name))
+        (self.node / "policy.toml").write_text(documents.policy_text(algorithms=[made.algorithm.name]))
         (self.node / "records.csv").write_text("age,pulse,sick\n" + "\n".join(records) + "\n")
-        (self.node / "node.toml").write_text(
-            'role = "party"\n'
-            f'coordinator = "lead@127.0.0.1:{ports[0]}"\n'
-            f'[aggregators]\nnorth = "127.0.0.1:{ports[1]}"\nsouth = "127.0.0.1:{ports[2]}"\n'
-            '[data]\nfiles = ["records.csv"]\nschema = "schema.toml"\npopulation = "patients"\n'
-            "[budget]\nepsilon = 4.0\ndelta = 1e-4\n"
-        )
-        (self.node / "schema.toml").write_text(SCHEMA.format(units=len(records)))
+        documents.write_party(self.node, {"north": ports[1], "south": ports[2]}, ports[0])
+        (self.node / "schema.toml").write_text(documents.schema_text(len(records)))
         seal_node(self.node)
         self._client = PartyClient(settings_of(party_node(self.node)))
         self._thread = threading.Thread(target=self._client.serve)

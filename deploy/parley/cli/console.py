@@ -38,6 +38,14 @@ def emit_json(result: dict[str, Any]) -> None:
     print(json.dumps(result, allow_nan=False), flush=True)
 
 
+def withdrawn(run: str, digest: bytes, consequence: str, json_output: bool) -> None:
+    """Of either kind of node: what was taken back, and what follows from it."""
+    if json_output:
+        emit_json({"run": run, "digest": digest.hex(), "withdrawn": True})
+    else:
+        print(f"withdrawn  {run}\n  {consequence}")
+
+
 def fail(message: str, code: int = EXIT_USAGE) -> NoReturn:
     """One line that says what is wrong and what to change; no stack trace."""
     print(f"error: {message}", file=sys.stderr)

@@ -15,12 +15,13 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from parley.cli.console import EXIT_BAD_NEWS, emit_json, progress
 from parley.coordinator.errors import CoordinatorError
-from parley.coordinator.operator_client import Coordinator, Presence
+from parley.coordinator.operator_client import Coordinator, Presence, summary
 from parley.coordinator.store import RoundRecord, RunRow, State
 from parley.dashboard.figures import troubles
-from parley.dashboard.history import PHASES, History
-from parley.dashboard.rendering import seconds, size
+from parley.dashboard.history import PHASES, History, manifest_of
+from parley.dashboard.pages import seconds, size
 from parley.federation.manifest import Manifest
 from parley.privacy.lying import in_words
 
@@ -39,6 +40,22 @@ def follow(coordinator: Coordinator, digest: bytes) -> RunRow:
     return _live(console, coordinator, digest) if console.is_terminal else follow_plainly(console, coordinator, digest)
 
 
+def follow_to_its_end(coordinator: Coordinator, digest: bytes, json_output: bool) -> None:
+    """Exit code 1 where the run rests without a model; whoever interrupts is told that the run does not end by it."""
+    try:
+        row = follow(coordinator, digest)
+    except KeyboardInterrupt:
+        known = coordinator.store.get(digest)
+        if known is not None and not known.state.resting:
+            which = f"{known.run} --node {coordinator.node.folder}"
+            progress(f"the run goes on: `parley watch {which}` follows it again, `parley stop {which}` pauses it")
+        raise
+    if json_output:
+        emit_json(summary(row))
+    if row.state is not State.finished:
+        raise SystemExit(EXIT_BAD_NEWS)
+
+
 class Follows(Protocol):
     """What a coordinator says of a run, again and again until it rests."""
 
@@ -50,7 +67,7 @@ def follow_plainly(console: Console, coordinator: Follows, digest: bytes) -> Run
     row: RunRow | None = None
     shown = ""
     for row, records in coordinator.follow(digest):
-        manifest = Manifest.from_canonical(row.manifest)
+        manifest = manifest_of(row.manifest)
         outcome = f": {escape(row.outcome)}" if row.outcome else ""
         said = [f"[bold]{row.run}[/bold] is {row.state.value}{outcome}"] if row.state.value != shown else []
         shown = row.state.value
@@ -77,7 +94,7 @@ def _live(console: Console, coordinator: Coordinator, digest: bytes) -> RunRow:
                     presence = coordinator.presence(row.run)
                 except CoordinatorError:
                     presence = None
-            live.update(view(row, Manifest.from_canonical(row.manifest), history, presence))
+            live.update(view(row, manifest_of(row.manifest), history, presence))
     assert row is not None
     return row
 

@@ -25,6 +25,16 @@ from parley.learning.holding import Layout, held, layout_by_name
 from parley.learning.schema import schema_from_json
 from parley.node.authority import ThrowAwayAuthority
 from parley.node.errors import NodeError
+from parley.node.node_file import (
+    Address,
+    AggregatorNode,
+    AnyNode,
+    CoordinatorNode,
+    DashboardSettings,
+    NoiseSettings,
+    PartyNode,
+)
+from parley.node.node_text import write_node
 from parley.node.toml_text import toml_text
 
 READY_SECONDS = 60.0
@@ -48,7 +58,11 @@ class ReservedPort:
         self.number = int(self._socket.getsockname()[1])
 
     def __str__(self) -> str:
-        return f"127.0.0.1:{self.number}"
+        return str(self.address)
+
+    @property
+    def address(self) -> Address:
+        return Address("127.0.0.1", self.number)
 
     def close(self) -> None:
         self._socket.close()
@@ -159,56 +173,64 @@ class LocalFederation:
             self.ports["dashboard"] = ReservedPort()
         epsilon, delta = budget or (4 * manifest.guarantee.epsilon, 4 * manifest.guarantee.delta)
         self.nodes: dict[str, NodeProcess] = {}
-        first, second = names
-        noise = manifest.noise
-        held = capacity if noise.parts.joint else 0  # no pool where there is nothing to put into it
-        for place, name in enumerate(names):
-            peer = (
-                f'[peer]\nname = "{second}"\naddress = "{self.ports["peer"]}"\n' if place == 0
-                else f'[peer]\nname = "{first}"\n'
-            )  # fmt: skip
-            listener = f'peer = "{self.ports["peer"]}"\n' if place == 1 else ""
-            self._write(
-                Role.aggregator,
-                name,
-                f'role = "aggregator"\n[listen]\nshare = "{self.ports[f"share {name}"]}"\n'
-                f'control = "{self.ports[f"control {name}"]}"\n{listener}{peer}'
-                f'[noise]\ncover = "{noise.cover}"\nprecision = "{noise.precision}"\n'
-                + (f"capacity = {held}\n" if held is not None else ""),
-            )
-        files = ", ".join(json.dumps(str(path.absolute())) for path in evaluation)
+        controls = {name: self.ports[f"control {name}"].address for name in names}
+        shares = {name: self.ports[f"share {name}"].address for name in names}
+        for place in range(len(names)):
+            self._write(self._server(place, capacity))
         self._write(
-            Role.coordinator,
-            manifest.coordinator.name,
-            f'role = "coordinator"\nlisten = "{self.ports["coordinator"]}"\n[aggregators]\n'
-            + "".join(f'{name} = "{self.ports[f"control {name}"]}"\n' for name in names)
-            + (f'[evaluation]\nfiles = [{files}]\nschema = "schema.toml"\n' if files else "")
-            + f"[budget]\nepsilon = {epsilon}\ndelta = {delta}\n"
-            + (f'[dashboard]\nlisten = "{self.ports["dashboard"]}"\n' if dashboard else ""),
+            CoordinatorNode(
+                folder=folder / manifest.coordinator.name,
+                listen=(self.ports["coordinator"].address,),
+                aggregators=controls,
+                evaluation=tuple(path.absolute() for path in evaluation),
+                layout=folder / manifest.coordinator.name / SCHEMA_FILE if evaluation else None,
+                epsilon=epsilon,
+                delta=delta,
+                dashboard=DashboardSettings(self.ports["dashboard"].address) if dashboard else None,
+            )
         )
         (self.coordinator.folder / SCHEMA_FILE).write_text(toml_text(layout.as_json()) + "\n")
         for party in manifest.parties:
-            files = ", ".join(json.dumps(str(path.absolute())) for path in data[party])
+            home = folder / party
             self._write(
-                Role.party,
-                party,
-                f'role = "party"\ncoordinator = "{manifest.coordinator.name}@{self.ports["coordinator"]}"\n'
-                "[aggregators]\n"
-                + "".join(f'{name} = "{self.ports[f"share {name}"]}"\n' for name in names)
-                + f'[data]\nfiles = [{files}]\nschema = "{SCHEMA_FILE}"\npopulation = "records"\n'
-                f"[budget]\nepsilon = {epsilon}\ndelta = {delta}\n",
+                PartyNode(
+                    folder=home,
+                    coordinator=self.ports["coordinator"].address,
+                    coordinator_name=manifest.coordinator.name,
+                    aggregators=shares,
+                    data=tuple(path.absolute() for path in data[party]),
+                    schema=home / SCHEMA_FILE,
+                    population="records",
+                    epsilon=epsilon,
+                    delta=delta,
+                )
             )
-            home = self.nodes[party].folder
             (home / SCHEMA_FILE).write_text(schema_text(manifest, party, layout))
             sealed(home)
 
-    def _write(self, role: Role, name: str, node: str) -> None:
-        home = self.folder / name
+    def _server(self, place: int, capacity: int | None) -> AggregatorNode:
+        """A dials, and B is dialled."""
+        names, peer = [operator.name for operator in self.manifest.aggregators], self.ports["peer"].address
+        noise = self.manifest.noise
+        # No pool where there is nothing to put into it.
+        held = 0 if not noise.parts.joint else NoiseSettings().capacity if capacity is None else capacity
+        return AggregatorNode(
+            folder=self.folder / names[place],
+            share=(self.ports[f"share {names[place]}"].address,),
+            control=self.ports[f"control {names[place]}"].address,
+            peer_name=names[1 - place],
+            peer_address=peer if place == 0 else None,
+            peer_listener=peer if place == 1 else None,
+            noise=NoiseSettings(noise.cover, noise.precision, held),
+        )
+
+    def _write(self, node: AnyNode) -> None:
+        home, name = node.folder, node.folder.name
         home.mkdir(parents=True, mode=0o700)
-        (home / "node.toml").write_text(node)
-        (home / "policy.toml").write_text(policy_text(role, self.manifest, 4 * self.manifest.guarantee.epsilon))
-        self.authority.install(home / "identity", NodeName(self.manifest.federation, role, name))
-        self.nodes[name] = NodeProcess(name, role, home)
+        write_node(node)
+        (home / "policy.toml").write_text(policy_text(node.role, self.manifest, 4 * self.manifest.guarantee.epsilon))
+        self.authority.install(home / "identity", NodeName(self.manifest.federation, node.role, name))
+        self.nodes[name] = NodeProcess(name, node.role, home)
 
     @property
     def dashboard_url(self) -> str:

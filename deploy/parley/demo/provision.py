@@ -11,7 +11,7 @@ for organisations of their own. What is there already stays; a node whose certif
 import datetime as dt
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from cryptography.hazmat.primitives import serialization
@@ -24,9 +24,19 @@ from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.learning.holding import CSV
 from parley.node import installation as nodes
-from parley.node import trust as pinning
+from parley.node import trust
 from parley.node.authority import PEM, Authority, load_request
 from parley.node.credentials import CERTIFICATE_FILE, KEY_FILE, NodeFolder, load_certificate, read_file
+from parley.node.node_file import (
+    Address,
+    AggregatorNode,
+    AnyNode,
+    CoordinatorNode,
+    DashboardSettings,
+    NoiseSettings,
+    PartyNode,
+)
+from parley.node.node_text import node_text
 from parley.node.pins import key_of, read_entries
 from parley.node.toml_text import toml_text
 
@@ -44,11 +54,12 @@ def provision(folder: Path, manifest: Manifest, runs: int, say: Say, owner: tupl
     if not study.exists():
         study.write_text(toml_text(manifest.as_json()))
         say(f"wrote {study.name}, manifest {manifest.digest.hex()}")
-    for name, (role, text) in node_files(manifest, runs).items():
-        home = folder / name
+    members = node_files(manifest, runs, folder)
+    for name, node in members.items():
+        home, role = node.folder, node.role
         home.mkdir(mode=0o700, exist_ok=True)
         _identity(home, NodeName(manifest.federation, role, name), folder / "authority", authority, say, owner)
-        _write(home / "node.toml", text)
+        _write(home / "node.toml", node_text(node))
         _write(home / "policy.toml", policy_text(role, manifest, runs * manifest.guarantee.epsilon))
         _data(home / "data", role, name)
         if role is Role.party:
@@ -56,9 +67,9 @@ def provision(folder: Path, manifest: Manifest, runs: int, say: Say, owner: tupl
         elif role is Role.coordinator:
             _write(home / SCHEMA_FILE, toml_text(CSV.as_json()) + "\n")
     _pin(folder, manifest, say)
-    for name in node_files(manifest, runs):
+    for node in members.values():
         if owner is not None:
-            _give(folder / name, owner)
+            _give(node.folder, owner)
 
 
 def _authority(folder: Path, federation: str, say: Say) -> Authority:
@@ -112,7 +123,7 @@ def _pin(folder: Path, manifest: Manifest, say: Say) -> None:
         peers = {name: key for name, key in keys.items() if {node.role, name.role} != {Role.party} and name != node}
         place = NodeFolder(folder / node.name / "identity")
         if {entry.node: entry.key for entry in read_entries(place.pin_file)} != peers:
-            pinning.pin_all(place, peers)
+            trust.pin_all(place, peers)
             say(f"parley pin add …    # {node.name} pins {len(peers)} peers")
 
 
@@ -122,46 +133,46 @@ def _key(identity: Path) -> bytes:
     return key_of(held.public_key())
 
 
-def node_files(manifest: Manifest, runs: int) -> Mapping[str, tuple[Role, str]]:
+def node_files(manifest: Manifest, runs: int, folder: Path) -> dict[str, AnyNode]:
     """Every node's node.toml, for the networks of deploy/compose.yaml.
 
     A server listens by names that only one of its networks has: each port is open on the networks that need it.
     """
-    first, second = (operator.name for operator in manifest.aggregators)
+    names = [operator.name for operator in manifest.aggregators]
     leader = manifest.coordinator.name
-    budget = f"[budget]\nepsilon = {runs * manifest.guarantee.epsilon}\ndelta = {runs * manifest.guarantee.delta}\n"
-    found: dict[str, tuple[Role, str]] = {}
-    for own, other, dials in ((first, second, True), (second, first, False)):
-        share = ", ".join(f'"{own}.{party}:{LISTEN["share"]}"' for party in manifest.parties)
-        peer = f'address = "{other}:{LISTEN["peer"]}"\n' if dials else ""
-        listener = "" if dials else f'peer = "peer.{own}:{LISTEN["peer"]}"\n'
-        found[own] = (
-            Role.aggregator,
-            (
-                f'role = "aggregator"\n[listen]\nshare = [{share}]\ncontrol = "control.{own}:{LISTEN["control"]}"\n'
-                f"{listener}"
-                f'[peer]\nname = "{other}"\n{peer}'
-                f'[noise]\ncover = "{manifest.noise.cover}"\nprecision = "{manifest.noise.precision}"\n'
-            ),
+    epsilon, delta = runs * manifest.guarantee.epsilon, runs * manifest.guarantee.delta
+    found: dict[str, AnyNode] = {}
+    for own, other, dials in ((names[0], names[1], True), (names[1], names[0], False)):
+        found[own] = AggregatorNode(
+            folder=folder / own,
+            share=tuple(Address(f"{own}.{party}", LISTEN["share"]) for party in manifest.parties),
+            control=Address(f"control.{own}", LISTEN["control"]),
+            peer_name=other,
+            peer_address=Address(other, LISTEN["peer"]) if dials else None,
+            peer_listener=None if dials else Address(f"peer.{own}", LISTEN["peer"]),
+            noise=NoiseSettings(manifest.noise.cover, manifest.noise.precision),
         )
-    listen = ", ".join(f'"{leader}.{party}:{LISTEN["coordinator"]}"' for party in manifest.parties)
-    found[leader] = (
-        Role.coordinator,
-        (
-            f'role = "coordinator"\nlisten = [{listen}]\n[aggregators]\n'
-            + "".join(f'{name} = "{name}:{LISTEN["control"]}"\n' for name in (first, second))
-            + f'[evaluation]\nfiles = ["data/test.csv"]\nschema = "schema.toml"\n{budget}'
-            f'[dashboard]\nlisten = "dashboard.{leader}:{LISTEN["dashboard"]}"\n'
-        ),
+    found[leader] = CoordinatorNode(
+        folder=folder / leader,
+        listen=tuple(Address(f"{leader}.{party}", LISTEN["coordinator"]) for party in manifest.parties),
+        aggregators={name: Address(name, LISTEN["control"]) for name in names},
+        evaluation=(folder / leader / "data" / "test.csv",),
+        layout=folder / leader / SCHEMA_FILE,
+        epsilon=epsilon,
+        delta=delta,
+        dashboard=DashboardSettings(Address(f"dashboard.{leader}", LISTEN["dashboard"])),
     )
     for party in manifest.parties:
-        found[party] = (
-            Role.party,
-            (
-                f'role = "party"\ncoordinator = "{leader}:{LISTEN["coordinator"]}"\n[aggregators]\n'
-                + "".join(f'{name} = "{name}:{LISTEN["share"]}"\n' for name in (first, second))
-                + f'[data]\nfiles = ["data/{party}.csv"]\nschema = "schema.toml"\npopulation = "patients"\n{budget}'
-            ),
+        found[party] = PartyNode(
+            folder=folder / party,
+            coordinator=Address(leader, LISTEN["coordinator"]),
+            coordinator_name=leader,
+            aggregators={name: Address(name, LISTEN["share"]) for name in names},
+            data=(folder / party / "data" / f"{party}.csv",),
+            schema=folder / party / SCHEMA_FILE,
+            population="patients",
+            epsilon=epsilon,
+            delta=delta,
         )
     return found
 

@@ -15,6 +15,7 @@ from typing import Any, Self, TypeVar
 from parley.errors import ParleyError
 from parley.federation.errors import FieldError, ManifestError
 from parley.federation.names import LABEL_RULE, is_label
+from parley.privacy.canonical import canonical_json
 
 LARGEST_WHOLE = (1 << 63) - 1
 """TOML promises 64-bit integers and no more."""
@@ -27,11 +28,6 @@ Choice = TypeVar("Choice", bound=str)
 Built = TypeVar("Built")
 
 
-def canonical_text(body: Any) -> str:
-    """One spelling per value: keys sorted, no spaces, ASCII, floats as the shortest text that reads back the same."""
-    return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-
-
 @dataclass(frozen=True)
 class Plain:
     """A free-form table that nobody can alter: equal tables are equal, and hash alike."""
@@ -40,7 +36,7 @@ class Plain:
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Self:
-        return cls(canonical_text(body))
+        return cls(canonical_json(body))
 
     @property
     def body(self) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from parley.federation import columns
 from parley.federation.errors import FederationError, ManifestError
 from parley.federation.extras import missing
 from parley.federation.manifest import Manifest
+from parley.federation.mechanism import sampling_sentence
 from parley.mpc.errors import MpcError
 from parley.mpc.parts import NoiseParts
 from parley.mpc.tables import Cover, Precision
@@ -42,7 +43,7 @@ UNFINISHED, UNFINISHED_SECONDS = ".new", 60.0
 """Writing one takes milliseconds: what is older was left behind."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Meaning:
     """A manifest and the figures that were computed from it, not read in it."""
 
@@ -89,12 +90,12 @@ class Meaning:
             f"{manifest.guarantee.epsilon:.4g}.",
             f"Against whom: {against_whom(parts, self.epsilon, self.epsilon_if_a_server_lies, self.delta)}",
             f"Unit of privacy: {mechanism.unit.name}. Neighbours: {neighbours}.",
-            f"Sampling: {_sampling(manifest)}.",
+            f"Sampling: {sampling_sentence(manifest.mechanism)}.",
             f"Noise: deviation {counted} on the sum, {mechanism.noise_multiplier:.4g} times its sensitivity, "
-            f"whoever is present; {made_of(parts)}, and {released} is released.",
+            f"however many parties are present; {made_of(parts)}. The released sum has deviation {released}.",
             f"Precision: {manifest.noise.precision} ({manifest.noise.cover}), {manifest.noise.fraction_bits} fraction "
             f"bits; it takes {self.epsilon_added:.2g} of epsilon and {self.delta_added:.2g} of delta.",
-            f"Range: the largest possible sum could double {self.range_margin_bits:.1f} times before it left the ring.",
+            f"Range: no overflow possible ({int(self.range_margin_bits)} bits to spare).",
             f"Aggregators, who must not collude: {first.name} of {first.legal_entity}, {second.name} of "
             f"{second.legal_entity}. Coordinator: {manifest.coordinator.name} of {manifest.coordinator.legal_entity}.",
         ]
@@ -147,7 +148,7 @@ def _verified(manifest: Manifest) -> tuple[Meaning, FinitePrecision]:
 
 @functools.lru_cache(maxsize=2)
 def _verified_form(canonical: bytes) -> tuple[Meaning, FinitePrecision]:
-    """Kept, for whoever asks what several parties have to charge."""
+    """Kept, for whoever asks what several parties have to charge, and for `main`."""
     manifest = Manifest.from_canonical(canonical)  # however it was made, it passes every check of the parser
     from parley.privacy.accountants import accountant
 
@@ -178,15 +179,15 @@ def _verified_form(canonical: bytes) -> tuple[Meaning, FinitePrecision]:
             f"claims {most:.6g} and {found}: claim at least that or nothing, raise noise.own, or add noise",
         )
     meaning = Meaning(
-        manifest,
-        float(claim.epsilon),
-        float(claim.delta),
-        claim.party,
-        precision.epsilon_added,
-        float(claim.delta - claim.gaussian.delta),
-        min(margin_bits(manifest, index) for index in manifest.kinds_of_rounds),
-        claim.sentence,
-        None if lying is None else float(lying),
+        manifest=manifest,
+        epsilon=float(claim.epsilon),
+        delta=float(claim.delta),
+        worst_party=claim.party,
+        epsilon_added=precision.epsilon_added,
+        delta_added=float(claim.delta - claim.gaussian.delta),
+        range_margin_bits=min(margin_bits(manifest, index) for index in manifest.kinds_of_rounds),
+        statement=claim.sentence,
+        epsilon_if_a_server_lies=None if lying is None else float(lying),
     )
     return meaning, precision
 
@@ -196,7 +197,7 @@ def against_whom(parts: NoiseParts, epsilon: float, lying: float | None, delta: 
     if not parts.joint:
         most = "" if lying is not None else f" So large an epsilon counts as {NO_GUARANTEE}."
         return (
-            f"epsilon {epsilon:.4g} holds against one aggregator that does anything whatever, with the coordinator and "
+            f"epsilon {epsilon:.4g} holds against one aggregator that does anything at all, with the coordinator and "
             f"all other parties; the result is not protected against it, only the records are.{most}"
         )
     follows = f"epsilon {epsilon:.4g} holds against an aggregator that follows the protocol; "
@@ -208,7 +209,7 @@ def against_whom(parts: NoiseParts, epsilon: float, lying: float | None, delta: 
 def made_of(parts: NoiseParts) -> str:
     """The noise's parts, in words."""
     if not parts.joint:
-        return "each server adds a whole sample of its own, none is joint"
+        return "each server adds a whole sample of its own; none is joint"
     return "sampled jointly" + (f", and each server adds {parts.own:g} times as much of its own" if parts.own else "")
 
 
@@ -270,7 +271,7 @@ def verify_apart(manifest: Manifest, kept: Path | None = None) -> Meaning:
 
     `kept` is a folder of this node's state for what it has verified: it is not computed again after a restart.
     """
-    return Meaning(manifest, **_apart(manifest, [], kept)["meaning"])
+    return Meaning(manifest=manifest, **_apart(manifest, [], kept)["meaning"])
 
 
 def verify_apart_with_charge(
@@ -278,7 +279,7 @@ def verify_apart_with_charge(
 ) -> tuple[Meaning, Charge]:
     """`verify_with_charge` in a process of its own."""
     answer = _apart(manifest, charged(party, filters), kept)
-    return Meaning(manifest, **answer["meaning"]), Charge.from_json(answer["charge"])
+    return Meaning(manifest=manifest, **answer["meaning"]), Charge.from_json(answer["charge"])
 
 
 def charged(party: str, filters: Policy) -> list[str]:
@@ -366,14 +367,6 @@ def margin_bits(manifest: Manifest, round_index: int) -> float:
     return lattice.opening_bits - 1 - math.log2(largest)
 
 
-def _sampling(manifest: Manifest) -> str:
-    samplers = [manifest.mechanism.sampler(party, manifest.releases - 1) for party in manifest.parties]
-    how = {"wor": "a fixed number of units, without replacement", "poisson": "each unit independently, padded"}
-    rates = sorted(sampler.rate for sampler in samplers)
-    spread = f"{rates[0]:.4g}" if rates[0] == rates[-1] else f"{rates[0]:.4g} to {rates[-1]:.4g}"
-    return f"{how[samplers[0].kind]}, at rate {spread}; {sum(s.mean_batch for s in samplers):,} expected per round"
-
-
 def answered(manifest: Manifest, arguments: list[str]) -> dict[str, Any]:
     """What a process apart answers; with a party and a ledger's policy also what that ledger charges."""
     if not arguments:
@@ -386,8 +379,8 @@ def answered(manifest: Manifest, arguments: list[str]) -> dict[str, Any]:
 def main() -> None:
     """Canonical bytes in, one line of JSON out."""
     try:
-        manifest = Manifest.from_canonical(sys.stdin.buffer.read())
-        answer = answered(manifest, sys.argv[1:])
+        meaning, _ = _verified_form(sys.stdin.buffer.read())
+        answer = answered(meaning.manifest, sys.argv[1:])
     except ManifestError as refusal:
         answer = {"field": refusal.field, "refused": str(refusal).removeprefix(f"{refusal.field}: ")}
     except ImportError as error:

@@ -55,6 +55,16 @@ def party_tables(mechanism: Mechanism) -> list[dict[str, Any]]:
     return tables
 
 
+def sampling_sentence(mechanism: Mechanism) -> str:
+    """How a round's batches are drawn, in words: without a capital and a full stop."""
+    samplers = [mechanism.sampler(cohort.party, mechanism.releases - 1) for cohort in mechanism.cohorts]
+    how = {"wor": "a fixed number of units, without replacement", "poisson": "each unit independently, padded to a cap"}
+    rates = sorted(sampler.rate for sampler in samplers)
+    spread = f"{rates[0]:.4g}" if rates[0] == rates[-1] else f"{rates[0]:.4g} to {rates[-1]:.4g}"
+    expected = sum(sampler.mean_batch for sampler in samplers)
+    return f"{how[samplers[0].kind]}, at rate {spread}; {expected:,} expected per round"
+
+
 def _cohort(fields: Fields) -> Cohort:
     name = fields.label("name")
     sampler = _sampler(fields.table("sampler"))

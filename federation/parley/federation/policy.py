@@ -29,13 +29,15 @@ Limits on ε apply to the verified figure of `meaning`, never to the claimed one
 may cost, are numbers, which a run without a guarantee never meets, or "any", which admits that too.
 """
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from parley.federation.errors import PolicyError
 from parley.federation.fields import Fields
+from parley.federation.files import toml_file
 from parley.federation.manifest import LARGEST_DIMENSION, LARGEST_EPSILON, MOST_BYTES, Manifest, entity_key
 from parley.federation.meaning import Meaning
 from parley.federation.names import NodeName, Role
@@ -44,7 +46,7 @@ LARGEST_TOTAL = 1e6
 LARGEST_COUNT = 1_000_000_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PartyPolicy:
     """What an institution lets be computed on its records."""
 
@@ -70,7 +72,7 @@ class PartyPolicy:
     """Name to legal entity."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AggregatorPolicy:
     """Which sums an aggregation server is ready to open."""
 
@@ -83,7 +85,7 @@ class AggregatorPolicy:
     """Name to legal entity, of this server and of those it may work with."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CoordinatorPolicy:
     """Which runs a coordinator leads."""
 
@@ -119,14 +121,7 @@ class Reason:
 
 def read_policy(path: Path) -> Policy:
     """A policy from its file; an error, and so no admission, if it is missing or anything in it is not understood."""
-    try:
-        body = tomllib.loads(path.read_bytes().decode())
-    except OSError as error:
-        raise PolicyError(
-            path.name, f"cannot be read ({error.strerror}): without a policy nothing is admitted"
-        ) from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise PolicyError(path.name, f"is not TOML, mend the syntax: {error}") from None
+    body = toml_file(path, partial(PolicyError, path.name), "without a policy nothing is admitted")
     fields = Fields(body, "", PolicyError)
     readers = {Role.party: _party, Role.aggregator: _aggregator, Role.coordinator: _coordinator}
     policy = readers[fields.choice("role", tuple(Role))](fields)
@@ -333,38 +328,46 @@ def _place(role: Role) -> str:
 
 def _party(fields: Fields) -> Policy:
     return PartyPolicy(
-        *_limits(fields),
-        fields.number("epsilon_total", 0, LARGEST_TOTAL),
-        _number_or_any(fields, "epsilon_if_a_server_lies_per_run"),
-        _number_or_any(fields, "epsilon_if_a_server_lies_total"),
-        _minimum(fields),
-        fields.whole("largest_parties", 2, LARGEST_COUNT),
-        *_sizes(fields),
-        fields.whole("largest_manifest_bytes", 1, MOST_BYTES),
-        _unit(fields),
-        fields.texts("models"),
-        fields.texts("algorithms"),
-        fields.labels("coordinators"),
-        fields.text_by_label("aggregators"),
+        **_limits(fields),
+        epsilon_total=fields.number("epsilon_total", 0, LARGEST_TOTAL),
+        epsilon_if_a_server_lies_per_run=_number_or_any(fields, "epsilon_if_a_server_lies_per_run"),
+        epsilon_if_a_server_lies_total=_number_or_any(fields, "epsilon_if_a_server_lies_total"),
+        minimum_parties=_minimum(fields),
+        largest_parties=fields.whole("largest_parties", 2, LARGEST_COUNT),
+        **_sizes(fields),
+        largest_manifest_bytes=fields.whole("largest_manifest_bytes", 1, MOST_BYTES),
+        unit_column=_unit(fields),
+        models=fields.texts("models"),
+        algorithms=fields.texts("algorithms"),
+        coordinators=fields.labels("coordinators"),
+        aggregators=fields.text_by_label("aggregators"),
     )
 
 
 def _aggregator(fields: Fields) -> Policy:
     return AggregatorPolicy(
-        _minimum(fields),
-        fields.whole("largest_parties", 2, LARGEST_COUNT),
-        *_sizes(fields),
-        fields.labels("coordinators"),
-        fields.text_by_label("operators"),
+        minimum_parties=_minimum(fields),
+        largest_parties=fields.whole("largest_parties", 2, LARGEST_COUNT),
+        **_sizes(fields),
+        coordinators=fields.labels("coordinators"),
+        operators=fields.text_by_label("operators"),
     )
 
 
 def _coordinator(fields: Fields) -> Policy:
-    return CoordinatorPolicy(*_limits(fields), _minimum(fields), *_sizes(fields), fields.text_by_label("aggregators"))
+    return CoordinatorPolicy(
+        **_limits(fields),
+        minimum_parties=_minimum(fields),
+        **_sizes(fields),
+        aggregators=fields.text_by_label("aggregators"),
+    )
 
 
-def _limits(fields: Fields) -> tuple[float, float]:
-    return fields.number("epsilon_per_run", 0, LARGEST_EPSILON), fields.number("delta_per_run", 0, 0.5)
+def _limits(fields: Fields) -> dict[str, Any]:
+    return {
+        "epsilon_per_run": fields.number("epsilon_per_run", 0, LARGEST_EPSILON),
+        "delta_per_run": fields.number("delta_per_run", 0, 0.5),
+    }
 
 
 def _number_or_any(fields: Fields, name: str) -> float | None:
@@ -375,8 +378,11 @@ def _minimum(fields: Fields) -> int:
     return fields.whole("minimum_parties", 2, LARGEST_COUNT)
 
 
-def _sizes(fields: Fields) -> tuple[int, int]:
-    return fields.whole("largest_dimension", 1, LARGEST_DIMENSION), fields.whole("largest_rounds", 1, LARGEST_COUNT)
+def _sizes(fields: Fields) -> dict[str, Any]:
+    return {
+        "largest_dimension": fields.whole("largest_dimension", 1, LARGEST_DIMENSION),
+        "largest_rounds": fields.whole("largest_rounds", 1, LARGEST_COUNT),
+    }
 
 
 def _unit(fields: Fields) -> str | None:

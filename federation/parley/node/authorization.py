@@ -35,17 +35,14 @@ from parley.v1 import common_pb2
 
 Callers = Container[NodeName] | Callable[[], Container[NodeName]]
 """Fixed, or asked at every call: a server of several runs learns of callers as manifests are admitted."""
-CODES = {
-    NotAuthenticatedError: grpc.StatusCode.UNAUTHENTICATED,
-    NotAuthorisedError: grpc.StatusCode.PERMISSION_DENIED,
-}
-
 MOST_CALLS_OF_ONE = 128
 """At once, of one peer on one port: its long polls, and room for what hangs."""
 PATIENCE_SECONDS = 10.0
 """For the message of a call that has begun."""
 MOST_CERTIFICATE_BYTES = 16 << 10
-NO_MESSAGE = "the bytes of the call are no message of this version"
+NO_MESSAGE = RefusedCallError(
+    common_pb2.REFUSAL_MALFORMED, "the bytes of the call are not a message of this version", "upgrade both nodes"
+)
 
 
 @lru_cache(maxsize=4096)
@@ -70,7 +67,7 @@ def peer_of(context: Any, identity: Identity | None = None) -> NodeName:
     if known is not None and known[0] is context:
         return known[1]
     if identity is None:
-        raise NotAuthenticatedError("nobody has looked at who calls: serve behind an Authorization")
+        raise NotAuthenticatedError("the caller was not checked: serve behind an Authorization")
     properties = context.auth_context()
     presented: Sequence[bytes] = properties.get("x509_pem_cert") or ()
     # What a caller sends besides; the key's own certificate is enough for TLS, and not for us.
@@ -96,7 +93,7 @@ class Authorizer:
         """`callers` by full method, such as `/parley.v1.NoiseService/Converse`; the pins are those of `folder`."""
         for method in callers:
             if method.count("/") != 2 or not method.startswith("/"):
-                raise ValueError(f"{method!r} is no full method: write /package.Service/Method")
+                raise ValueError(f"{method!r} is not a full method: write /package.Service/Method")
         self._callers = dict(callers)
         self._in_use = InUse(folder)
 
@@ -129,14 +126,16 @@ class Authorization(grpc.ServerInterceptor):
             try:
                 self._authorizer.require(method, context)
             except PeerRefusedError as error:
-                context.abort(CODES[type(error)], str(error))
+                abort(context, error)
+                raise
             if handler.request_streaming:
                 return inner(map(handler.request_deserializer or bytes, messages), context)
             try:
                 request = (handler.request_deserializer or bytes)(next(messages))
             except Exception:
                 # Whatever a parser makes of foreign bytes; its message may quote them.
-                context.abort(grpc.StatusCode.INVALID_ARGUMENT, NO_MESSAGE)
+                abort(context, NO_MESSAGE)
+                raise
             return inner(request, context)
 
         return behaviour
@@ -169,7 +168,7 @@ class AioAuthorization(grpc.aio.ServerInterceptor):
         try:
             peer = self._authorizer.require(method, context)
         except PeerRefusedError as error:
-            await context.abort(CODES[type(error)], str(error))
+            await abort(context, error)
             raise
         if self._calls[peer] >= self._most_calls:
             await abort(
@@ -198,7 +197,7 @@ class AioAuthorization(grpc.aio.ServerInterceptor):
             await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "the call was begun and its message did not come")
         except Exception:
             # Whatever a parser makes of foreign bytes; its message may quote them.
-            await abort(context, RefusedCallError(common_pb2.REFUSAL_MALFORMED, NO_MESSAGE, "upgrade both nodes"))
+            await abort(context, NO_MESSAGE)
 
     def _single(self, method: str, handler: Any) -> Callable[[Any, Any], Any]:
         inner = _behaviour(handler)

@@ -36,15 +36,16 @@ Unknown fields are errors with a suggestion. Paths are from the folder of node.t
 the kernel's.
 """
 
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Self, get_args
 
 from parley.federation.errors import PolicyError
 from parley.federation.fields import Fields
+from parley.federation.files import toml_file
 from parley.federation.names import LABEL_RULE, Role, is_label
 from parley.federation.policy import LARGEST_TOTAL, PartyPolicy, read_policy
 from parley.mpc.tables import Cover, Precision
@@ -102,14 +103,14 @@ class LogSettings:
     """Also NODE/state/log.jsonl, rotated."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Node:
-    """What the nodes of all roles have."""
+    """What the nodes of all roles have. `parley.node.node_text` writes one as a node.toml."""
 
     folder: Path
     """The node's, absolute."""
-    log: LogSettings
-    metrics: Address | None = field(default=None, kw_only=True)
+    log: LogSettings = LogSettings()
+    metrics: Address | None = None
     """Where Prometheus asks; None for nowhere."""
 
     @property
@@ -143,7 +144,7 @@ class Node:
         return self.state / "verified"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PartyNode(Node):
     """An institution. It dials and is never dialled."""
 
@@ -176,19 +177,19 @@ class NoiseSettings:
     """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AggregatorNode(Node):
     """One of the two servers."""
 
     share: tuple[Address, ...]
     """One per interface that parties come by."""
     control: Address
-    peer_listener: Address | None
-    """B's, which A dials."""
     peer_name: str
-    peer_address: Address | None
+    peer_listener: Address | None = None
+    """B's, which A dials."""
+    peer_address: Address | None = None
     """What A dials; B has none."""
-    noise: NoiseSettings
+    noise: NoiseSettings = NoiseSettings()
     connections: int = PARTIES_CONNECTIONS
     """Of parties, at once: each takes some 150 KiB, also while nobody knows whose it is."""
 
@@ -212,7 +213,7 @@ class DashboardSettings:
     """Whether /metrics is answered without a token, on loopback."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CoordinatorNode(Node):
     """Whoever leads the study."""
 
@@ -220,13 +221,13 @@ class CoordinatorNode(Node):
     """One per interface that parties come by."""
     aggregators: Mapping[str, Address]
     """Control ports by name."""
-    evaluation: tuple[Path, ...]
+    evaluation: tuple[Path, ...] = ()
     """A PUBLIC test set; empty for none."""
-    layout: Path | None
+    layout: Path | None = None
     """What its files look like: `parley.learning.holding`."""
-    epsilon: float
+    epsilon: float = COORDINATOR_BUDGET[0]
     """The cap over all runs that this coordinator leads."""
-    delta: float
+    delta: float = COORDINATOR_BUDGET[1]
     dashboard: DashboardSettings | None = None
     """None for none."""
     connections: int = PARTIES_CONNECTIONS
@@ -241,15 +242,7 @@ AnyNode = PartyNode | AggregatorNode | CoordinatorNode
 def read_node(folder: Path) -> AnyNode:
     """A node from its folder, or from the path of its node.toml; the first thing wrong is named."""
     path = folder if folder.name == NODE_FILE else folder / NODE_FILE
-    try:
-        data = path.read_bytes()
-        if len(data) > MOST_BYTES:
-            raise NodeFileError(path.name, "is over 64 KiB: shorten it")
-        body = tomllib.loads(data.decode())
-    except OSError as error:
-        raise NodeFileError(str(path), f"cannot be read ({error.strerror}): see `parley init`") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise NodeFileError(path.name, f"is not TOML, mend the syntax: {error}") from None
+    body = toml_file(path, partial(NodeFileError, str(path)), "see `parley init`", MOST_BYTES)
     fields, home = Fields(body, "", NodeFileError), path.parent.absolute()
     readers = {Role.party: _party, Role.aggregator: _aggregator, Role.coordinator: _coordinator}
     node = readers[fields.choice("role", tuple(Role))](fields, home, _log(fields))
@@ -268,16 +261,16 @@ def _party(fields: Fields, home: Path, log: LogSettings) -> AnyNode:
     aggregators = _two(fields)
     data, budget = fields.table("data"), fields.table("budget")
     node = PartyNode(
-        home,
-        log,
-        coordinator,
-        name or _only_coordinator(fields, home),
-        aggregators,
-        _files(data, home),
-        home / data.text("schema"),
-        data.text("population"),
-        budget.number("epsilon", 0, LARGEST_TOTAL),
-        budget.number("delta", 0, 0.5),
+        folder=home,
+        log=log,
+        coordinator=coordinator,
+        coordinator_name=name or _only_coordinator(fields, home),
+        aggregators=aggregators,
+        data=_files(data, home),
+        schema=home / data.text("schema"),
+        population=data.text("population"),
+        epsilon=budget.number("epsilon", 0, LARGEST_TOTAL),
+        delta=budget.number("delta", 0, 0.5),
     )
     data.finish()
     budget.finish()
@@ -303,9 +296,16 @@ def _aggregator(fields: Fields, home: Path, log: LogSettings) -> AnyNode:
     if dialled is not None and listener is not None:
         raise listen.refuse("peer", "and peer.address are both there: aggregator A has the address, B the listener")
     node = AggregatorNode(
-        home, log, _addresses(listen, "share"), _address(listen, "control"), listener, peer.label("name"), dialled,
-        _noise(fields.table("noise")) if fields.has("noise") else NoiseSettings(), _connections(listen),
-    )  # fmt: skip
+        folder=home,
+        log=log,
+        share=_addresses(listen, "share"),
+        control=_address(listen, "control"),
+        peer_listener=listener,
+        peer_name=peer.label("name"),
+        peer_address=dialled,
+        noise=_noise(fields.table("noise")) if fields.has("noise") else NoiseSettings(),
+        connections=_connections(listen),
+    )
     listen.finish()
     peer.finish()
     listeners = [each for each in (*node.share, node.control, listener) if each is not None and each.port]
@@ -327,9 +327,16 @@ def _coordinator(fields: Fields, home: Path, log: LogSettings) -> AnyNode:
         epsilon, delta = table.number("epsilon", 0, LARGEST_TOTAL), table.number("delta", 0, 0.5)
         table.finish()
     return CoordinatorNode(
-        home, log, _addresses(fields, "listen"), _two(fields), evaluation, layout, epsilon, delta,
+        folder=home,
+        log=log,
+        listen=_addresses(fields, "listen"),
+        aggregators=_two(fields),
+        evaluation=evaluation,
+        layout=layout,
+        epsilon=epsilon,
+        delta=delta,
         connections=_connections(fields),
-    )  # fmt: skip
+    )
 
 
 def _connections(fields: Fields) -> int:

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from parley.node.backoff import Backoff
+
 STOP_SECONDS = 5.0
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
@@ -25,17 +27,16 @@ class Pages:
         self._task = asyncio.ensure_future(self._keep())
 
     async def _keep(self) -> None:
-        pause = FIRST_PAUSE_SECONDS
+        backoff = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
         while True:
             begun = time.monotonic()
             with contextlib.suppress(OSError):  # no process, no memory: the run goes on without its page
                 await self._once()
             if time.monotonic() - begun > LONGEST_PAUSE_SECONDS:
-                pause = FIRST_PAUSE_SECONDS
-            if pause == FIRST_PAUSE_SECONDS:  # once: an address that is taken must not fill the audit trail
+                backoff.reset()
+            if backoff.seconds == FIRST_PAUSE_SECONDS:  # once: an address that is taken must not fill the audit trail
                 self._ended()
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+            await asyncio.sleep(backoff.next_seconds())
 
     async def _once(self) -> None:
         command = [sys.executable, "-P", "-m", self._module, str(self._folder), "--beside"]

@@ -1,11 +1,14 @@
 """Refusals over gRPC: a status code for machines in between, a typed detail for the caller, a hint for the person."""
 
-from typing import Any
+import functools
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, TypeVar, cast
 
 import grpc
 from google.protobuf.message import DecodeError
 
-from parley.federation.errors import FederationError
+from parley.errors import ParleyError
+from parley.federation.errors import FederationError, NotAuthenticatedError, NotAuthorisedError
 from parley.v1 import common_pb2
 
 METADATA = "parley-refusal-bin"
@@ -23,6 +26,20 @@ CODES = {
     common_pb2.REFUSAL_POLICY: grpc.StatusCode.FAILED_PRECONDITION,
     common_pb2.REFUSAL_STATEMENT: grpc.StatusCode.FAILED_PRECONDITION,
 }
+PEERS: dict[type[ParleyError], grpc.StatusCode] = {
+    NotAuthenticatedError: grpc.StatusCode.UNAUTHENTICATED,
+    NotAuthorisedError: grpc.StatusCode.PERMISSION_DENIED,
+}
+"""Who may not call at all is told no more than that."""
+Status = tuple[grpc.StatusCode, str, tuple[tuple[str, bytes], ...]]
+"""Code, words, metadata."""
+Method = TypeVar("Method", bound=Callable[[Any, Any, Any], Awaitable[Any]])
+
+
+class Wrapper(Protocol):
+    """What `answering` makes."""
+
+    def __call__(self, handle: Method) -> Method: ...
 
 
 class RefusedCallError(FederationError):
@@ -38,11 +55,36 @@ class RefusedCallError(FederationError):
         return common_pb2.Refusal.Name(self.refusal).removeprefix("REFUSAL_").lower()
 
 
-async def abort(context: Any, error: RefusedCallError) -> None:
-    """End a `grpc.aio` call with the refusal; never returns."""
+def status_of(error: ParleyError) -> Status:
+    """What ends a call because of it."""
+    if not isinstance(error, RefusedCallError):
+        return PEERS.get(type(error), grpc.StatusCode.FAILED_PRECONDITION), str(error), ()
     detail = common_pb2.RefusalDetail(refusal=error.refusal, message=error.message, hint=error.hint)
     metadata = ((METADATA, detail.SerializeToString()),)
-    await context.abort(CODES.get(error.refusal, grpc.StatusCode.UNKNOWN), str(error), trailing_metadata=metadata)
+    return CODES.get(error.refusal, grpc.StatusCode.UNKNOWN), str(error), metadata
+
+
+def abort(context: Any, error: ParleyError) -> Any:
+    """End a call with it: raises under `grpc`, and under `grpc.aio` when it is awaited."""
+    code, words, metadata = status_of(error)
+    return context.abort(code, words, metadata) if metadata else context.abort(code, words)
+
+
+def answering(*errors: type[ParleyError], refusal: Callable[[Any], ParleyError] = lambda error: error) -> Wrapper:
+    """For the methods of a servicer over `grpc.aio`: such errors end the call, as `refusal` has them."""
+
+    def wrap(handle: Method) -> Method:
+        @functools.wraps(handle)
+        async def method(servicer: Any, request: Any, context: Any) -> Any:
+            try:
+                return await handle(servicer, request, context)
+            except errors as error:
+                await abort(context, refusal(error))
+                raise
+
+        return cast(Method, method)
+
+    return wrap
 
 
 def refusal_in(error: grpc.RpcError) -> RefusedCallError | None:

@@ -18,7 +18,7 @@ from typing import Final
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from parley.federation.rounds import SEED_BYTES
+from parley.mpc.randomness import SEED_BYTES
 
 KEY_BYTES: Final = 32
 KEY_SECONDS: Final = 600.0

@@ -26,7 +26,7 @@ def token_in(state: Path) -> str:
     except FileExistsError:
         status = path.lstat()
         if status.st_mode & 0o077 or status.st_uid != os.geteuid():
-            raise NodeError(f"others may read {path}: remove it, and a new token is made") from None
+            raise NodeError(f"others can read {path}: remove it, and a new token is made") from None
         token = path.read_text().strip()
         if len(token) < TOKEN_BYTES:
             raise NodeError(f"{path} is cut short: remove it, and a new token is made") from None

@@ -71,7 +71,7 @@ async def serve(settings: Settings, build: Callable[[int], Site], until_input_en
         family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
         listener = socket.create_server((settings.host, settings.port), family=family)
     except OSError as error:
-        raise NodeError(f"{settings.host}:{settings.port} cannot be listened on: {error.strerror}") from None
+        raise NodeError(f"{settings.host}:{settings.port} is not free to listen on: {error.strerror}") from None
     port = int(listener.getsockname()[1])
     site = build(port)
     config = uvicorn.Config(

@@ -14,8 +14,10 @@ from typing import Any
 
 import grpc
 
+from parley.federation.errors import NotAuthorisedError
 from parley.federation.rounds import PIECE_BYTES
 from parley.mpc.errors import FrameError, PeerClosedError, PeerError, PeerTimeoutError
+from parley.node.refusals import abort
 from parley.v1 import noise_pb2, noise_pb2_grpc
 
 GRACE_SECONDS = 1.0
@@ -144,7 +146,7 @@ class NoiseServicer(noise_pb2_grpc.NoiseServiceServicer):
 
     def Converse(self, request_iterator: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
         if not self._allowed & set(context.auth_context().get("x509_subject_alternative_name", ())):
-            context.abort(grpc.StatusCode.PERMISSION_DENIED, "this identity is not the other aggregation server")
+            abort(context, NotAuthorisedError("this identity is not the other aggregation server"))
         done = threading.Event()
         link = GrpcLink(noise_pb2.ConverseResponse, request_iterator, done.set)
         context.add_callback(lambda: link.close())

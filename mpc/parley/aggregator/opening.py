@@ -31,7 +31,7 @@ import hashlib
 import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,7 +115,7 @@ class Contributions:
         self.shares.clear()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Hello:
     """What one server says first."""
 
@@ -135,10 +135,10 @@ class Hello:
 
     @classmethod
     def read(cls, data: bytes) -> "Hello":
-        role, nonce, settling, digest, phase, *rest = HELLO.unpack(data)
-        if phase not in set(Phase):
-            raise FrameError(f"the other server claims phase {phase}, which there is not")
-        found = cls(role, nonce, settling, digest, Phase(phase), *rest)
+        said = dict(zip((each.name for each in fields(cls)), HELLO.unpack(data), strict=True))
+        if said["phase"] not in set(Phase):
+            raise FrameError(f"the other server claims phase {said['phase']}, which there is not")
+        found = cls(**{**said, "phase": Phase(said["phase"])})
         if max(found.mine, found.seen) > MOST_COMMITS:
             raise FrameError("the other server claims more commits than there are rounds")
         return found
@@ -277,9 +277,16 @@ class Aggregator:
         share = total.astype("<u8").tobytes()
         before = self._store.statements(request.run, request.round - 1, 1)
         draft = Draft(
-            request.round, request.query, contributions, opening, place.epoch, place.start, place.count,
-            hashlib.sha256(share).digest(), before[0] if before else None,
-        )  # fmt: skip
+            round=request.round,
+            query=request.query,
+            contributions=contributions,
+            opening=opening,
+            epoch=place.epoch,
+            start=place.start,
+            length=place.count,
+            share=hashlib.sha256(share).digest(),
+            previous=before[0] if before else None,
+        )
         return Opened(parties, share, opening, sign(draft))
 
     def _noise(self, request: Request, place: Reservation) -> Iterator[Words]:
@@ -305,7 +312,16 @@ class Aggregator:
         phase, opening = (stored.phase, stored.opened.opening) if stored else (Phase.nothing, bytes(16))
         nonce = Csprng.from_system().bytes(16)
         mine = Hello(
-            self._role, nonce, settling, request_digest, phase, opening, epoch, count, counts.mine, counts.seen
+            role=self._role,
+            nonce=nonce,
+            settling=settling,
+            request_digest=request_digest,
+            phase=phase,
+            opening=opening,
+            epoch=epoch,
+            count=count,
+            mine=counts.mine,
+            seen=counts.seen,
         )
         theirs, session = channel.run(_greet(mine))
         channel.open_session(session, self._role)

@@ -14,7 +14,6 @@ Every row has a digest of its own (`seal`), and the commits of a run are as many
 noticed before what it says is believed.
 """
 
-import hashlib
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -27,6 +26,7 @@ from typing import Any
 from parley.aggregator.request import Request
 from parley.mpc import crash
 from parley.mpc.errors import MpcError
+from parley.privacy.store import opened, row_seal, transaction
 
 LAYOUT = 2
 """As `PRAGMA user_version` says it; the first layout had no `seal`."""
@@ -109,17 +109,13 @@ class Counts:
 class OpeningStore:
     """At most one opening per (run, round), for good once it is committed."""
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()
-        self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
         try:
-            self._database.execute("PRAGMA page_size = 8192")  # of a new file: half the frames for a large share
-            self._database.execute("PRAGMA journal_mode = WAL")
-            self._database.execute("PRAGMA synchronous = FULL")
-            self._database.execute("PRAGMA secure_delete = ON")
+            self._database = opened(path, large_rows=True, erasing=True)
             self._require_sound()
             self._upgrade()
-        except (sqlite3.Error, UnicodeError) as error:
+        except (OSError, sqlite3.Error, UnicodeError) as error:
             raise DamagedError(f"the store of openings cannot be opened ({error}): restore it from a backup") from None
 
     def _require_sound(self) -> None:
@@ -353,14 +349,8 @@ class OpeningStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._lock:
-            self._database.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
-                self._database.execute("ROLLBACK")
-                raise
-            self._database.execute("COMMIT")
+        with self._lock, transaction(self._database):
+            yield
 
 
 def _names(table: str) -> list[str]:
@@ -368,10 +358,4 @@ def _names(table: str) -> list[str]:
 
 
 def _seal(table: str, *values: bytes | str | int) -> bytes:
-    """SHA-256 over the table's name and every value, with its kind and its length."""
-    found = hashlib.sha256(f"parley openings 2 {table}\n".encode())
-    for value in values:
-        data = value if isinstance(value, bytes) else str(value).encode()
-        found.update(f"{type(value).__name__} {len(data)}\n".encode())
-        found.update(data)
-    return found.digest()
+    return row_seal(f"openings 2 {table}", *values)

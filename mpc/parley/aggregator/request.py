@@ -2,12 +2,14 @@
 
 import hashlib
 from dataclasses import dataclass
+from typing import Self
 
+from parley.federation.manifest import Manifest
 from parley.mpc.errors import ConfigurationError
 from parley.mpc.ring import Lattice
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Request:
     """What fixes an opening; every field is public and the same on both servers."""
 
@@ -21,6 +23,20 @@ class Request:
     clip: float
     query: bytes = b""
     """SHA-256 of the question that the parties answer."""
+
+    @classmethod
+    def of(cls, manifest: Manifest, index: int, length: int, query: bytes) -> Self:
+        """Of a round of this run, when `length` numbers answer the question of this digest."""
+        return cls(
+            run=manifest.run,
+            round=index,
+            dimension=length,
+            lattice=manifest.lattice(index),
+            minimum_parties=manifest.minimum_parties,
+            most_records=manifest.most_contributions(index),
+            clip=manifest.mechanism.clip.contribution_bound(index),
+            query=query,
+        )
 
     def digest(self) -> bytes:
         """Over all fields; a request that makes no sense, or whose sum could leave the ring, has none."""

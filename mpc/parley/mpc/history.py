@@ -12,7 +12,7 @@ Contribution = tuple[str, bytes]
 """A party, and the digest of its upload: of both halves' commitments."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Draft:
     """An opening as one server sees it, before it is committed."""
 

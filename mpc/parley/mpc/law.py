@@ -259,7 +259,7 @@ def _up(value: float, digits: int) -> str:
     return f"{float(context.create_decimal_from_float(value)):.{digits}g}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Certificate:
     """What finite precision adds to (epsilon, delta) for `samples` Gaussians, whatever was sampled, clipped or
     adapted.
@@ -306,7 +306,7 @@ def certify(
     """The certificate of one preset. Raises where nothing can be certified."""
     if samples < 1:
         raise ConfigurationError(
-            f"samples is {samples}: give the number of Gaussians of the run, dimension times releases"
+            f"samples is {samples}: give the run's number of Gaussians, which is dimension times releases"
         )
     if not 0 < epsilon <= 50:
         raise ConfigurationError(f"epsilon is {epsilon}: give a positive number, at most 50")
@@ -331,9 +331,20 @@ def certify(
             f"{precision} precision cannot certify {samples:,} samples at epsilon = {epsilon:g}, delta = {delta:g}: "
             "use `high` precision, fewer rounds, fewer parameters, or a larger epsilon"
         )
+    xi, hop_delta, delta_added = best
     return Certificate(
-        samples, epsilon, delta, cover, precision, *best, bounds.largest, bounds.acceptance, bounds.second_moment,
-    )  # fmt: skip
+        samples=samples,
+        epsilon=epsilon,
+        delta=delta,
+        cover=cover,
+        precision=precision,
+        xi=xi,
+        hop_delta=hop_delta,
+        delta_added=delta_added,
+        largest=bounds.largest,
+        acceptance=bounds.acceptance,
+        second_moment=bounds.second_moment,
+    )
 
 
 def _deviations(bounds: Law, cuts: NDArray[np.int64], samples: int, failure: float) -> NDArray[np.float64]:

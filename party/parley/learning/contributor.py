@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.federation.question import BUCKETS, LocalFit
 from parley.learning.encoding import Scale, fraction_bits
 from parley.learning.errors import QueryError
 from parley.learning.frame import Frame
-from parley.learning.local import MARGIN, LocalFit, constants, require_reach
+from parley.learning.local import MARGIN, constants, require_reach
 from parley.learning.local import fit as fit_locally
 from parley.learning.models import Constant, Linear, Model
 from parley.learning.records import Records
@@ -41,8 +42,6 @@ FRAMED = {
 """Kinds of queries whose first two points are a frame's shift and scale, and what they ask in the frame."""
 KINDS = ("gradient", "losses", "norms", "solution", *FRAMED)
 MOST_CANDIDATES = 64
-BUCKETS = 24
-"""Of a histogram of gradient norms, half a power of two each."""
 SMALLEST_SCALE = 2.0**-40
 NUMBERS_AT_ONCE = 1 << 20
 """Features, or materialised unit gradients, in one chunk: 8 MB."""
@@ -72,12 +71,6 @@ class Query:
         kind, form = FRAMED[self.kind]
         shift, scale = (point[:columns] for point in self.points[:2])
         return replace(self, kind=kind, points=self.points[2:]), Frame(shift, scale, form)
-
-
-def answer_length(query: Query, dimension: int) -> int:
-    """How many integers answer a query: what the servers must have noise for."""
-    lengths = {"norms": BUCKETS, "framed norms": BUCKETS, "losses": len(query.points) - 1}
-    return lengths.get(query.kind, dimension)
 
 
 @dataclass(frozen=True)
@@ -164,7 +157,7 @@ class Contributor:
             raise QueryError(f"no query of kind {query.kind!r}: use {', '.join(KINDS)}")
         for point in query.points:
             if point.shape != (self.model.dimension,) or not np.isfinite(point).all():
-                raise QueryError(f"a point must have {self.model.dimension:,} finite numbers: the run has gone astray")
+                raise QueryError(f"a point must have {self.model.dimension:,} finite numbers: the run has diverged")
         if query.kind in FRAMED and not isinstance(self.model, Linear):
             raise QueryError(f"{query.kind} are asked of linear models only")
         query, frame = query.unframed(self.records.rows.dimension)
@@ -182,16 +175,13 @@ class Contributor:
         if query.kind == "solution":
             self._check_solution(query, mechanism.clip.contribution_bound(index), scale)
 
+    @np.errstate(all="ignore")
     def contribution(self, query: Query) -> Integers:
         """int64[dimension] in steps of the round's lattice. Call once per round: each call draws a fresh batch.
 
         Total: a record whose arithmetic fails counts as zero, and no record makes this raise, or warn.
         """
         self.check(query)
-        with np.errstate(all="ignore"):
-            return self._answer(query)
-
-    def _answer(self, query: Query) -> Integers:
         mechanism, index = self.encoding.mechanism, query.round_index
         query, frame = query.unframed(self.records.rows.dimension)
         terms = mechanism.clip.terms(index).scaled(query.scale if query.kind in ("gradient", "means") else 1.0)
@@ -229,10 +219,15 @@ class Contributor:
         lattice: Lattice,
         scale: Scale,
     ) -> Integers:
-        if held.unit_column is None:
-            return self._in_chunks(batch, 1, lambda part: _by_row(part, held, model, points, terms, scale))
-        width = held.records_per_unit * model.dimension
-        return self._in_chunks(batch, width, lambda part: _by_unit(part, held, model, points, terms, lattice, scale))
+        by_unit = held.unit_column is not None
+
+        def answer(part: Batch) -> Integers:
+            if by_unit:
+                return _by_unit(part, held, model, points, terms, lattice, scale)
+            block, targets = held.rows.take(part.indices), held.targets[part.indices]
+            return model.contribution(block, targets, part.present, points, terms, scale)
+
+        return self._in_chunks(batch, held.records_per_unit * model.dimension if by_unit else 1, answer)
 
     def _seen(self, frame: Frame | None) -> Records:
         """The records in this frame, computed once for all rounds that keep it."""
@@ -305,13 +300,6 @@ class Contributor:
         # A model that is paid for is no longer than this, and cutting brings no two models further apart.
         most = count * scale.limit * scale.step
         return lattice.encode(np.clip(np.nan_to_num(found, nan=0.0), -most, most))
-
-
-def _by_row(
-    batch: Batch, held: Records, model: Model, points: tuple[Floats, ...], terms: Terms, scale: Scale
-) -> Integers:
-    block, targets = held.rows.take(batch.indices), held.targets[batch.indices]
-    return model.contribution(block, targets, batch.present, points, terms, scale)
 
 
 def _by_unit(

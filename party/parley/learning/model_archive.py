@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.federation.fields import canonical_text
 from parley.learning.errors import ModelFileError
+from parley.privacy.canonical import canonical_json
 
 Floats = NDArray[np.float64]
 FORMAT = "parley model 1"
@@ -36,7 +36,7 @@ def with_digests(card: Mapping[str, Any], theta: Floats, description: Mapping[st
     made = {
         **card,
         "theta_digest": hashlib.sha256(theta.astype("<f8").tobytes()).hexdigest(),
-        "description_digest": hashlib.sha256(canonical_text(description).encode()).hexdigest(),
+        "description_digest": hashlib.sha256(canonical_json(description).encode()).hexdigest(),
     }
     made["digest"] = card_digest(made)
     return made
@@ -47,8 +47,8 @@ def write_archive(path: Path, theta: Floats, description: Mapping[str, Any], car
     text = json.dumps(card, indent=2, ensure_ascii=False, allow_nan=False)
     arrays = {
         "theta": theta,
-        "description": np.frombuffer(canonical_text(description).encode(), np.uint8),
-        "card": np.frombuffer(canonical_text(card).encode(), np.uint8),
+        "description": np.frombuffer(canonical_json(description).encode(), np.uint8),
+        "card": np.frombuffer(canonical_json(card).encode(), np.uint8),
     }
     temporary = path.with_name(path.name + ".new")
     try:
@@ -93,7 +93,7 @@ def card_path(path: Path) -> Path:
 def card_digest(card: Mapping[str, Any]) -> str:
     """SHA-256 over all of the card but the digest."""
     try:
-        text = canonical_text({name: value for name, value in card.items() if name != "digest"})
+        text = canonical_json({name: value for name, value in card.items() if name != "digest"})
     except ValueError:
         raise ModelFileError("the card holds a number that is not finite: leave it out, or give none") from None
     return hashlib.sha256(text.encode()).hexdigest()
@@ -101,7 +101,7 @@ def card_digest(card: Mapping[str, Any]) -> str:
 
 def _check_card(card: Mapping[str, Any], name: str) -> None:
     if card.get("digest") != card_digest(card):
-        raise ModelFileError(f"{name}: the card is not what was written: take it from whoever led the run")
+        raise ModelFileError(f"{name}: the card was altered: ask whoever led the run for it")
 
 
 def _arrays(path: Path) -> tuple[Floats, bytes, bytes]:
@@ -109,19 +109,19 @@ def _arrays(path: Path) -> tuple[Floats, bytes, bytes]:
         with zipfile.ZipFile(path) as archive:
             sizes = {item.filename: item.file_size for item in archive.infolist()}
             if sorted(sizes) != sorted(f"{name}.npy" for name in ARRAYS) or len(archive.infolist()) != len(ARRAYS):
-                raise ModelFileError(f"{path.name} is no model file: it needs the arrays {', '.join(ARRAYS)}")
+                raise ModelFileError(f"{path.name} is not a model file: it needs the arrays {', '.join(ARRAYS)}")
             # What was never compressed cannot unpack to more than the file.
             if any(item.compress_type != zipfile.ZIP_STORED for item in archive.infolist()):
                 raise ModelFileError(f"{path.name} is compressed: parley writes model files that are not")
             if max(sizes["description.npy"], sizes["card.npy"]) > MOST_JSON_BYTES:
-                raise ModelFileError(f"{path.name} has a card of over 2 MiB: that is no card")
+                raise ModelFileError(f"{path.name} has a card of over 2 MiB: that is not a card")
         with np.load(path, allow_pickle=False) as found:
             theta, description, card = (found[name] for name in ARRAYS)
     except OSError as error:
         raise ModelFileError(f"{path} cannot be read: {error.strerror or error}") from None
     except (ValueError, zipfile.BadZipFile, EOFError) as error:
         raise ModelFileError(
-            f"{path.name} is no archive of plain arrays ({error}): nothing in it was executed"
+            f"{path.name} is not an archive of plain arrays ({error}): nothing in it was executed"
         ) from None
     if theta.dtype != np.float64 or theta.ndim != 1 or {description.dtype, card.dtype} != {np.dtype(np.uint8)}:
         raise ModelFileError(f"{path.name} has arrays of other types than a model file's")
@@ -134,5 +134,5 @@ def _json(data: bytes, what: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         body = None
     if not isinstance(body, dict):
-        raise ModelFileError(f"{what} is no JSON object: the file was altered")
+        raise ModelFileError(f"{what} is not a JSON object: the file was altered")
     return body

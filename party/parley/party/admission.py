@@ -288,7 +288,7 @@ class Gate:
         try:
             policy = policy_of(self.settings)
         except PolicyError:
-            raise AskAgainError("policy.toml is not understood: mend it, nothing is charged before") from None
+            raise AskAgainError("policy.toml is not understood: correct it, nothing is charged before") from None
         if not isinstance(policy, PartyPolicy):
             return None
         return Limit(policy.epsilon_total, manifest.guarantee.epsilon, policy.epsilon_if_a_server_lies_total)

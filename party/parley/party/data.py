@@ -43,7 +43,7 @@ def understand(manifest: Manifest) -> Understood:
         raise ManifestError(
             "algorithm.name",
             f"is {manifest.algorithm.name!r}, of which this installation knows no run of {manifest.releases:,} rounds: "
-            "draft the manifest anew",
+            "draft the manifest again",
         )
     scale_bits = FORMATS[manifest.noise.precision].scale_bits
     try:

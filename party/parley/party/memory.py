@@ -20,9 +20,10 @@ from parley.node import logs
 from parley.party.errors import OutboxError, StoppedError, refused
 from parley.party.outbox import Outbox
 from parley.party.settings import Settings
-from parley.party.wire import GRACE_SECONDS, Backoff, Wire
+from parley.party.wire import GRACE_SECONDS, Pauses, Wire
 from parley.privacy.errors import LedgerCorruptError
 from parley.privacy.ledger import Ledger
+from parley.privacy.store import opened_to_read
 from parley.v1 import aggregator_pb2
 
 log = logs.logger()
@@ -65,7 +66,7 @@ def _holds(path: Path, query: str) -> bool:
     if not path.exists() or not path.stat().st_size:
         return False
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+        with closing(opened_to_read(path)) as database:
             return bool(database.execute(query).fetchone()[0])
     except sqlite3.OperationalError as error:
         return "no such table" not in str(error)
@@ -89,7 +90,7 @@ def require_agreement(ledger: Ledger, outbox: Outbox, trail: Path) -> None:
         rounds = answered.get(run.name, {})
         lost = [index for index, upload in run.recorded.items() if rounds.get(index, b"").hex() != upload]
         if lost:
-            raise OutboxError(f"the ledger has round {lost[0]} of run {run.name}, and the outbox has not: {BACK}")
+            raise OutboxError(f"the ledger has round {lost[0]} of run {run.name}, and the outbox does not: {BACK}")
     told, charged = _told(trail)
     if charged > head.sequence:
         raise LedgerCorruptError(
@@ -97,7 +98,7 @@ def require_agreement(ledger: Ledger, outbox: Outbox, trail: Path) -> None:
         )
     for name, index, upload in told:
         if answered.get(name, {}).get(index, b"").hex() != upload:
-            raise OutboxError(f"the trail has round {index} of run {name}, and the outbox has not: {BACK}")
+            raise OutboxError(f"the trail has round {index} of run {name}, and the outbox does not: {BACK}")
 
 
 def _told(trail: Path) -> tuple[list[tuple[str, int, str]], int]:
@@ -145,7 +146,7 @@ class Recollection:
 def _recalled(server: NodeName, wire: Wire, stop: threading.Event) -> dict[bytes, tuple[str, int]]:
     """Without this server no round is answered either, so that it is waited for."""
     found: dict[bytes, tuple[str, int]] = {}
-    offset, said, backoff = 0, "", Backoff(stop)
+    offset, said, backoff = 0, "", Pauses(stop)
     while not stop.is_set():
         try:
             with wire.stopping(stop):

@@ -8,7 +8,6 @@ secure_delete), mode 600. One instance per thread.
 """
 
 import datetime as dt
-import hashlib
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,9 +21,9 @@ from google.protobuf.message import DecodeError
 from parley.federation.rounds import BLIND_BYTES, commitment_a, commitment_b
 from parley.mpc import crash
 from parley.party.errors import OutboxError
+from parley.privacy.store import NoLogError, opened, row_seal, transaction
 from parley.v1 import common_pb2
 
-BUSY_SECONDS = 60.0
 LAYOUT = 2
 """As `PRAGMA user_version` says it; the first layout had no `seal`."""
 SCHEMA = """
@@ -60,7 +59,7 @@ OVER = (LEFT, SETTLED)
 """States after which a run is not asked about again; `ended` still waits for proof of its end."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Answer:
     """What was answered to one round."""
 
@@ -127,19 +126,23 @@ class Sent:
 
 
 def _seal(*values: bytes | str | int) -> bytes:
-    """SHA-256 over every value, its kind and its length."""
-    found = hashlib.sha256(b"parley outbox 2\n")
-    for value in values:
-        data = value if isinstance(value, bytes) else str(value).encode()
-        found.update(f"{type(value).__name__} {len(data)}\n".encode())
-        found.update(data)
-    return found.digest()
+    return row_seal("outbox 2", *values)
 
 
 def _answer(row: Sequence[Any]) -> Answer:
     index, query, upload, payload_a, payload_b, acknowledged, sent_a, sent_b = row
     erased = payload_a is None
-    return Answer(index, query, upload, payload_a or b"", payload_b or b"", bool(acknowledged), sent_a, sent_b, erased)
+    return Answer(
+        round_index=index,
+        query=query,
+        upload=upload,
+        payload_a=payload_a or b"",
+        payload_b=payload_b or b"",
+        acknowledged=bool(acknowledged),
+        sent_a=sent_a,
+        sent_b=sent_b,
+        erased=erased,
+    )
 
 
 def _answer_seal(digest: bytes, answer: Answer) -> bytes:
@@ -154,15 +157,10 @@ class Outbox:
 
     def __init__(self, path: Path) -> None:
         try:
-            path.touch(mode=0o600)
-            path.chmod(0o600)
-            self._database = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-            self._database.execute("PRAGMA page_size = 8192")  # of a new file: half the frames for a large answer
-            if self._database.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
-                raise OutboxError(f"{path.name} lies where SQLite has no write-ahead log: move it to a local disk")
-            self._database.execute("PRAGMA synchronous = FULL")
-            self._database.execute("PRAGMA secure_delete = ON")
+            self._database = opened(path, large_rows=True, erasing=True)
             self._upgrade()
+        except NoLogError as error:
+            raise OutboxError(f"{path.name} {error}") from None
         except (OSError, sqlite3.Error, UnicodeError) as error:
             raise OutboxError(f"the outbox {path.name} cannot be opened ({error}): check its folder and disk") from None
 
@@ -181,18 +179,13 @@ class Outbox:
         execute = self._database.execute
         if execute("PRAGMA user_version").fetchone()[0] == LAYOUT:
             return
-        execute("BEGIN IMMEDIATE")
-        try:
+        with transaction(self._database):
             found = execute("PRAGMA user_version").fetchone()[0]
             if found not in (0, LAYOUT):
                 raise OutboxError(f"the outbox has the unknown layout {found}: upgrade parley")
             if found == 0:
                 self._seal_all()
                 execute(f"PRAGMA user_version = {LAYOUT}")
-            execute("COMMIT")
-        finally:
-            if self._database.in_transaction:
-                execute("ROLLBACK")
 
     def _seal_all(self) -> None:
         execute = self._database.execute
@@ -221,7 +214,13 @@ class Outbox:
                 )
             self._supersede(digest, last)
             row = (digest, index, answer.query, answer.upload, answer.payload_a, answer.payload_b)
-            fresh = Answer(*row[1:])
+            fresh = Answer(
+                round_index=index,
+                query=answer.query,
+                upload=answer.upload,
+                payload_a=answer.payload_a,
+                payload_b=answer.payload_b,
+            )
             fresh.commitments = answer.commitments  # which the upload needs, too: hashed once
             execute(
                 "INSERT INTO answers (digest, round, query, upload, payload_a, payload_b, seal) "
@@ -346,11 +345,7 @@ class Outbox:
     @contextmanager
     def _writing(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
         try:
-            self._database.execute("BEGIN IMMEDIATE")
-            yield self._database.execute
-            self._database.execute("COMMIT")
+            with transaction(self._database):
+                yield self._database.execute
         except sqlite3.Error as error:
             raise OutboxError(f"the outbox cannot be written ({error}): free the disk or the lock") from None
-        finally:
-            if self._database.in_transaction:
-                self._database.execute("ROLLBACK")

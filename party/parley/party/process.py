@@ -8,9 +8,7 @@ import signal
 from pathlib import Path
 
 from parley.federation.names import Role
-from parley.node import logs
-from parley.node import meters as metering
-from parley.node import trust as pinning
+from parley.node import logs, meters, trust
 from parley.node.collector import settle
 from parley.node.errors import NodeError
 from parley.node.node_file import PartyNode, read_node
@@ -22,36 +20,36 @@ from parley.privacy.filters import Cap
 def party_node(folder: Path) -> PartyNode:
     node = read_node(folder)
     if not isinstance(node, PartyNode):
-        raise NodeError(f"{folder} is the folder of a {node.role}: give a party's")
+        raise NodeError(f"{folder} is the folder of {node.role.with_article}: give a party's")
     return node
 
 
 def settings_of(node: PartyNode) -> Settings:
     """As `parley.party` takes them, which knows no node.toml."""
     return Settings(
-        node.identity,
-        node.policy,
-        node.state,
-        node.coordinator_name,
-        str(node.coordinator),
-        {name: str(address) for name, address in node.aggregators.items()},
-        node.data,
-        node.schema,
-        node.population,
-        Cap(node.epsilon, node.delta),
+        identity=node.identity,
+        policy=node.policy,
+        state=node.state,
+        coordinator=node.coordinator_name,
+        coordinator_address=str(node.coordinator),
+        aggregators={name: str(address) for name, address in node.aggregators.items()},
+        files=node.data,
+        schema=node.schema,
+        population=node.population,
+        cap=Cap(node.epsilon, node.delta),
     )
 
 
 def run(node: Path) -> None:
     """Until SIGTERM or SIGINT; a restart takes up what was under way."""
     here = party_node(node)
-    pinning.require(here)
+    trust.require(here)
     settings = settings_of(here)
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     identity = settings.identity.load().name
     name = identity.name
     logs.configure(Role.party, name, settings.state if here.log.file else None, here.log.level)
-    metering.start(here, identity)
+    meters.start(here, identity)
     client = PartyClient(settings)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: client.stop())

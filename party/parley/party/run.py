@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from parley.federation.errors import FederationError, TrailError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
-from parley.federation.rounds import BLIND_BYTES, SEED_BYTES, upload_digest
+from parley.federation.rounds import BLIND_BYTES, upload_digest
 from parley.learning.contributor import Contributor, Query
 from parley.learning.errors import QueryError
 from parley.mpc import crash
-from parley.mpc.randomness import random_bytes
+from parley.mpc.randomness import SEED_BYTES, random_bytes
 from parley.mpc.ring import share
 from parley.node import logs
 from parley.node.statements import StatementError
@@ -34,7 +34,7 @@ from parley.party.outbox import ENDED, JOINED, LEFT, REFUSED, SETTLED, WAITING, 
 from parley.party.questions import LEAVE, Points, check_form
 from parley.party.settlement import settle
 from parley.party.uploads import Uploader
-from parley.party.wire import GRACE_SECONDS, Backoff, Wire, passing, wait_seconds
+from parley.party.wire import GRACE_SECONDS, Pauses, Wire, passing, wait_seconds
 from parley.privacy.errors import LedgerRefusedError, PrivacyError
 from parley.v1 import aggregator_pb2, common_pb2, coordinator_pb2
 
@@ -169,7 +169,7 @@ class Life:
         self.recalled = False
         last = outbox.last(digest)
         acknowledged = last.round_index if last and last.acknowledged else -1
-        repeats, failures = Backoff(self.stop), 0
+        repeats, failures = Pauses(self.stop), 0
         while True:
             began = time.monotonic()
             response = self._next(acknowledged)
@@ -194,7 +194,7 @@ class Life:
                 self.gate.ledger.record(self.manifest.run, last.round_index, last.upload.hex(), lasting=False)
                 crash.point("party.recorded")
                 if fresh:
-                    self._trace(last)
+                    self._trace(last.round_index, last.upload, len(last.payload_a) + len(last.payload_b))
                 failures = 0
             except AskAgainError:
                 repeats.pause()
@@ -238,7 +238,7 @@ class Life:
             held_points=list(self.points.held),
             wait_seconds=self.wait,
         )
-        backoff = Backoff(self.stop)
+        backoff = Pauses(self.stop)
         while True:
             self.wire.refresh()
             try:
@@ -276,7 +276,9 @@ class Life:
         # A seed and a blind of their own for every answer: a second vector under one seed would be a two-time pad.
         seed, blind = random_bytes(SEED_BYTES), random_bytes(BLIND_BYTES)
         payload = blind + share(values, seed).astype("<u8", copy=False).data
-        answer = Answer(question.index, question.query_digest, b"", payload, seed)
+        answer = Answer(
+            round_index=question.index, query=question.query_digest, upload=b"", payload_a=payload, payload_b=seed
+        )
         answer.upload = upload_digest(
             self.manifest.digest, question.index, self.gate.node.uri, question.query_digest, *answer.commitments
         )
@@ -332,18 +334,18 @@ class Life:
         except grpc.RpcError as error:
             # The run may have gone on or ended meanwhile: only the coordinator's next answer tells.
             self._say(error)
-            raise AskAgainError("a point of the question cannot be had: ask for the round again") from None
+            raise AskAgainError("a point of the question cannot be fetched: ask for the round again") from None
 
     def _join(self, accepted: bool, reason: str) -> None:
         """Say so until it is heard. A coordinator that refuses to hear it says more when it is asked for a round."""
         request = coordinator_pb2.JoinRequest(
             manifest_digest=self.manifest.digest, accepted=accepted, reason=reason[:MOST_REASON]
         )
-        backoff = Backoff(self.stop)
+        backoff = Pauses(self.stop)
         while True:
             try:
                 with self.wire.stopping(self.stop):
-                    self.uploader.ask(self.coordinator, "Join", request, self.timeout)
+                    self.wire.ask(self.coordinator, "Join", request, self.timeout)
                 return
             except grpc.RpcError as error:
                 self._say(error)
@@ -353,7 +355,9 @@ class Life:
 
     def _leave(self, refusal: RefusedRunError) -> None:
         """Fails closed: what was charged stays charged, and the run is not answered again, by no later process."""
-        log.error("no part in the run", run=self.manifest.run, refusal=refusal.name, error=refusal)
+        log.error(
+            "this party does not take part in the run", run=self.manifest.run, refusal=refusal.name, error=refusal
+        )
         last = self.gate.outbox.last(self.manifest.digest)
         taken = self.admitted or self.gate.charged(self.manifest)  # by an earlier process of this party
         if refusal.refusal == common_pb2.REFUSAL_STATEMENT:
@@ -373,7 +377,7 @@ class Life:
         if not self.gate.charged(self.manifest):
             self._note(SETTLED, response.outcome[:MOST_REASON])
             return
-        backoff = Backoff(self.stop)
+        backoff = Pauses(self.stop)
         for _ in range(MOST_PROOF_POLLS):
             if len(response.ends) >= 2:
                 break
@@ -382,7 +386,11 @@ class Life:
         try:
             settle(self.gate.ledger, self.manifest, response.ends, self.wire.identity.pins)
         except FederationError as error:
-            log.error("the end is not proved, the charge stays", run=self.manifest.run, error=error)
+            log.error(
+                "both aggregators must confirm the end, until then the budget stays spent",
+                run=self.manifest.run,
+                error=error,
+            )
             self._note(ENDED, str(error))
         except LedgerRefusedError as error:
             log.warning("the charge stays", run=self.manifest.run, error=error)
@@ -412,20 +420,19 @@ class Life:
     def _note(self, state: str, reason: str = "") -> None:
         # Peers' words are shown on terminals.
         shown = "".join(each if each.isprintable() else "?" for each in reason)
-        self.uploader.mention = self.gate.note(self.manifest, state, shown)
+        self.wire.mention = self.gate.note(self.manifest, state, shown)
 
-    def _trace(self, answer: Answer) -> None:
-        """What is about to leave, in the audit trail."""
-        size = len(answer.payload_a) + len(answer.payload_b)
-        heard = sorted(self.uploader.heard.values())
-        self.uploader.heard.clear()
-        self.uploader.mention = self.gate.trail.append(
+    def _trace(self, index: int, upload: bytes, size: int) -> None:
+        """What is about to leave, in the audit trail: public facts of it, and no byte."""
+        heard = sorted(self.wire.mentioned.values())
+        self.wire.mentioned.clear()
+        self.wire.mention = self.gate.trail.append(
             "round.answered",
             peer_events=heard or None,
             run=self.manifest.run,
-            round=answer.round_index,
+            round=index,
             bytes=size,
-            upload=answer.upload.hex(),
+            upload=upload.hex(),
         )
 
     def _say(self, error: grpc.RpcError, peer: NodeName | None = None) -> None:

@@ -8,7 +8,7 @@ from parley.node.credentials import NodeFolder
 from parley.privacy.filters import Cap
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """One party's configuration."""
 

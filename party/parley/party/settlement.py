@@ -6,7 +6,7 @@ every start, from time to time while the process runs, and by `parley party sett
 
 import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 
 import grpc
@@ -69,14 +69,18 @@ def still_open(gate: Gate, joined: bool = False) -> list[RunState]:
     return [held for held in gate.outbox.runs() if held.run in charged and held.state in states]
 
 
-def settle_open(gate: Gate, wire: Wire, runs: Sequence[RunState], stop: threading.Event) -> list[Outcome]:
-    """Ask their coordinator once for the end of each."""
+def settle_open(
+    gate: Gate, wire: Wire, runs: Sequence[RunState], stop: threading.Event, manifests: MutableMapping[bytes, Manifest]
+) -> list[Outcome]:
+    """Ask their coordinator once for the end of each. `manifests` has those that are parsed already, and then all."""
     found = []
     for held in runs:
         if of_an_earlier_version(held.manifest):
             found.append(Outcome(held.run, False, "it is of an earlier version of parley, which alone can settle it"))
             continue
-        manifest = Manifest.from_canonical(held.manifest)
+        manifest = manifests.get(held.digest)
+        if manifest is None:
+            manifest = manifests[held.digest] = Manifest.from_canonical(held.manifest)
         try:
             reason = _asked(gate, wire, manifest, stop)
         except (FederationError, LedgerRefusedError) as error:
@@ -99,7 +103,7 @@ def settle_now(settings: Settings, which: str | None) -> list[Outcome]:
         runs = [held for held in still_open(gate, joined=True) if which in (None, held.run)]
         if which is not None and not runs:
             raise RefusedCallError(common_pb2.REFUSAL_NOT_ADMITTED, f"run {which} is not open here", "see its status")
-        return settle_open(gate, wire, runs, threading.Event())
+        return settle_open(gate, wire, runs, threading.Event(), {})
 
 
 def _asked(gate: Gate, wire: Wire, manifest: Manifest, stop: threading.Event) -> str:

@@ -8,7 +8,6 @@ goes on.
 
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +20,7 @@ from parley.mpc.randomness import random_bytes
 from parley.node import logs
 from parley.node.relay import KEY_BYTES, KEY_SECONDS, NONCE_BYTES, RoundKey, seal
 from parley.party.outbox import Answer
-from parley.party.wire import Backoff, Wire, code_of, passing
+from parley.party.wire import Pauses, Wire, code_of, passing
 from parley.v1 import aggregator_pb2, common_pb2
 
 log = logs.logger()
@@ -56,10 +55,6 @@ class Uploader:
         self._wire, self._digest, self._peers, self._seconds = wire, manifest_digest, aggregators, seconds
         # A thread that stays: grpc's own futures start one for every call.
         self._helper = ThreadPoolExecutor(1, "upload")
-        self.mention = ""
-        """This party's newest event of the run, which calls mention."""
-        self.heard: dict[NodeName, str] = {}
-        """And the newest that each server has mentioned."""
         self._key, self._relays_until = RoundKey(0, b""), 0.0
         """What server B has of this party, and until when it is used: half of what B allows."""
         self.direct = False
@@ -79,10 +74,15 @@ class Uploader:
         }
         relays = not again and not self.direct and time.monotonic() < self._relays_until
         halves = self._relayed(answer) if relays else self._both(answer)
-        ends, backoff = time.monotonic() + self._seconds, Backoff(stop)
+        ends, backoff = time.monotonic() + self._seconds, Pauses(stop)
         while (waiting := [half for half in halves if not half.over]) and time.monotonic() < ends:
-            with self._wire.stopping(stop):
-                self._pieces(waiting, common, ends - time.monotonic())
+            *others, here = waiting
+            left = ends - time.monotonic()
+            with self._wire.stopping(stop):  # to both at the same time: one in the helper, the other in this thread
+                calls = [self._helper.submit(self._upload, half, common, left) for half in others]
+                self._upload(here, common, left)
+                for call in calls:
+                    call.result()
             if any(half.stuck for half in waiting):
                 backoff.pause()
             else:
@@ -118,54 +118,31 @@ class Uploader:
             self._key = RoundKey(answer.round_index, halves[1].beside["relay_key"])
             self._relays_until = time.monotonic() + KEY_SECONDS / 2
 
-    def _pieces(self, halves: list[_Half], common: dict[str, Any], seconds: float) -> None:
-        """The next piece to each server, at the same time: one in the helper, the other in this thread."""
-        *others, here = halves
-        calls = [(half, self._helper.submit(self._upload, half, _piece(half, common), seconds)) for half in others]
-        _settle(here, self._wire, lambda: self._upload(here, _piece(here, common), seconds))
-        for half, call in calls:
-            _settle(half, self._wire, call.result)
-
-    def _upload(self, half: _Half, piece: aggregator_pb2.UploadRequest, seconds: float) -> Any:
-        return self.ask(half.peer, "Upload", piece, seconds)
-
-    def ask(self, peer: NodeName, method: str, request: Any, seconds: float) -> Any:
-        """A call that mentions this party's newest event; what the answer mentions is kept."""
-        response, event = self._wire.mentioning(peer, method, request, seconds, self.mention)
-        if event is not None:
-            self.heard[peer] = event
-        return response
-
-
-def _piece(half: _Half, common: dict[str, Any]) -> aggregator_pb2.UploadRequest:
-    data = half.payload
-    if len(data) > PIECE_BYTES:
-        data = data[half.received : half.received + PIECE_BYTES]
-    half.sent += len(data)
-    offset = half.received if len(half.payload) > PIECE_BYTES else 0
-    return aggregator_pb2.UploadRequest(**common, **half.beside, size=len(half.payload), offset=offset, data=data)
-
-
-def _settle(half: _Half, wire: Wire, result: Callable[[], aggregator_pb2.UploadResponse]) -> None:
-    """What became of a piece."""
-    try:
-        response = result()
-    except grpc.RpcError as error:
-        if code_of(error) is grpc.StatusCode.CANCELLED:
-            raise  # by `Wire.close`
-        if not passing(error):
-            log.warning("an upload was refused", peer=half.peer, error=wire.described(error, half.peer))
-        half.stuck = True
-        return
-    rejection = response.rejection
-    if rejection in NOT_YET:
-        half.over = half.there = response.complete
-        if response.complete and response.HasField("receipt"):
-            half.receipt = response.receipt
-        half.stuck = not response.complete and response.received <= half.received
-        half.received = min(response.received, len(half.payload))
-        return
-    half.over, half.stuck = True, False
-    if rejection != Response.REJECTION_TOO_LATE:
-        name = Response.Rejection.Name(rejection).removeprefix("REJECTION_").lower()
-        log.error("this party's contribution does not count", peer=half.peer, refusal=name)
+    def _upload(self, half: _Half, common: dict[str, Any], seconds: float) -> None:
+        """The next piece to one server, and what became of it."""
+        size = len(half.payload)
+        offset = half.received if size > PIECE_BYTES else 0
+        data = half.payload[offset : offset + PIECE_BYTES] if size > PIECE_BYTES else half.payload
+        half.sent += len(data)
+        piece = aggregator_pb2.UploadRequest(**common, **half.beside, size=size, offset=offset, data=data)
+        try:
+            response = self._wire.ask(half.peer, "Upload", piece, seconds)
+        except grpc.RpcError as error:
+            if code_of(error) is grpc.StatusCode.CANCELLED:
+                raise  # by `Wire.close`
+            if not passing(error):
+                log.warning("an upload was refused", peer=half.peer, error=self._wire.described(error, half.peer))
+            half.stuck = True
+            return
+        rejection = response.rejection
+        if rejection in NOT_YET:
+            half.over = half.there = response.complete
+            if response.complete and response.HasField("receipt"):
+                half.receipt = response.receipt
+            half.stuck = not response.complete and response.received <= half.received
+            half.received = min(response.received, len(half.payload))
+            return
+        half.over, half.stuck = True, False
+        if rejection != Response.REJECTION_TOO_LATE:
+            name = Response.Rejection.Name(rejection).removeprefix("REJECTION_").lower()
+            log.error("this party's contribution does not count", peer=half.peer, refusal=name)

@@ -15,6 +15,7 @@ from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.rounds import MOST_WAIT_SECONDS
 from parley.node import logs, mentions, refusals, transport
+from parley.node.backoff import Backoff
 from parley.node.connections import KEEPALIVE
 from parley.node.credentials import Identity, NodeFolder
 from parley.party.errors import StoppedError
@@ -51,19 +52,16 @@ def passing(error: grpc.RpcError) -> bool:
     return refusal.refusal in LATER if refusal else code_of(error) in TRANSIENT
 
 
-class Backoff:
-    """Growing pauses, which a request to stop cuts short."""
+class Pauses(Backoff):
+    """Pauses of a thread, which a request to stop cuts short."""
 
     def __init__(self, stop: threading.Event) -> None:
-        self._stop, self._next = stop, SHORTEST_BACKOFF_SECONDS
+        super().__init__(SHORTEST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS)
+        self._stop = stop
 
     def pause(self) -> None:
-        if self._stop.wait(self._next):
+        if self._stop.wait(self.next_seconds()):
             raise StoppedError("this process is ending")
-        self._next = min(2 * self._next, LONGEST_BACKOFF_SECONDS)
-
-    def reset(self) -> None:
-        self._next = SHORTEST_BACKOFF_SECONDS
 
 
 class Wire:
@@ -76,6 +74,10 @@ class Wire:
         self._targets, self.heard = dict(targets), heard
         self._lock = threading.Lock()
         self._closed = False
+        self.mention = ""
+        """This party's newest event of the run, which `ask` mentions."""
+        self.mentioned: dict[NodeName, str] = {}
+        """And the newest that each peer has mentioned."""
         self._channels: dict[NodeName, grpc.Channel] = {}
         self._in_use = transport.InUse(folder)
         self.identity: Identity = self._in_use()
@@ -90,14 +92,14 @@ class Wire:
         self.identity = identity
         self._dial(identity)
 
-    def mentioning(
-        self, peer: NodeName, method: str, request: Any, seconds: float, event: str
-    ) -> tuple[Any, str | None]:
-        """A call that mentions an event of this node's trail, if there is one; and the peer's that its answer does."""
-        metadata = mentions.of(event) if event else None
+    def ask(self, peer: NodeName, method: str, request: Any, seconds: float) -> Any:
+        """A call that mentions this party's newest event, if there is one; what the answer mentions is kept."""
+        metadata = mentions.of(self.mention) if self.mention else None
         response, call = getattr(self.stubs[peer], method).with_call(request, timeout=seconds, metadata=metadata)
         self.heard(peer)
-        return response, mentions.by(peer, call.trailing_metadata())
+        if (event := mentions.by(peer, call.trailing_metadata())) is not None:
+            self.mentioned[peer] = event
+        return response
 
     def described(self, error: grpc.RpcError, peer: NodeName) -> FederationError:
         """A failed call, as what it says about the peer or about trust."""

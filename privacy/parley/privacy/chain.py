@@ -13,19 +13,16 @@ import hashlib
 import json
 import os
 import sqlite3
-import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from parley.privacy.canonical import canonical_json
 from parley.privacy.errors import LedgerCorruptError, LedgerRefusedError
-from parley.privacy.event import canonical_json
 from parley.privacy.head import GENESIS, START, Head
-
-PRIVATE = 0o600
-BUSY_SECONDS = 60.0
+from parley.privacy.store import PRIVATE, NoLogError, close_to_others, opened
 
 SCHEMA = (
     """CREATE TABLE entries (
@@ -69,16 +66,14 @@ class Chain:
         """Whether a commit waits for the disk."""
         self._head_path = path.with_name(path.name + ".head")
         self._lock: TextIO | None = None
-        _close_to_others(path)
-        self._connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
         try:
-            if self._connection.execute("PRAGMA journal_mode=WAL").fetchone()[0] != "wal":
-                raise LedgerRefusedError(
-                    f"{path.name} lies where SQLite has no write-ahead log: move it to a local disk"
-                )
-            self._connection.execute("PRAGMA synchronous=FULL")
+            close_to_others(path, ".head", ".lock", ".salt")
+            self._connection = opened(path, any_thread=False)
+        except NoLogError as error:
+            raise LedgerRefusedError(f"{path.name} {error}") from None
+        except OSError as error:
+            raise LedgerRefusedError(f"{path.name} cannot be opened ({error.strerror}): run as its owner") from None
         except sqlite3.DatabaseError as error:
-            self._connection.close()
             raise LedgerCorruptError(
                 f"{path.name} cannot be read as a ledger ({error}): restore it from a backup"
             ) from None
@@ -99,7 +94,6 @@ class Chain:
             # The mark of an unfinished creation is durable before the ledger is there at all.
             replace_durably(head_path, f"{START}\n")
             first = body()
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE))
             chain = cls(path, light)
             chain._connection.execute("BEGIN IMMEDIATE")
             if not chain._connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]:
@@ -308,7 +302,7 @@ class Chain:
         except FileNotFoundError:
             pass  # all of it is in the file itself
         except OSError as error:
-            raise LedgerRefusedError(f"the ledger cannot be brought to the disk ({error}): mend the disk") from None
+            raise LedgerRefusedError(f"the ledger cannot be brought to the disk ({error}): repair the disk") from None
 
     def _insert(self, kind: str, body: dict[str, Any]) -> Entry:
         if kind not in self._light:
@@ -378,12 +372,3 @@ def _force_folder(path: Path) -> None:
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags, PRIVATE)
-
-
-def _close_to_others(path: Path) -> None:
-    """Files of an earlier version were open to others; SQLite gives its log the mode of the file itself."""
-    for each in ("", "-wal", "-shm", ".head", ".lock", ".salt"):
-        with contextlib.suppress(OSError):  # not there, or another owner's, who alone may change it
-            held = path.with_name(path.name + each)
-            if stat.S_IMODE(held.stat().st_mode) & 0o077:
-                held.chmod(PRIVATE)

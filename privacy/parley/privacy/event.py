@@ -5,8 +5,6 @@ that is released, whatever the neighbouring relation: one meaning in the whole r
 a factor of two here (see `accountants`).
 """
 
-import hashlib
-import json
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -26,19 +24,6 @@ class NeighbouringRelation(Enum):
     """One unit's data are exchanged for any other; sizes are public. What parley claims."""
     ADD_OR_REMOVE = "add-or-remove"
     """One unit joins or leaves. For comparison with other systems only: party sizes are public in the manifest."""
-
-
-_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
-
-
-def canonical_json(body: Any) -> str:
-    """One spelling per value, so that equal things have equal digests."""
-    return _canonical(body)
-
-
-def digest_of(body: Any) -> str:
-    """SHA-256 of the canonical form, in hexadecimal."""
-    return hashlib.sha256(canonical_json(body).encode()).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ class Head:
         """From its printed form."""
         sequence, _, digest = text.strip().partition(":")
         if re.fullmatch("[0-9]{1,18}:[0-9a-f]{64}", text.strip()) is None:
-            raise LedgerCorruptError(f"{text.strip()[:80]!r} is no head of a ledger: it should read sequence:digest")
+            raise LedgerCorruptError(f"{text.strip()[:80]!r} is not a head of a ledger: it should read sequence:digest")
         return cls(int(sequence), digest)
 
     def __str__(self) -> str:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from parley.privacy.canonical import canonical_json
 from parley.privacy.chain import Chain, Entry, entry_digest
 from parley.privacy.errors import (
     BudgetExceededError,
@@ -25,7 +26,7 @@ from parley.privacy.errors import (
     LedgerRefusedError,
     OtherContentError,
 )
-from parley.privacy.event import NeighbouringRelation, canonical_json
+from parley.privacy.event import NeighbouringRelation
 from parley.privacy.filters import Cap, Charge, Limit, Policy, room_for, room_within
 from parley.privacy.head import GENESIS, START, Head
 from parley.privacy.ledger_salt import read_salt, salt_digest, salt_path, write_salt

@@ -12,9 +12,10 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+from parley.privacy.canonical import digest_of
 from parley.privacy.clipping import Clip, clip_from_json
 from parley.privacy.errors import InvalidParameterError
-from parley.privacy.event import LARGEST_COUNT, Event, NeighbouringRelation, SampledGaussian, digest_of
+from parley.privacy.event import LARGEST_COUNT, Event, NeighbouringRelation, SampledGaussian
 from parley.privacy.randomness import Randomness
 from parley.privacy.sampling import Batch, Sampler, require_in_range, require_whole, sampler_from_json, store_float
 

@@ -19,7 +19,6 @@ security = "semi-honest"
 own = 0.5
 """
 
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from typing import Any
 from parley.algorithms.algorithm import Algorithm
 from parley.algorithms.registry import build_algorithm
 from parley.algorithms.regularisers import Regulariser
+from parley.federation.files import toml_file
 from parley.learning.holding import CSV, Layout, described
 from parley.learning.models import Model
 from parley.learning.registry import build_model
@@ -36,7 +36,7 @@ from parley.mpc.parts import JOINT, NoiseParts, parts_of, usual_own
 from parley.study.errors import RunFileError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunFile:
     """A checked run file; relative paths are from its folder."""
 
@@ -74,12 +74,7 @@ def read_run_file(path: Path) -> RunFile:
 
 def parse_run_file(path: Path) -> RunFile:
     """Checked but for the algorithm, which may be one that only research knows."""
-    try:
-        body = tomllib.loads(path.read_text())
-    except OSError as error:
-        raise RunFileError(f"{path.name}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise RunFileError(f"{path.name} is not TOML: {error}") from None
+    body = toml_file(path, lambda what: RunFileError(f"{path.name} {what}"))
     _only(
         body, "the run file", {"data", "schema", "model", "algorithm", "privacy", "federation", "regulariser", "noise"}
     )
@@ -97,19 +92,19 @@ def parse_run_file(path: Path) -> RunFile:
         raise RunFileError(f"[federation] parties is {parties!r}: give a whole number from 1 to 1000")
     layout, schema = described(_table(body, "schema", None))
     run = RunFile(
-        [_paths(folder, each) for each in per_party],
-        _paths(folder, data.get("test", [])),
-        schema,
-        _table(body, "model", None),
-        _table(body, "algorithm", None),
-        _number(privacy, "epsilon"),
-        _number(privacy, "delta"),
-        privacy.get("accountant", "pld"),
-        parties,
-        federation.get("noise", True),
-        _regulariser(_table(body, "regulariser", {"kind", "weight"}, optional=True)),
-        layout,
-        _parts(_table(body, "noise", {"security", "own"}, optional=True)),
+        train=[_paths(folder, each) for each in per_party],
+        test=_paths(folder, data.get("test", [])),
+        schema=schema,
+        model=_table(body, "model", None),
+        algorithm=_table(body, "algorithm", None),
+        epsilon=_number(privacy, "epsilon"),
+        delta=_number(privacy, "delta"),
+        accountant=privacy.get("accountant", "pld"),
+        parties=parties,
+        noise=federation.get("noise", True),
+        regulariser=_regulariser(_table(body, "regulariser", {"kind", "weight"}, optional=True)),
+        layout=layout,
+        parts=_parts(_table(body, "noise", {"security", "own"}, optional=True)),
     )
     run.new_model()
     return run

@@ -20,7 +20,12 @@ def dashboard(
     link: Annotated[bool, typer.Option("--link", help="Print an address that signs in, and serve nothing.")] = False,
     at: Annotated[str, typer.Option(help="With --link: host:port by which the browser reaches it.")] = "",
 ) -> None:
-    """Serve the dashboard of a coordinator on this machine. Prints one line of JSON when it is ready."""
+    """Serve the coordinator's dashboard on this machine. Prints one line of JSON when it is ready.
+
+    Next: parley dashboard NODE --link, for an address that signs in.
+
+    Example: parley dashboard lead
+    """
     from parley.coordinator.operator_client import coordinator_node
     from parley.dashboard import process as wiring
     from parley.node.node_file import Address

@@ -11,13 +11,19 @@ from typing import Annotated
 import typer
 
 from parley.cli.console import CommandError, emit_json
+from parley.cli.options import Json
 
 
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write; nothing there is overwritten.")],
-    json: Annotated[bool, typer.Option("--json", help="End with one line of JSON.")] = False,
+    json: Json = False,
 ) -> None:
-    """Write a manifest, a node.toml and a policy.toml for each role, and a README with the steps."""
+    """Write the files of a federation to start from: a study, and node.toml and policy.toml for each role.
+
+    Every field is explained in its file, and DIR/README.md has the steps in order. Nothing that exists is overwritten.
+
+    Example: parley init my-federation. Next: read my-federation/README.md
+    """
     written = write_project(folder)
     if json:
         emit_json({"folder": str(folder), "files": [path.relative_to(folder).as_posix() for path in written]})

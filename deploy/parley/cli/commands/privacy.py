@@ -15,8 +15,8 @@ from typing import Annotated, Any
 
 import typer
 
-from parley.cli.commands.bench import Security
 from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail, progress
+from parley.cli.options import Json, Security
 from parley.mpc.errors import ConfigurationError
 from parley.mpc.parts import OWN, NoiseParts, parts_of, usual_own
 from parley.privacy.accountants import Accountant, accountant, require_delta, trajectory
@@ -44,7 +44,6 @@ Own = Annotated[
     float | None, typer.Option(help="What each server adds of its own, over what they sample together: 0 to 1.")
 ]
 SecurityName = Annotated[Security, typer.Option("--security", help="malicious: every server adds a whole sample.")]
-Json = Annotated[bool, typer.Option("--json", help="End with one line of JSON.")]
 
 
 @app.command()
@@ -63,9 +62,11 @@ def epsilon(
     security: SecurityName = Security.semi_honest,
     json: Json = False,
 ) -> None:
-    """The epsilon of a run at a delta, and what one server that does not follow the protocol could cost.
+    """Compute what a run costs: its epsilon at a delta, and what one dishonest server could make of it.
 
     The noise multiplier is of all noise that a claim counts: what the servers sample together and one server's own.
+
+    Example: parley privacy epsilon --records 32561 --batch 100 --rounds 651 --noise-multiplier 1.69 --delta 1e-5
     """
     parts = _parts(security, own)
     chosen = _chosen(accountant_name)
@@ -110,7 +111,10 @@ def calibrate(
     ] = None,
     json: Json = False,
 ) -> None:
-    """The smallest noise that keeps a run within an epsilon at a delta."""
+    """Find the smallest noise that keeps a run within an epsilon at a delta.
+
+    Example: parley privacy calibrate --records 32561 --batch 100 --rounds 651 --epsilon 0.2 --delta 1e-5
+    """
     if own is not None and worst_epsilon is not None:
         raise InvalidParameterError(
             "--own and --worst-epsilon are both given: one of them chooses, leave the other out"
@@ -151,7 +155,10 @@ def rounds(
     cap: Cap = None,
     json: Json = False,
 ) -> None:
-    """The largest number of rounds that a noise keeps within an epsilon at a delta."""
+    """Find the largest number of rounds that a noise keeps within an epsilon at a delta.
+
+    Example: parley privacy rounds --records 32561 --batch 100 --noise-multiplier 1.69 --epsilon 0.2 --delta 1e-5
+    """
     chosen = accountant(accountant_name)
     one = _event(records, batch, 1, noise_multiplier, delta, sampling, relation, cap, epsilon)
     started = time.perf_counter()

@@ -11,7 +11,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.learning.local import MARGIN, LocalFit, fit
+from parley.federation.question import LocalFit
+from parley.learning.local import MARGIN, fit
 from parley.learning.models import Linear
 from parley.learning.records import Records
 from parley.privacy.randomness import Randomness

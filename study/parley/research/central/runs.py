@@ -41,7 +41,7 @@ def central_method(setup: RunFile) -> CentralMethod | None:
     """None where the algorithm is one that a federation can run."""
     found = build_central(setup.algorithm)
     if found and setup.regulariser.kind != "none":
-        raise RunFileError("a central method has its own penalty, strength: leave the regulariser out")
+        raise RunFileError("a central method has its own penalty, called strength: leave the regulariser out")
     return found
 
 

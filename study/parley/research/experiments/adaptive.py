@@ -68,7 +68,9 @@ def reproduce(
             raise RunFileError(f"--data: {file} is not in the folder given; data/README.md says where it comes from")
     layout, schema = described(SCHEMA)
     train, test = ([folder / file for file in pair] for pair in FILES)
-    base = RunFile([train], test, schema, MODEL, {}, 1.0, DELTA, layout=layout)
+    base = RunFile(
+        train=[train], test=test, schema=schema, model=MODEL, algorithm={}, epsilon=1.0, delta=DELTA, layout=layout
+    )
     pooled, held_out = load(train, schema, layout), load(test, schema, layout)
     rows = []
     for sigma in sigmas or tuple(PAPER_EPSILON):

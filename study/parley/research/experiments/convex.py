@@ -121,7 +121,16 @@ def _table_3(
     progress: Callable[[str], None],
 ) -> list[dict[str, Any]]:
     regulariser = Regulariser("l2", strength) if strength else Regulariser()
-    base = RunFile([], [], schema, {"kind": kind}, {}, 1.0, DELTA, regulariser=regulariser)
+    base = RunFile(
+        train=[],
+        test=[],
+        schema=schema,
+        model={"kind": kind},
+        algorithm={},
+        epsilon=1.0,
+        delta=DELTA,
+        regulariser=regulariser,
+    )
     model = base.new_model()
     best = evaluate(model, records, optimum(model, records, regulariser), regulariser, schema.target.kind).objective
     rows = []
@@ -158,7 +167,16 @@ def _table_4(
     train, test = held_out(records)
     delta = 1 / len(train.rows) ** 2
     regulariser = Regulariser("l2", 1e-4)
-    base = RunFile([], [], schema, {"kind": "logistic"}, {}, 0.1, delta, regulariser=regulariser)
+    base = RunFile(
+        train=[],
+        test=[],
+        schema=schema,
+        model={"kind": "logistic"},
+        algorithm={},
+        epsilon=0.1,
+        delta=delta,
+        regulariser=regulariser,
+    )
     methods: dict[str, dict[str, Any]] = {
         "dp-gd": {"clip_norm": 1.0, "steps_taken": 50, "step": 1.0},
         "dp-sgd": {"clip_norm": 1.0, "batch": len(train.rows) // 10, "passes": 5.0, "step": 2.0},

@@ -135,9 +135,17 @@ def setup_of(name: str, folder: Path, row: Row, epsilon: float) -> RunFile:
             raise RunFileError(f"--data: {file} is not in the folder given; data/README.md says where it comes from")
     layout, schema = described({"format": "libsvm", "target": TARGET, "intercept": row.intercept, **data.schema})
     return RunFile(
-        [[folder / data.train]], [folder / data.test], schema, {"kind": "logistic"}, row.algorithm, epsilon, DELTA,
-        parties=row.parties, regulariser=Regulariser("nonconvex", 0.001), layout=layout,
-    )  # fmt: skip
+        train=[[folder / data.train]],
+        test=[folder / data.test],
+        schema=schema,
+        model={"kind": "logistic"},
+        algorithm=row.algorithm,
+        epsilon=epsilon,
+        delta=DELTA,
+        parties=row.parties,
+        regulariser=Regulariser("nonconvex", 0.001),
+        layout=layout,
+    )
 
 
 def reproduce(
