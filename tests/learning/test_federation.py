@@ -36,7 +36,7 @@ def federation(name: str, noise: bool, **parameters: object) -> tuple[Federation
     parties = split(records(), 3, 0)
     sizes = {party: each.units for party, each in parties.items()}
     mechanism = mechanism_of(plan, sizes, 1e-5, 1.5, Unit())
-    return Federation(algorithm, plan, Linear(D, Logistic()), parties, mechanism, 5, noise), algorithm, plan
+    return Federation(algorithm, plan, Linear(D, Logistic()), parties, mechanism, 5, noise=noise), algorithm, plan
 
 
 @pytest.mark.parametrize("sampling", ["wor", "poisson"])

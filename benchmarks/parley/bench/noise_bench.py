@@ -35,7 +35,16 @@ class TwoServers:
         self.started = time.monotonic()
         self._processes = [self._start() for _ in NAMES]
         for role, process in enumerate(self._processes):
-            settings = Settings(role, cover, precision, channel, k, str(self.folder), parts.security, parts.own)
+            settings = Settings(
+                role=role,
+                cover=cover,
+                precision=precision,
+                channel=channel,
+                k=k,
+                folder=str(self.folder),
+                security=parts.security,
+                own=parts.own,
+            )
             self._tell(process, settings_line(settings))
         port = self._answer(self._processes[1])
         self._tell(self._processes[0], json.dumps(port))

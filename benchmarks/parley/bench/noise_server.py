@@ -39,7 +39,7 @@ from parley.node.credentials import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, 
 NAMES = ("aggregator-a", "aggregator-b")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """What a server needs to know to take part."""
 

@@ -11,7 +11,6 @@ in use; installing it moves the link in one step, servers pick it up at their ne
 on.
 """
 
-import os
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,6 +37,7 @@ from parley.node.credentials import (
 )
 from parley.node.pins import key_of
 from parley.node.succession import Succession
+from parley.privacy.durable import force
 
 REQUEST_FILE, ROTATION_FILE = "request.pem", "rotation.json"
 
@@ -167,11 +167,7 @@ def _trusted(folder: NodeFolder, authority: x509.Certificate, expected: str | No
 
 def _sync(folder: Path) -> None:
     for path in (*(folder / name for name in (CERTIFICATE_FILE, AUTHORITY_FILE)), folder, folder.parent):
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        force(path)
 
 
 def _point(folder: NodeFolder, home: Path) -> None:

@@ -23,6 +23,7 @@ from parley.node.node_file import AggregatorNode, AnyNode, PartyNode
 from parley.node.pins import Entry, Pin, check_entries, key_text, parse_key, read_entries
 from parley.node.succession import Succession
 from parley.node.toml_text import toml_text
+from parley.privacy.durable import replace_durably
 
 log = logs.logger()
 OVERLAP = dt.timedelta(days=7)
@@ -195,19 +196,8 @@ def _check_own(folder: NodeFolder, held: Mapping[NodeName, Entry]) -> None:
 
 def _write(folder: NodeFolder, entries: Iterable[Entry]) -> None:
     body = {"pin": [_body(entry) for entry in sorted(entries, key=lambda each: each.node)]}
-    fresh = folder.pin_file.with_suffix(".new")
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "w") as file:
-        os.fchmod(file.fileno(), 0o600)
-        _give(file.fileno(), folder)
-        file.write(HEAD + (toml_text(body) if body["pin"] else "") + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(folder.pin_file)
-    place = os.open(folder.path, os.O_RDONLY)
-    try:
-        os.fsync(place)
-    finally:
-        os.close(place)
+    text = HEAD + (toml_text(body) if body["pin"] else "") + "\n"
+    replace_durably(folder.pin_file, text, lambda handle: _give(handle, folder))
 
 
 def _give(handle: int, folder: NodeFolder) -> None:

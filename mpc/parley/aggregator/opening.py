@@ -277,16 +277,10 @@ class Aggregator:
         share = total.astype("<u8").tobytes()
         before = self._store.statements(request.run, request.round - 1, 1)
         draft = Draft(
-            round=request.round,
-            query=request.query,
-            contributions=contributions,
-            opening=opening,
-            epoch=place.epoch,
-            start=place.start,
-            length=place.count,
-            share=hashlib.sha256(share).digest(),
+            round=request.round, query=request.query, contributions=contributions, opening=opening, epoch=place.epoch,
+            start=place.start, length=place.count, share=hashlib.sha256(share).digest(),
             previous=before[0] if before else None,
-        )
+        )  # fmt: skip
         return Opened(parties, share, opening, sign(draft))
 
     def _noise(self, request: Request, place: Reservation) -> Iterator[Words]:
@@ -312,17 +306,9 @@ class Aggregator:
         phase, opening = (stored.phase, stored.opened.opening) if stored else (Phase.nothing, bytes(16))
         nonce = Csprng.from_system().bytes(16)
         mine = Hello(
-            role=self._role,
-            nonce=nonce,
-            settling=settling,
-            request_digest=request_digest,
-            phase=phase,
-            opening=opening,
-            epoch=epoch,
-            count=count,
-            mine=counts.mine,
-            seen=counts.seen,
-        )
+            role=self._role, nonce=nonce, settling=settling, request_digest=request_digest, phase=phase,
+            opening=opening, epoch=epoch, count=count, mine=counts.mine, seen=counts.seen,
+        )  # fmt: skip
         theirs, session = channel.run(_greet(mine))
         channel.open_session(session, self._role)
         _check_counts(run, counts, theirs)

@@ -8,8 +8,6 @@ is taken up after a look at the files' dates and sizes, and the records themselv
 
 import hashlib
 import json
-import os
-import tempfile
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +19,7 @@ from parley.learning.fit import Fit, fit, population_rows
 from parley.learning.holding import Holding, holding_bytes, holding_from_bytes
 from parley.learning.readers import Data, read
 from parley.party.settings import Settings
+from parley.privacy.durable import replace_durably
 from parley.privacy.ledger import Ledger
 from parley.privacy.population import Identity
 
@@ -167,21 +166,7 @@ def _read_seal(path: Path) -> Seal:
 def _write(path: Path, made: Seal) -> None:
     """Whole or not at all, mode 600, on disk when it returns."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, fresh = tempfile.mkstemp(dir=path.parent, suffix=".new")  # 600
-    try:
-        with open(handle, "w") as file:
-            file.write(json.dumps(made.as_json()))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(fresh, path)
-    except OSError:
-        Path(fresh).unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    replace_durably(path, json.dumps(made.as_json()))
 
 
 def _content(path: Path) -> bytes:

@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from parley.privacy.canonical import canonical_json
+from parley.privacy.durable import PRIVATE, replace_durably
 from parley.privacy.errors import LedgerCorruptError, LedgerRefusedError
 from parley.privacy.head import GENESIS, START, Head
-from parley.privacy.store import PRIVATE, NoLogError, close_to_others, opened
+from parley.privacy.store import NoLogError, close_to_others, opened
 
 SCHEMA = (
     """CREATE TABLE entries (
@@ -348,26 +349,6 @@ def _open_lock(path: Path) -> TextIO:
         return open(path.with_name(path.name + ".lock"), "a", opener=_private)
     except OSError as error:
         raise LedgerRefusedError(f"the ledger's lock cannot be taken ({error}): make its folder writable") from None
-
-
-def replace_durably(path: Path, text: str) -> None:
-    """Replace a small file so that after a crash either the old or the new content is there."""
-    temporary = path.with_name(path.name + ".new")
-    temporary.unlink(missing_ok=True)  # of a crash, and of whatever mode
-    with open(temporary, "w", opener=_private) as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-    _force_folder(path.parent)
-
-
-def _force_folder(path: Path) -> None:
-    directory = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
 
 
 def _private(path: str, flags: int) -> int:

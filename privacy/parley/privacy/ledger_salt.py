@@ -5,7 +5,7 @@ import hashlib
 import re
 from pathlib import Path
 
-from parley.privacy.chain import replace_durably
+from parley.privacy.durable import replace_durably
 from parley.privacy.errors import LedgerCorruptError, LedgerRefusedError
 
 

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-PRIVATE = 0o600
+from parley.privacy.durable import PRIVATE
+
 BUSY_SECONDS = 60.0
 """How long another process's transaction is waited for."""
 PAGE_BYTES = 8192

@@ -113,7 +113,15 @@ def federation_of(prepared: Prepared, seed: int) -> Federation:
     )
     chosen = prepared.calibrated
     return Federation(
-        algorithm, plan, model, parties, chosen.mechanism, seed, setup.noise, chosen.precision, setup.parts
+        algorithm,
+        plan,
+        model,
+        parties,
+        chosen.mechanism,
+        seed,
+        noise=setup.noise,
+        precision=chosen.precision,
+        parts=setup.parts,
     )
 
 

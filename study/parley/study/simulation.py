@@ -134,6 +134,7 @@ class Federation:
         parties: dict[str, Records],
         mechanism: Mechanism,
         seed: int,
+        *,
         noise: bool = True,
         precision: Precision = "standard",
         parts: NoiseParts = JOINT,

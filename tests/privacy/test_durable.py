@@ -1,0 +1,41 @@
+"""Small files are whole or as they were."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from parley.privacy.durable import replace_durably
+
+
+def test_a_file_is_replaced_whole_and_closed_to_others(tmp_path: Path) -> None:
+    path = tmp_path / "head"
+    path.write_text("old")
+    path.chmod(0o644)
+    replace_durably(path, "new")
+    assert path.read_text() == "new"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [each.name for each in tmp_path.iterdir()] == ["head"]
+
+
+def test_what_cannot_be_written_leaves_the_old_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "head"
+    path.write_text("old")
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="No space"):
+        patched.setattr(os, "fsync", full)
+        replace_durably(path, "new")
+    assert path.read_text() == "old"
+    assert [each.name for each in tmp_path.iterdir()] == ["head"]
+
+
+def test_what_a_crash_left_and_links_of_others_are_not_written_through(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_text("untouched")
+    (tmp_path / "head.new").symlink_to(tmp_path / "elsewhere")
+    replace_durably(tmp_path / "head", "new")
+    assert (tmp_path / "head").read_text() == "new"
+    assert (tmp_path / "elsewhere").read_text() == "untouched"
