@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(wildcard mpc/parley/mpc/native/*.c) mpc/parley/mpc/native/build.py
 PROTOS := $(wildcard proto/parley/v1/*.proto)
 
-.PHONY: help demo compose-demo compose-up compose-link compose-down test test-all test-long check generate help-pages clean
+.PHONY: help demo compose-demo compose-up compose-link compose-down test test-all test-long check audit generate release
+.PHONY: help-pages clean
 
 help:  ## what can be made, a line each
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,8 +41,14 @@ check: $(VENV)/.test-installed  ## lint, types, generated code
 	$(BIN)/mypy
 	$(BIN)/python -m tools.generate --check
 
+audit: $(VENV)/.test-installed  ## asks the registry for known vulnerabilities of what is installed; says so if it cannot
+	$(BIN)/python -m tools.audit
+
 generate: $(VENV)/.test-installed  ## rewrite the code generated from proto/
 	$(BIN)/python -m tools.generate
+
+release: $(VENV)/.test-installed  ## from the tag of this commit into dist/: wheel, sdist, images, SBOMs, sums, signature
+	$(BIN)/python -m tools.release $(RELEASE_FLAGS)
 
 help-pages: $(VENV)/.test-installed  ## rewrite tests/cli/help/, after a change of a --help that was meant
 	$(BIN)/python -m tests.cli.help_pages
@@ -50,7 +57,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: $(SOURCES) | $(VENV)/bin/python
-	$(BIN)/pip install -q -e ".[accounting]"
+	$(BIN)/pip install -q -e ".[accounting,dashboard]"
 	touch $@
 
 $(VENV)/.test-installed: $(SOURCES) | $(VENV)/bin/python

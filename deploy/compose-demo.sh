@@ -40,11 +40,13 @@ need_engine() {
 }
 
 build() {
-    say "building two images; the first time takes minutes"
+    say "building three images; the first time takes minutes"
     PARLEY_VERSION=$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
-    PARLEY_SOURCE_DIGEST=$(python3 federation/parley/node/software.py)
-    export PARLEY_VERSION PARLEY_SOURCE_DIGEST
-    quietly compose build lead cleveland
+    PARLEY_PARTY_DIGEST=$(python3 federation/parley/node/software.py party)
+    PARLEY_SERVER_DIGEST=$(python3 federation/parley/node/software.py server)
+    PARLEY_DEMO_DIGEST=$(python3 federation/parley/node/software.py demo)
+    export PARLEY_VERSION PARLEY_PARTY_DIGEST PARLEY_SERVER_DIGEST PARLEY_DEMO_DIGEST
+    quietly compose build lead cleveland provision
 }
 
 up() {
@@ -75,9 +77,9 @@ link() {
 
 down() {
     quietly compose down --volumes --remove-orphans --timeout 10
-    if [ -d "$federation" ] && docker image inspect "${PARLEY_SERVER_IMAGE:-parley/server}" >/dev/null 2>&1; then
+    if [ -d "$federation" ] && docker image inspect "${PARLEY_DEMO_IMAGE:-parley/demo}" >/dev/null 2>&1; then
         # its files belong to the user of the containers
-        docker run --rm --network none --user 0:0 -v "$federation:/federation" "${PARLEY_SERVER_IMAGE:-parley/server}" \
+        docker run --rm --network none --user 0:0 -v "$federation:/federation" "${PARLEY_DEMO_IMAGE:-parley/demo}" \
             provision /federation --remove
         rmdir "$federation" 2>/dev/null || true
     fi

@@ -1,12 +1,14 @@
 """What the Dockerfile does with Python: which packages an image needs, and what is taken out of it.
 
     python3 image.py requirements accounting    # of pyproject.toml beside this file, with that extra if there is one
-    python3 image.py strip /opt/parley          # tests, headers and typing stubs of installed packages
+    python3 image.py strip /opt/parley party    # rooms of other images; tests, headers and stubs of other packages
     python3 image.py trim                       # what installs software, and texts that nobody reads in a container
 
-Runs inside of the build only. Standard library only.
+Which rooms an image holds is said once, in parley/node/software.py. Runs inside of the build only, by the standard
+library alone.
 """
 
+import runpy
 import shutil
 import stat
 import sys
@@ -61,9 +63,18 @@ def requirements(pyproject: Path, extra: str) -> list[str]:
     return [*project["dependencies"], *project["optional-dependencies"].get(extra, [])]
 
 
-def strip(environment: Path) -> None:
-    """Take out what only developers of the installed packages need; this package itself stays whole."""
+def strip_rooms(site: Path, image: str) -> None:
+    """Leave the rooms of this image and no other."""
+    kept = runpy.run_path(str(site / "parley" / "node" / "software.py"))["IMAGES"][image]
+    for room in (site / "parley").iterdir():
+        if room.name not in kept:
+            shutil.rmtree(room)
+
+
+def strip(environment: Path, image: str) -> None:
+    """Take out rooms of other images, and of other packages what only their developers need."""
     for site in environment.glob("lib/python3*/site-packages"):
+        strip_rooms(site, image)
         for name in UNUSED:
             shutil.rmtree(site / name, ignore_errors=True)
         kept = {name: (site / name).read_bytes() for name in KEPT if (site / name).exists()}
@@ -96,8 +107,8 @@ def main(arguments: list[str]) -> None:
     match arguments:
         case ["requirements", extra]:
             print("\n".join(requirements(Path(__file__).with_name("pyproject.toml"), extra)))
-        case ["strip", folder]:
-            strip(Path(folder))
+        case ["strip", folder, image]:
+            strip(Path(folder), image)
         case ["trim"]:
             trim()
         case _:

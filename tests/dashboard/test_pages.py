@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from parley.coordinator.store import RoundRecord, RunStore, State
-from parley.dashboard import charts, figures
+from parley.dashboard import charts, figures, spelling
 from parley.dashboard.allowed import ALLOWED, NotAllowedError, check
 from parley.dashboard.history import Histories, manifest_of
 from parley.dashboard.loglines import LogFile, matches, parsed
@@ -369,8 +369,8 @@ def test_of_a_run_that_has_ended_no_node_is_in_trouble(browser: Make) -> None:
 def test_thinning_keeps_the_ends_and_the_extremes() -> None:
     points = [(float(x), float((x * 7919) % 1009)) for x in range(10_000)]
     points[6543] = (6543.0, 5000.0)
-    kept = charts.thin(points)
-    assert len(kept) <= charts.MOST_POINTS
+    kept = spelling.thin(points)
+    assert len(kept) <= spelling.MOST_POINTS
     assert kept[0] == points[0]
     assert kept[-1] == points[-1]
     assert (6543.0, 5000.0) in kept

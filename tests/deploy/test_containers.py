@@ -3,6 +3,9 @@
 import datetime as dt
 import os
 import re
+import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -15,7 +18,7 @@ from parley.federation.names import Role
 from parley.node.credentials import NodeFolder
 from parley.node.health import UnhealthyError, check_health
 from parley.node.node_file import AggregatorNode, CoordinatorNode, PartyNode, read_node
-from parley.node.software import source_digest, source_files
+from parley.node.software import IMAGES, ROOMS, source_digest, source_files
 from tools.image import requirements
 
 ROOT = Path(__file__).parents[2]
@@ -102,7 +105,26 @@ def test_the_source_digest_covers_code_and_data_but_no_keys() -> None:
         "parley/demo/data/heart_disease/va.csv",
     } <= names
     assert not [name for name in names if name.endswith((".pyc", ".so", ".pem"))]
-    assert source_digest() == source_digest()
+    assert len({source_digest(), *(source_digest(rooms) for rooms in IMAGES.values())}) == 1 + len(IMAGES)
+
+
+def test_every_room_counts_in_the_source_digest() -> None:
+    assert sorted(ROOMS) == sorted(path.name for path in ROOT.glob("*/parley/*") if any(path.rglob("*.py")))
+
+
+def test_a_clone_and_what_it_installs_have_one_digest_without_an_installation_beside_them(tmp_path: Path) -> None:
+    """As in an image, with the rooms of a party alone; by any Python."""
+    site = tmp_path / "site-packages"
+    for name, path in source_files(IMAGES["party"]).items():
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, site / name)
+    script = Path("parley/node/software.py")
+    words = [[str(ROOT / "federation" / script), "party"], [str(site / script)]]
+    found = [
+        subprocess.run([sys.executable, "-I", "-S", *each], capture_output=True, text=True, check=True).stdout
+        for each in words
+    ]
+    assert {each.strip() for each in found} == {source_digest(IMAGES["party"])}
 
 
 def test_an_image_installs_what_the_package_asks_for() -> None:

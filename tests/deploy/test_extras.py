@@ -1,6 +1,6 @@
-"""Every command once on an installation without extras: it works, or says in one line what to install.
+"""Every command once without extras, and with one image's rooms alone: it works, or says in a line what is missing.
 
-A process in which the extras' modules cannot be imported, nor in the processes that it starts, plays all of them.
+A process in which those modules cannot be imported, nor in the processes that it starts, plays all of them.
 """
 
 import bz2
@@ -8,6 +8,7 @@ import gzip
 import json
 import lzma
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from parley.demo.provision import provision
 from parley.demo.recipe import manifest_body
 from parley.federation.extras import EXTRAS, missing
 from parley.federation.manifest import Manifest
+from parley.node.software import IMAGES, ROOMS
 
 ROOT = Path(__file__).parents[2]
 ABSENT = """
@@ -33,7 +35,7 @@ from importlib.machinery import PathFinder
 class Installed(PathFinder):
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        return None if name.split(".")[0] in {modules} else super().find_spec(name, path, target)
+        return None if {modules} & {{name, name.split(".")[0]}} else super().find_spec(name, path, target)
 
 sys.meta_path[sys.meta_path.index(PathFinder)] = Installed
 """
@@ -68,7 +70,6 @@ WITHOUT = {
     "aggregator run": "nowhere",
     "aggregator status": "north",
     "aggregator withdraw": "north heart-disease --by me",
-    "audit attacks": "--list",
     "audit verify": "lead",
     "bench aggregate": "--parties 2 --dimension 8",
     "bench gradients": "--seconds 0.1",
@@ -79,7 +80,6 @@ WITHOUT = {
     "ca show": "--folder authority",
     "coordinator run": "nowhere",
     "coordinator status": "lead",
-    "dashboard": "nowhere",
     "export": "nowhere --output model.npz",
     "health": "nowhere",
     "init": "study-of-mine",
@@ -115,8 +115,10 @@ WITHOUT = {
 }
 WITH = {
     "aggregator approve": f"north study.toml {APPROVAL}",
+    "audit attacks": "--list",
     "audit privacy": "--runs 100",
     "bench train": "--parties 2 --rounds 10",
+    "dashboard": "nowhere",
     "coordinator approve": f"lead study.toml {APPROVAL}",
     "demo": "--output demo",
     "doctor": "va --manifest study.toml",
@@ -133,7 +135,24 @@ WITH = {
     "reproduce ijcnn1": "--data {data} --seeds 1 --method ddp-srm",
     "simulate": "simulated.toml",
 }
-"""What needs the extra `accounting`, or `plots` for the figures."""
+BY = {"reproduce figures": "plots", "dashboard": "dashboard", "audit attacks": "dashboard"}
+"""What needs an extra: `accounting`, or one of these."""
+OF_SERVERS = (
+    "aggregator approve", "aggregator run", "aggregator status", "aggregator withdraw",
+    "coordinator approve", "coordinator run", "coordinator status", "dashboard", "export",
+    "manifest check", "manifest draft", "resume", "run", "status", "stop", "watch",
+)  # fmt: skip
+OF_NO_NODE = (
+    "audit attacks", "audit privacy", "bench aggregate", "bench gradients", "bench noise", "bench train", "demo",
+    "provision", "reproduce a9a", "reproduce adaptive", "reproduce convex", "reproduce figures", "reproduce ijcnn1",
+    "simulate",
+)  # fmt: skip
+NOT_IN = {
+    "party": (*OF_SERVERS, *OF_NO_NODE),
+    "server": OF_NO_NODE,
+    "demo": tuple(name for name in OF_NO_NODE if name != "provision"),
+}
+"""Commands of rooms that an image does not hold."""
 RUN_FILE = """
 data.train = ["a9a/a9a.xz"]
 schema.format = "libsvm"
@@ -173,19 +192,16 @@ def data_sets(folder: Path) -> None:
         (folder / name).write_bytes(content)
 
 
-@pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str, str]]:
+def play(folder: Path, absent: set[str], chosen: dict[str, str]) -> dict[str, tuple[int, str, str]]:
     """Exit code, standard output and standard error of every command."""
-    folder = tmp_path_factory.mktemp("bare")
     manifest = Manifest.from_json(manifest_body())
     provision(folder, manifest, 4, lambda _: None)
     (folder / "simulated.toml").write_text(RUN_FILE)
     data_sets(folder)
     (folder / "site").mkdir()
-    (folder / "site" / "sitecustomize.py").write_text(ABSENT.format(modules=set(EXTRAS)))
+    (folder / "site" / "sitecustomize.py").write_text(ABSENT.format(modules=absent))
     commands = [
-        [*name.split(), *rest.format(digest=manifest.digest.hex(), data=".").split()]
-        for name, rest in {**WITHOUT, **WITH}.items()
+        [*name.split(), *rest.format(digest=manifest.digest.hex(), data=".").split()] for name, rest in chosen.items()
     ]
     done = subprocess.run(
         [sys.executable, "-c", PLAYER],
@@ -194,7 +210,12 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str
     )  # fmt: skip
     found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('[["')]
     assert len(found) == len(commands), done.stderr
-    return {name: (code, out, err) for name, (_, code, out, err) in zip({**WITHOUT, **WITH}, found, strict=True)}
+    return {name: (code, out, err) for name, (_, code, out, err) in zip(chosen, found, strict=True)}
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str, str]]:
+    return play(tmp_path_factory.mktemp("bare"), set(EXTRAS), {**WITHOUT, **WITH})
 
 
 def test_every_command_is_played() -> None:
@@ -213,7 +234,7 @@ def test_a_command_that_needs_no_extra_does_not_miss_one(played: dict[str, tuple
 def test_a_command_that_needs_an_extra_says_so(played: dict[str, tuple[int, str, str]], name: str) -> None:
     code, out, err = played[name]
     assert "Traceback" not in err
-    advice = f"pip install 'parley-federation[{'plots' if name == 'reproduce figures' else 'accounting'}]'"
+    advice = f"pip install 'parley-federation[{BY.get(name, 'accounting')}]'"
     if name == "doctor":  # goes on, and reports all that it could look at
         assert (code, advice in out) == (1, True), out
         return
@@ -221,6 +242,26 @@ def test_a_command_that_needs_an_extra_says_so(played: dict[str, tuple[int, str,
     last = err.strip().splitlines()[-1]
     assert last.startswith("error: ")
     assert f"is not installed here: {advice}" in last
+
+
+@pytest.mark.parametrize("image", list(IMAGES))
+def test_an_image_plays_its_nodes_commands_and_says_of_others_that_they_are_not_in_it(
+    tmp_path: Path, image: str
+) -> None:
+    """Also that it is the rooms that are missing, and no module in one that is there."""
+    absent = set(ROOMS) - set(IMAGES[image])
+    told = play(tmp_path, {f"parley.{room}" for room in absent}, {**WITHOUT, **WITH})
+    for name, (code, out, err) in told.items():
+        assert "Traceback" not in err, (name, err)
+        if name in NOT_IN[image]:
+            assert code == 2, (name, out, err)
+            last = err.strip().splitlines()[-1]
+            room = re.fullmatch(r"error: parley\.(\w+) is not in this image: run this command where .*", last)
+            assert room is not None, (name, err)
+            assert room[1] in absent
+        else:
+            assert code in (0, 1, 2, 3), (name, err)
+            assert "not in this image" not in out + err, (name, out, err)
 
 
 def test_the_modules_are_those_of_the_projects_extras() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import docker
 from docker.models.containers import Container
 
+from parley.node.software import IMAGES as ROOMS_OF
 from parley.node.software import source_digest
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +26,7 @@ PARTIES = ("cleveland", "hungarian", "switzerland", "va")
 AGGREGATORS = ("north", "south")
 COORDINATOR = "lead"
 NODES = (COORDINATOR, *AGGREGATORS, *PARTIES)
-IMAGES = {each: os.environ.get(f"PARLEY_{each.upper()}_IMAGE", f"parley/{each}") for each in ("party", "server")}
+IMAGES = {each: os.environ.get(f"PARLEY_{each.upper()}_IMAGE", f"parley/{each}") for each in ROOMS_OF}
 PROJECT, SUBNETS = os.environ.get("PARLEY_TEST_NETWORK", "parleytest 10.213.8").split()
 """Others, where somebody else tests on the same engine."""
 LABEL = "parley.source-digest"
@@ -40,16 +41,17 @@ print(json.dumps([[shown(each) for each in row] for row in database.execute(sys.
 
 
 def build_images(client: docker.DockerClient) -> None:
-    """Both images, unless those that are there are of this very source."""
-    digest = source_digest()
-    missing = [target for target, name in IMAGES.items() if _label_of(client, name) != digest]
+    """All images, unless those that are there are of this very source."""
+    digests = {target: source_digest(rooms) for target, rooms in ROOMS_OF.items()}
+    missing = [target for target, name in IMAGES.items() if _label_of(client, name) != digests[target]]
     if not missing:
         return
-    services = {"party": "cleveland", "server": "lead"}
+    services = {"party": "cleveland", "server": "lead", "demo": "provision"}
     command = ["docker-compose", "-f", str(COMPOSE), "build", *(services[target] for target in missing)]
     version = re.search(r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     assert version is not None
-    environment = {**os.environ, "PARLEY_SOURCE_DIGEST": digest, "PARLEY_VERSION": version[1]}
+    labels = {f"PARLEY_{target.upper()}_DIGEST": digest for target, digest in digests.items()}
+    environment = {**os.environ, **labels, "PARLEY_VERSION": version[1]}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
@@ -120,7 +122,7 @@ class Federation:
                 found.remove(force=True)
         self.compose("down", "--volumes", "--remove-orphans", "--timeout", "1", check=False)
         self.client.containers.run(
-            IMAGES["server"],
+            IMAGES["demo"],
             "provision /federation --remove",
             user="0:0",
             remove=True,

@@ -99,7 +99,7 @@ class Hosts:
         """What the demonstration's one person does with all folders."""
         mounts = {str(self.folder): {"bind": "/federation"}}
         found: bytes = self.client.containers.run(
-            IMAGES["server"], list(words), entrypoint=entrypoint, user="0:0", remove=True, network_mode="none",
+            IMAGES["demo"], list(words), entrypoint=entrypoint, user="0:0", remove=True, network_mode="none",
             volumes=mounts,
         )  # fmt: skip
         return found.decode()

@@ -5,14 +5,20 @@ import time
 import docker
 import pytest
 
+from parley.node.software import IMAGES as ROOMS_OF
 from parley.node.software import source_digest
 from tests.docker.engine import IMAGES, LABEL, NODES, PARTIES, Federation
 
 pytestmark = pytest.mark.docker
 MEGABYTE = 1_000_000
-LARGEST = {"party": 350 * MEGABYTE, "server": 600 * MEGABYTE}
+LARGEST = {"party": 350 * MEGABYTE, "server": 350 * MEGABYTE, "demo": 350 * MEGABYTE}
 SERVERS_OF = {"lead": "lead", "north": "north", "south": "south"}
 COMPILERS = ("gcc", "cc", "clang", "zig", "ld", "as", "make", "pip", "pip3", "apt-get", "dpkg", "perl")
+
+
+def _text(said: object) -> str:
+    assert isinstance(said, bytes)
+    return said.decode().strip()
 
 
 @pytest.mark.parametrize("target", list(IMAGES))
@@ -21,7 +27,7 @@ def test_an_image_is_small_and_says_what_it_was_made_from(
 ) -> None:
     image = client.images.get(IMAGES[target])
     assert image.attrs["Size"] <= LARGEST[target]
-    assert image.labels[LABEL] == source_digest()
+    assert image.labels[LABEL] == source_digest(ROOMS_OF[target])
     assert image.labels["org.opencontainers.image.version"] != "unknown"
     configuration = image.attrs["Config"]
     assert configuration["User"] == "10001:10001"
@@ -43,10 +49,56 @@ def test_an_image_holds_no_compiler_and_nothing_that_installs_software(
     assert client.containers.run(IMAGES[target], setuid, entrypoint="sh", remove=True, network_mode="none") == b""
 
 
-def test_the_source_digest_of_what_is_installed_is_the_label(client: "docker.DockerClient", images: None) -> None:
+@pytest.mark.parametrize("target", list(IMAGES))
+def test_the_source_digest_of_what_is_installed_is_the_label(
+    client: "docker.DockerClient", images: None, target: str
+) -> None:
     command = ["-m", "parley.node.software"]
-    found = client.containers.run(IMAGES["party"], command, entrypoint="python", remove=True, network_mode="none")
-    assert found.decode().strip() == source_digest()
+    found = client.containers.run(IMAGES[target], command, entrypoint="python", remove=True, network_mode="none")
+    assert found.decode().strip() == client.images.get(IMAGES[target]).labels[LABEL]
+
+
+@pytest.mark.parametrize("target", list(IMAGES))
+def test_an_image_holds_the_rooms_of_its_node_and_a_partys_no_web_framework(
+    client: "docker.DockerClient", images: None, target: str
+) -> None:
+    script = "import os, parley; print(*os.listdir(next(iter(parley.__path__)))); import importlib.util as u; "
+    script += "print(*(x for x in ('starlette', 'uvicorn', 'jinja2', 'scipy', 'grpc') if u.find_spec(x)))"
+    found = client.containers.run(IMAGES[target], ["-c", script], entrypoint="python", remove=True, network_mode="none")
+    rooms, packages = found.decode().splitlines()
+    assert set(rooms.split()) == set(ROOMS_OF[target])
+    web = set() if target == "party" else {"starlette", "uvicorn", "jinja2"}
+    assert set(packages.split()) == {"scipy", "grpc"} | web
+
+
+@pytest.mark.parametrize("target", list(IMAGES))
+def test_what_an_image_does_not_hold_is_said_in_one_sentence(
+    client: "docker.DockerClient", images: None, target: str
+) -> None:
+    for words in ("bench noise --dimension 8", "audit privacy", "simulate x.toml", "reproduce a9a --data /tmp"):
+        with pytest.raises(docker.errors.ContainerError) as told:
+            client.containers.run(IMAGES[target], words, remove=True, network_mode="none", read_only=True)
+        assert told.value.exit_status == 2
+        (line,) = _text(told.value.stderr).splitlines()
+        assert line.startswith("error: parley.")
+        assert " is not in this image: " in line
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "party runs /node", "party status /node", "party populations /node", "schema study /node", "doctor /node",
+        "pin list --folder /node/identity", "node show --folder /node/identity", "health /node",
+        "ledger verify /node/state/ledger.sqlite", "audit verify /node",
+    ],
+)  # fmt: skip
+def test_a_partys_operator_has_every_command_of_a_node(federation: Federation, words: str) -> None:
+    """Over a node that runs; the doctor has its findings, and none of them is a missing room."""
+    answer = federation.container("va").exec_run(["parley", *words.split()])
+    said = _text(answer.output)
+    assert answer.exit_code in ((0, 1) if words.startswith("doctor") else (0,)), said
+    assert "not in this image" not in said
+    assert "Traceback" not in said
 
 
 def test_the_kernels_are_compiled_ahead(client: "docker.DockerClient", images: None) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from parley.dashboard import charts
+from parley.dashboard import spelling
 from parley.dashboard.views import Books, Budget, BudgetRun, Chart, Line, SpentView
 from parley.federation.manifest import Manifest
 
@@ -192,11 +192,11 @@ def _spent_chart(curve: _Curve, manifest: Manifest, released: int) -> Chart:
     return Chart(
         "spent",
         "Privacy spent",
-        f"ε at δ = {charts.number(manifest.guarantee.delta)} over rounds, by two accountants, and the run's cap.",
+        f"ε at δ = {spelling.number(manifest.guarantee.delta)} over rounds, by two accountants, and the run's cap.",
         "ε",
         tuple(lines),
         0.0,
-        charts.axis_end(manifest.releases),
+        spelling.axis_end(manifest.releases),
         now=float(released) if released < manifest.releases else None,
     )
 

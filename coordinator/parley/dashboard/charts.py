@@ -9,30 +9,12 @@ from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
+from parley.dashboard.spelling import number
 from parley.dashboard.views import Chart, RoundTimes
 
 WIDTH, HEIGHT = 600.0, 200.0
 TICKS = 5
 LEAST_COLUMNS = 12
-MOST_POINTS = 360
-Points = tuple[tuple[float, float], ...]
-
-
-def thin(points: Sequence[tuple[float, float]], most: int = MOST_POINTS) -> Points:
-    """At most so many points, the lowest and the highest of every stretch among them: no peak is lost."""
-    count = len(points)
-    if count <= most:
-        return tuple(points)
-    buckets = max(1, (most - 2) // 2)
-    kept: list[tuple[float, float]] = [points[0]]
-    inner = count - 2
-    for bucket in range(buckets):
-        start, end = 1 + bucket * inner // buckets, 1 + (bucket + 1) * inner // buckets
-        low = min(range(start, end), key=lambda place: points[place][1])
-        high = max(range(start, end), key=lambda place: points[place][1])
-        kept += [points[place] for place in sorted({low, high})]
-    kept.append(points[-1])
-    return tuple(kept)
 
 
 def nice_range(low: float, high: float) -> tuple[float, float]:
@@ -53,23 +35,6 @@ def _nice(step: float) -> float:
         if factor * power >= step * (1 - 1e-9):
             return factor * power
     return 10 * power
-
-
-def number(value: float) -> str:
-    """A figure as an axis has it."""
-    if value == 0:
-        return "0"
-    return f"{value:,.0f}" if abs(value) >= 1000 else plain(f"{value:.3g}")
-
-
-def plain(spelled: str) -> str:
-    """1e−5 and not 1e-05, with a minus as wide as the digits."""
-    return spelled.replace("e-0", "e-").replace("e+0", "e").replace("-", "−")
-
-
-def axis_end(rounds: int) -> float:
-    """Where an axis of rounds ends, so that its quarters are whole rounds."""
-    return float(max(4, -(-rounds // 4) * 4)) if rounds < 100 else float(rounds)
 
 
 def line_chart(chart: Chart) -> Markup:

@@ -5,7 +5,7 @@ from statistics import median
 
 from parley.coordinator.operator_client import Presence
 from parley.coordinator.store import RunRow, RunStore, State
-from parley.dashboard import charts
+from parley.dashboard import spelling
 from parley.dashboard.history import PHASES, RECENT, History
 from parley.dashboard.views import (
     Books,
@@ -230,17 +230,17 @@ def _norms(manifest: Manifest, history: History) -> Chart | None:
             Line(
                 "expected noise",
                 "reference",
-                charts.thin([(float(r.round + 1), r.noise_norm) for r in history.records]),
+                spelling.thin([(float(r.round + 1), r.noise_norm) for r in history.records]),
             ),
             Line(
                 "released estimator",
                 "main",
-                charts.thin([(float(r.round + 1), r.estimator_norm) for r in history.records]),
+                spelling.thin([(float(r.round + 1), r.estimator_norm) for r in history.records]),
             ),
         ),
         0.0,
-        charts.axis_end(history.released),
-        value=f"{charts.number(last.estimator_norm)} against {charts.number(last.noise_norm)} of noise",
+        spelling.axis_end(history.released),
+        value=f"{spelling.number(last.estimator_norm)} against {spelling.number(last.noise_norm)} of noise",
     )
 
 
@@ -258,8 +258,8 @@ def _evaluations(manifest: Manifest, history: History) -> tuple[Chart, ...]:
         if points:
             found.append(
                 Chart(
-                    key, title, about, "", (Line(title.lower(), "main", charts.thin(points)),), 0.0,
-                    charts.axis_end(history.released), value=f"{points[-1][1]:.4g}",
+                    key, title, about, "", (Line(title.lower(), "main", spelling.thin(points)),), 0.0,
+                    spelling.axis_end(history.released), value=f"{points[-1][1]:.4g}",
                 )
             )  # fmt: skip
     return tuple(found)

@@ -12,46 +12,18 @@ from markupsafe import Markup, escape
 from parley.dashboard import charts
 from parley.dashboard.allowed import check
 from parley.dashboard.history import PHASES
+from parley.dashboard.spelling import plain, seconds, size
 from parley.dashboard.views import LogLine, Page, RoundTimes
 from parley.web.assets import asset
 
 HERE = Path(__file__).parent
-MINUTE, HOUR, DAY = 60, 3600, 86400
 watchers: list[Callable[[str, Any], None]] = []
 """Who sees every view that is rendered: the test that walks the data behind every element."""
 
 
-def seconds(value: float | None) -> str:
-    """A duration as people say it."""
-    if value is None:
-        return "–"
-    if value < 0.0005:
-        return "0 s"
-    if value < 1:
-        return f"{1000 * value:.0f} ms"
-    if value < MINUTE:
-        return f"{value:.1f} s"
-    if value < HOUR:
-        return f"{int(value // MINUTE)} min {int(value % MINUTE)} s"
-    if value < DAY:
-        return f"{int(value // HOUR)} h {int(value % HOUR // MINUTE)} min"
-    return f"{int(value // DAY)} d {int(value % DAY // HOUR)} h"
-
-
-def size(value: float | None) -> str:
-    """Bytes with a unit."""
-    if value is None:
-        return "–"
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if value < 1000 or unit == "TB":
-            return f"{value:.0f} {unit}" if unit == "B" or value >= 99.95 else f"{value:.1f} {unit}"
-        value /= 1000
-    return ""
-
-
 def figure(value: float | None, digits: int = 3) -> str:
     """A figure; a dash where there is none."""
-    return "–" if value is None else charts.plain(f"{value:.{digits}g}")
+    return "–" if value is None else plain(f"{value:.{digits}g}")
 
 
 def whole(value: int) -> str:

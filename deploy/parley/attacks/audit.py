@@ -18,8 +18,8 @@ def run(only: Sequence[str], without: str | None, json: bool) -> None:
     """All, or some; without a guard those that it stops, which then have to succeed. Ends by its exit code."""
     try:
         todo = chosen(only, without)
-    except (AttackError, ModuleNotFoundError) as error:
-        fail(_missing(error))
+    except AttackError as error:
+        fail(str(error))
     if not todo:
         fail(f"guard {without} protects against none of these attacks: leave out --only")
     found: list[Tried] = []
@@ -43,8 +43,8 @@ def show_all(json: bool) -> None:
     """What there is to try, and what stands against it."""
     try:
         known, everything = registry.guards(), registry.attacks()
-    except (AttackError, ModuleNotFoundError) as error:
-        fail(_missing(error))
+    except AttackError as error:
+        fail(str(error))
     if json:
         listed = [{"id": each.id, "what": each.what, "guards": list(each.guards)} for each in everything]
         emit_json({"attacks": listed, "guards": {name: guard.target for name, guard in known.items()}})
@@ -54,12 +54,6 @@ def show_all(json: bool) -> None:
         print(f"{each.id:<{width}}{each.what}")
         for name in each.guards:
             print(f"{'':<{width}}  guard {name}: {known[name].target}")
-
-
-def _missing(error: Exception) -> str:
-    if isinstance(error, ModuleNotFoundError):
-        return f"{error.name} is missing: pip install 'parley-federation[accounting]'"
-    return str(error)
 
 
 def _row(tried: Tried) -> dict[str, Any]:

@@ -7,6 +7,7 @@ Exit codes: 0 done; 1 the command ran and its answer is bad news (a check failed
 import json
 import os
 import sys
+from importlib import import_module
 from typing import Any, NoReturn
 
 from parley.errors import ParleyError
@@ -21,6 +22,7 @@ class CommandError(ParleyError):
 
 def become(module: str, *arguments: str) -> NoReturn:
     """Go on as a role's process, which holds nothing of the command line; its process id stays."""
+    import_module(".".join(module.split(".")[:2]))  # its room, which an image may lack: said here, in one sentence
     sys.stdout.flush()
     sys.stderr.flush()
     os.execv(sys.executable, [sys.executable, "-P", "-m", module, *arguments])

@@ -5,13 +5,23 @@ where it is needed, and a ModuleNotFoundError is said in these words by whoever 
 (`parley.cli.main`), the dashboard, a process that verifies manifests.
 """
 
-EXTRAS = {"scipy": "accounting", "dp_accounting": "accounting", "pyarrow": "parquet", "matplotlib": "plots"}
+EXTRAS = {
+    **dict.fromkeys(("scipy", "dp_accounting"), "accounting"),
+    **dict.fromkeys(("starlette", "uvicorn", "jinja2", "markupsafe"), "dashboard"),
+    "pyarrow": "parquet",
+    "matplotlib": "plots",
+}
 """The modules of pyproject's optional dependencies that users install, and the extra that brings each."""
 
 
 def missing(error: ImportError) -> str | None:
-    """What to install; None where no extra brings it, which makes it a defect."""
-    module = (error.name or "").split(".")[0]
+    """What to install; None where no extra brings it, which makes it a defect.
+
+    A whole room of parley is missing only from an image, which holds what its node needs and no more.
+    """
+    module, _, rest = (error.name or "").partition(".")
+    if module == "parley" and rest and "." not in rest:
+        return f"{error.name} is not in this image: run this command where all of parley is installed"
     return install(module) if module in EXTRAS else None
 
 

@@ -38,8 +38,9 @@ def examine_party(node: PartyNode) -> Iterator[Finding]:
 
 def columns_of_run(check: str, node: PartyNode, name: NodeName | None, manifest: Manifest) -> Finding:
     """Whether a run's columns are this party's, by schema.toml. Reads no record."""
+    understood = understand(manifest)
     if name is not None:
-        require_equal(read_holding(node.schema), manifest, understand(manifest), name)
+        require_equal(read_holding(node.schema), manifest, understood, name)
     return Finding(check, OK, f"its columns and its count of units are those of {node.schema.name}")
 
 

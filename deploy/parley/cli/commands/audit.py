@@ -68,10 +68,8 @@ def attacks(
 
     Example: parley audit attacks, or parley audit attacks --without reach-covers-schema
     """
-    try:
-        from parley.attacks.audit import run, show_all  # attacks use the accountant, of the `accounting` extra
-    except ModuleNotFoundError as error:
-        fail(f"{error.name} is missing: pip install 'parley-federation[accounting]'")
+    from parley.attacks.audit import run, show_all  # attacks use the accountant, of the `accounting` extra
+
     if show:
         show_all(json)
     else:

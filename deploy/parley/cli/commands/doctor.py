@@ -79,7 +79,6 @@ def examine(folder: Path, manifests: Sequence["Manifest"] = ()) -> "list[Finding
 
 def _of_role(node: "AnyNode", identity: "Identity | None", manifest: "Manifest") -> "Iterator[Finding]":
     """Whether this installation knows what the run names; for a party also whether the columns are its own."""
-    from parley.algorithms.registry import named_by
     from parley.node.doctor import OK, Finding, guarded, is_member
     from parley.node.node_file import PartyNode
 
@@ -87,11 +86,13 @@ def _of_role(node: "AnyNode", identity: "Identity | None", manifest: "Manifest")
         return
 
     def known(check: str) -> Finding:
-        named_by(manifest)
-        if isinstance(node, PartyNode):
+        if isinstance(node, PartyNode):  # the algorithm is the coordinator's, and not in a party's image
             from parley.party.doctor import columns_of_run
 
             return columns_of_run(check, node, identity.name if identity else None, manifest)
+        from parley.algorithms.registry import named_by
+
+        named_by(manifest)
         return Finding(check, OK, "this installation knows its model, schema and algorithm")
 
     check = f"run {manifest.run}: {'data' if isinstance(node, PartyNode) else 'vocabulary'}"
