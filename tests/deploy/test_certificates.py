@@ -136,7 +136,7 @@ def test_a_request_with_another_kind_of_key_or_a_spoilt_signature_is_refused(aut
     other = x509.load_der_x509_csr(whole[:-1] + bytes([whole[-1] ^ 1]))
     with pytest.raises(CertificateError, match="signed"):
         authority.approve(other.public_bytes(PEM), request_fingerprint(other))
-    with pytest.raises(CertificateError, match="no PEM"):
+    with pytest.raises(CertificateError, match="not a PEM"):
         load_request(b"nonsense")
 
 

@@ -14,9 +14,9 @@ class WrongError(Exception):
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"a = ", "is not TOML, mend the syntax"),
-        (b'a = "\xff"', "is not TOML, mend the syntax"),
-        (b"a = " + b"9" * 5000, "is not TOML, mend the syntax"),
+        (b"a = ", "is not TOML, correct the syntax"),
+        (b'a = "\xff"', "is not TOML, correct the syntax"),
+        (b"a = " + b"9" * 5000, "is not TOML, correct the syntax"),
         (b"a = " + b"[" * 5000, "is nested too deep"),
         (b"#" * 1025, "is over 1 KiB: shorten it"),
         (None, "cannot be read .*: write it"),

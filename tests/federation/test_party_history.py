@@ -134,7 +134,7 @@ def test_a_replayed_statement_is_no_word_about_this_round(world: World) -> None:
 def test_statements_in_each_others_place_are_nobodys_word(world: World) -> None:
     world.state()
     world.signed.words.reverse()
-    assert "no statement of round 0 by north" in refused(lambda: world.follow(1, world.answer()))
+    assert "not a statement of round 0 by north" in refused(lambda: world.follow(1, world.answer()))
 
 
 @pytest.mark.parametrize(
