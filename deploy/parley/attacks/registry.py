@@ -16,7 +16,7 @@ from pathlib import Path
 from parley.attacks.kinds import Attack, Finding, Guard, removed
 from parley.node.deploy_errors import DeployError
 
-SURFACES: tuple[str, ...] = ("records", "contribution", "spending", "keys", "servers", "noise", "floods")
+SURFACES: tuple[str, ...] = ("records", "contribution", "budgets", "keys", "servers", "noise", "floods")
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def guards() -> dict[str, Guard]:
     for surface in SURFACES:
         for guard in _of(surface)[1]:
             if guard.name in found:
-                raise DeployError(f"two guards are called {guard.name}: rename the one in deploy/attacks/{surface}.py")
+                raise DeployError(f"two guards are called {guard.name}: rename the one in deploy/parley/attacks/{surface}.py")
             found[guard.name] = guard
     return found
 
