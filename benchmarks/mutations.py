@@ -25,9 +25,9 @@ COORDINATOR, FLOODS, OPERATOR, CERTIFICATES, PARTY = (
     f"tests/hostile/test_{name}.py::test_" for name in ("coordinator", "floods", "operator", "certificates", "party")
 )
 REGISTRY = "tests/attacks/test_registry.py::test_"
-MODEL = "tests/end_to_end/test_model.py::test_"
-RELAY, PEER = "tests/federation/test_relay.py::test_", "tests/mpc/test_peer.py::test_"
-AGGREGATOR, QUESTIONS = (f"tests/federation/test_{name}_hostile.py::test_" for name in ("aggregator", "party"))
+MODEL = "tests/model/test_model.py::test_"
+RELAY, PEER = "tests/aggregator/test_relay.py::test_", "tests/aggregator/test_peer.py::test_"
+AGGREGATOR, QUESTIONS = "tests/hostile/test_aggregator.py::test_", "tests/party/test_admission.py::test_"
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from parley.node.endings import verify_admissions, verify_ends
 from parley.node.pins import Pins
 from parley.node.refusals import refusal_in
 from parley.v1 import aggregator_pb2 as wire
-from tests.federation import documents
-from tests.federation.servers import WAIT, Federation, contributions
+from tests.support import documents
+from tests.support.servers import WAIT, Federation, contributions
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ import pytest
 
 from parley.federation.manifest import Manifest
 from parley.v1 import aggregator_pb2 as wire
-from tests.federation import documents
-from tests.federation.servers import Federation, contributions, is_noised
+from tests.support import documents
+from tests.support.servers import Federation, contributions, is_noised
 
 OPENED = wire.OpenResponse.STATE_OPENED
 POINTS = ("preparing", "prepared", "agreeing", "committing", "committed")

@@ -25,7 +25,7 @@ from parley.mpc.tables import load
 from parley.node.authority import ThrowAwayAuthority, identity_uri
 from parley.node.credentials import Identity
 from parley.v1 import noise_pb2_grpc
-from tests.mpc.two import run_both
+from tests.support.two import run_both
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from parley.aggregator.request import Request
 from parley.mpc.channel import Channel, MemoryLink
 from parley.mpc.errors import ConfigurationError, FrameError, MpcError, RangeError
 from parley.mpc.ring import Lattice, share
-from tests.mpc.test_pool import pools
+from tests.aggregator.test_pool import pools
 
 DIMENSION = 300
 LATTICE = Lattice(2.0, 16)

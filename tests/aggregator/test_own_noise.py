@@ -23,8 +23,8 @@ from parley.mpc.errors import MpcError, PeerError
 from parley.mpc.parts import OWN, NoiseParts
 from parley.mpc.ring import Lattice, share
 from parley.mpc.tables import load
-from tests.mpc import statistics
-from tests.mpc.test_pool import pools
+from tests.aggregator.test_pool import pools
+from tests.support import statistics
 
 TABLES = load("strips", "standard")
 SCALE = TABLES.format.scale_bits

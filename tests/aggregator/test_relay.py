@@ -14,11 +14,11 @@ from parley.aggregator import relay
 from parley.federation.manifest import Manifest
 from parley.node.refusals import refusal_in
 from parley.v1 import aggregator_pb2 as wire
-from tests.federation import documents
-from tests.federation.documents import manifest as made_manifest
-from tests.federation.party_process import EVERYONE, Running
-from tests.federation.servers import PARTIES, Contribution, Federation, contributions, is_noised
-from tests.federation.stage import Response, Stage, question, wait_for
+from tests.support import documents
+from tests.support.documents import manifest as made_manifest
+from tests.support.party_process import EVERYONE, Running
+from tests.support.servers import PARTIES, Contribution, Federation, contributions, is_noised
+from tests.support.stage import Response, Stage, question, wait_for
 
 OPENED, WAITING = wire.OpenResponse.STATE_OPENED, wire.OpenResponse.STATE_WAITING
 DIGEST = b"d" * 32

@@ -15,8 +15,8 @@ from parley.federation.manifest import Manifest
 from parley.node.endings import verify_ends
 from parley.node.refusals import refusal_in
 from parley.v1 import aggregator_pb2 as wire
-from tests.federation import documents
-from tests.federation.servers import WAIT, Federation, contributions, is_noised, value_of
+from tests.support import documents
+from tests.support.servers import WAIT, Federation, contributions, is_noised, value_of
 
 STATE = wire.OpenResponse
 

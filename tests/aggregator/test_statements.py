@@ -16,8 +16,8 @@ from parley.node.pins import Pins
 from parley.node.refusals import refusal_in
 from parley.node.statements import check_agreement, check_statement, read_receipt, read_statement
 from parley.v1 import aggregator_pb2 as wire
-from tests.federation import documents
-from tests.federation.servers import WAIT, Contribution, Federation, contributions, query_of
+from tests.support import documents
+from tests.support.servers import WAIT, Contribution, Federation, contributions, query_of
 
 OPENED = wire.OpenResponse.STATE_OPENED
 
@@ -157,7 +157,7 @@ def test_a_crash_leaves_one_statement(federation: Federation, role: int) -> None
             except (grpc.RpcError, AssertionError):
                 time.sleep(0.05)
 
-    from tests.federation.test_aggregator_crashes import opened_over
+    from tests.aggregator.test_crashes import opened_over
 
     answers = opened_over(federation, manifest, 1, recover)
     pair = [read_statement(answers[each].statement, manifest, each, 1, pins(federation)) for each in (0, 1)]

@@ -15,7 +15,7 @@ from parley.node.authority import ThrowAwayAuthority
 from parley.node.endings import sign_end, verify_ends
 from parley.node.refusals import LONGEST_WORDS, METADATA, refusal_in
 from parley.v1 import aggregator_pb2, common_pb2
-from tests.federation import documents
+from tests.support import documents
 
 
 class Failed(grpc.RpcError, grpc.Call):

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.federation import documents
-from tests.federation.servers import Federation
+from tests.support import documents
+from tests.support.servers import Federation
 
 
 def parley(*words: str) -> "subprocess.CompletedProcess[str]":

@@ -23,8 +23,8 @@ from parley.party.record_check import seal_node
 from parley.privacy.filters import Cap
 from parley.privacy.ledger import Ledger
 from parley.privacy.mechanism import Unit
-from tests.deploy.test_commands import answer, parley
-from tests.federation.documents import COORDINATOR_POLICY, PARTY_POLICY, SCHEMA, manifest
+from tests.cli.test_bench import answer, parley
+from tests.support.documents import COORDINATOR_POLICY, PARTY_POLICY, SCHEMA, manifest
 
 AUTHORITY = ThrowAwayAuthority("cardio", dt.timedelta(days=90))
 

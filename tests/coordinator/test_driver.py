@@ -10,12 +10,12 @@ from typing import Any
 
 import grpc
 import pytest
-from tests.hostile.lead import SECONDS, Lead, verified
 
 import parley.coordinator.process
 from parley.coordinator.store import State
 from parley.federation.errors import TrailError
 from parley.v1 import operator_pb2
+from tests.support.lead import SECONDS, Lead, verified
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from parley.coordinator.operator_client import show_status
 from parley.coordinator.store import RunStore
-from tests.dashboard.folders import CLAIM, coordinator_folder, write_run
+from tests.support.folders import CLAIM, coordinator_folder, write_run
 
 
 @pytest.mark.parametrize(("lying", "said"), [(2.4, "2.4"), (10.5, "no guarantee"), (None, "no guarantee")])

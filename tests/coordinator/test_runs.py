@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.hostile.lead import Lead, asking, joining, verified
 
 import parley.coordinator.process
 from parley.algorithms.errors import StateError
 from parley.coordinator.store import State
 from parley.federation.manifest import Manifest
 from parley.privacy.ledger import Ledger
+from tests.support.lead import Lead, asking, joining, verified
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.hostile.lead import SECONDS, Lead, asking, verified
 
 import parley.coordinator.process
 from parley.node import vigil
 from parley.v1 import operator_pb2
+from tests.support.lead import SECONDS, Lead, asking, verified
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from parley.dashboard import rendering
 from parley.dashboard.access import token_in
 from parley.dashboard.server import Settings, assemble
 from parley.federation.manifest import Manifest
-from tests.dashboard.folders import FakeOperator, coordinator_folder, place_of
+from tests.support.folders import FakeOperator, coordinator_folder, place_of
 
 HOME = "http://127.0.0.1:7480"
 

@@ -8,7 +8,7 @@ import pytest
 from parley.algorithms.errors import StateError
 from parley.dashboard.access import SESSION_SECONDS, TOKEN_FILE, Sessions, token_in
 from tests.dashboard.conftest import HOME, Make
-from tests.dashboard.folders import FakeOperator
+from tests.support.folders import FakeOperator
 
 CLOSED = ["/", "/runs/heart-1", "/runs/heart-1/privacy", "/runs/heart-1/stop", "/runs/heart-1/events", "/runs/none"]
 

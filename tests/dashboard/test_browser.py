@@ -14,7 +14,7 @@ from parley.dashboard.access import token_in
 from parley.demo.local import LocalFederation
 from parley.privacy.ledger import Ledger
 from parley.v1 import common_pb2
-from tests.dashboard.chromium import (
+from tests.support.chromium import (
     FITS,
     LINES_SHOWN,
     PATH,
@@ -26,7 +26,7 @@ from tests.dashboard.chromium import (
     violations,
     wait_until_served,
 )
-from tests.dashboard.folders import coordinator_folder
+from tests.support.folders import coordinator_folder
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(PATH is None, reason="no Chromium: apt-get install chromium")]
 PAGES = ("/", "/runs/heart-1", "/runs/heart-1/privacy", "/runs/heart-1/stop")

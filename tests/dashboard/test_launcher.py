@@ -14,7 +14,7 @@ from parley.dashboard.launcher import DEFAULT, link, settings_of
 from parley.dashboard.servers import Presence
 from parley.node.deploy_errors import DeployError, NodeFileError
 from parley.node.node_file import Address, CoordinatorNode, read_node
-from tests.dashboard.folders import coordinator_folder, write_run
+from tests.support.folders import coordinator_folder, write_run
 
 NODE = """role = "coordinator"
 listen = "0.0.0.0:7400"

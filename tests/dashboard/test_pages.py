@@ -22,8 +22,8 @@ from parley.federation.names import Role
 from parley.privacy.ledger import Ledger
 from parley.v1 import common_pb2
 from tests.dashboard.conftest import Browser, Make
-from tests.dashboard.folders import CLAIM, FakeOperator, write_run
-from tests.federation.documents import manifest
+from tests.support.documents import manifest
+from tests.support.folders import CLAIM, FakeOperator, write_run
 
 PAGES = ("/", "/runs/heart-1", "/runs/heart-1?part=live", "/runs/heart-1/privacy", "/runs/heart-1/stop")
 

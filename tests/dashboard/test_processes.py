@@ -17,7 +17,7 @@ import pytest
 from parley.attacks import stage as staging
 from parley.dashboard.access import token_in
 from parley.demo.local import LocalFederation
-from tests.dashboard.chromium import free_port, wait_until_served
+from tests.support.chromium import free_port, wait_until_served
 
 pytestmark = pytest.mark.slow
 

@@ -16,8 +16,8 @@ from parley.federation.names import NodeName, Role
 from parley.node import installation as nodes
 from parley.node.authority import PEM, ThrowAwayAuthority
 from parley.node.credentials import NodeFolder
-from tests.dashboard.chromium import free_port
-from tests.dashboard.folders import coordinator_folder, place_of
+from tests.support.chromium import free_port
+from tests.support.folders import coordinator_folder, place_of
 
 AUTHORITY = ThrowAwayAuthority("cardio")
 LEAD = NodeName("cardio", Role.coordinator, "lead")

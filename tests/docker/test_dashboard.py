@@ -13,7 +13,9 @@ from docker.models.containers import Container
 from playwright.sync_api import Browser, Page
 
 from parley.federation.manifest import Manifest, read_manifest
-from tests.dashboard.chromium import (
+from tests.docker.dashboard import Told, seed_history, study, submit, told, trusted_key, trusting
+from tests.docker.engine import COORDINATOR, PARTIES, RUN_SECONDS, Federation, wait
+from tests.support.chromium import (
     CUT,
     FITS,
     LINES_SHOWN,
@@ -24,8 +26,6 @@ from tests.dashboard.chromium import (
     reaches,
     violations,
 )
-from tests.docker.dashboard import Told, seed_history, study, submit, told, trusted_key, trusting
-from tests.docker.engine import COORDINATOR, PARTIES, RUN_SECONDS, Federation, wait
 
 pytestmark = [pytest.mark.docker, pytest.mark.skipif(PATH is None, reason="no Chromium: apt-get install chromium")]
 FOLLOWED, SLOW, LAST = "followed", "va", "cleveland"

@@ -19,10 +19,10 @@ from parley.party.outbox import Outbox
 from parley.privacy.chain import Head
 from parley.privacy.errors import LedgerCorrupt, LedgerRefused, OtherContent
 from parley.privacy.ledger import EndProof, Ledger
-from tests.federation.documents import manifest
-from tests.federation.old_nodes import unpack
-from tests.federation.party_process import Running
-from tests.federation.stage import Stage, wait_for
+from tests.support.documents import manifest
+from tests.support.old_nodes import unpack
+from tests.support.party_process import Running
+from tests.support.stage import Stage, wait_for
 
 RUNS = ("heart-1", "heart-2", "heart-3")
 

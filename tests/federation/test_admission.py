@@ -21,8 +21,8 @@ from parley.federation.names import NodeName, Role
 from parley.federation.policy import Policy, read_policy, reasons_against
 from parley.node.authority import ThrowAwayAuthority
 from parley.node.node_file import NoiseSettings
-from tests.federation import documents
-from tests.federation.documents import AGGREGATOR_POLICY, COORDINATOR_POLICY, PARTY_POLICY, manifest, meaning
+from tests.support import documents
+from tests.support.documents import AGGREGATOR_POLICY, COORDINATOR_POLICY, PARTY_POLICY, manifest, meaning
 
 POLICIES = {
     Role.party: ("hospital-a", PARTY_POLICY),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from parley.federation.errors import ManifestError
 from parley.federation.manifest import HEADER, Manifest
 from parley.federation.names import Role
-from tests.federation.documents import BODY, body, manifest
+from tests.support.documents import BODY, body, manifest
 
 PINNED = "f97e59bb5aff3e3f7d82a8a3e54a4f79d0e5368cf133a2db2d4d5b0908c127d9"
 """Of the canonical form of BODY: what another release or platform has to reproduce."""

@@ -13,8 +13,8 @@ from parley.federation.names import Role
 from parley.node.refusals import refusal_in
 from parley.v1 import aggregator_pb2 as wire
 from parley.v1 import aggregator_pb2_grpc, noise_pb2, noise_pb2_grpc
-from tests.federation import documents
-from tests.federation.servers import Contribution, Federation, contributions, is_noised, open_request, query_of
+from tests.support import documents
+from tests.support.servers import Contribution, Federation, contributions, is_noised, open_request, query_of
 
 REJECTION = wire.UploadResponse
 PIECE = 1 << 20

@@ -12,8 +12,8 @@ from parley.coordinator.store import State
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.v1 import coordinator_pb2, coordinator_pb2_grpc, operator_pb2
-from tests.federation import documents
-from tests.hostile.lead import LEAD, PARTIES, SECONDS, Lead, asking, joining, refused
+from tests.support import documents
+from tests.support.lead import LEAD, PARTIES, SECONDS, Lead, asking, joining, refused
 
 ROUND = coordinator_pb2.NextRoundResponse.STATE_ROUND
 NOBODY = bytes(32)

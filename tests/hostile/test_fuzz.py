@@ -21,9 +21,9 @@ from parley.federation.manifest import Manifest
 from parley.federation.names import Role
 from parley.node.refusals import refusal_in
 from parley.v1 import aggregator_pb2, common_pb2, coordinator_pb2, noise_pb2, operator_pb2
-from tests.federation import documents
-from tests.federation.servers import Federation, contributions, is_noised
-from tests.hostile.lead import Lead
+from tests.support import documents
+from tests.support.lead import Lead
+from tests.support.servers import Federation, contributions, is_noised
 
 PROOF = "zebra"
 """Marks what a stranger chose: no log may hold it."""

@@ -19,8 +19,8 @@ from parley.coordinator.process import bind_socket
 from parley.coordinator.store import State
 from parley.federation.manifest import HEADER, Manifest
 from parley.v1 import operator_pb2
-from tests.federation import documents
-from tests.hostile.lead import SECONDS, Lead, joining, refused
+from tests.support import documents
+from tests.support.lead import SECONDS, Lead, joining, refused
 
 REASON = "[/bold] [link=file:///etc/passwd]open[/link] [red]"
 

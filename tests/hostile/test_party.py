@@ -12,10 +12,10 @@ from parley.federation.manifest import HEADER
 from parley.party.client import MOST_KNOWN
 from parley.party.outbox import MOST_REFUSED, REFUSED, Outbox
 from parley.v1 import common_pb2
-from tests.federation.documents import manifest
-from tests.federation.party_process import EVERYONE, Running, charged, ledger
-from tests.federation.stage import LEAD, Stage, State, wait_for
-from tests.federation.test_party_hostile import refusal, states
+from tests.party.test_admission import refusal, states
+from tests.support.documents import manifest
+from tests.support.party_process import EVERYONE, Running, charged, ledger
+from tests.support.stage import LEAD, Stage, State, wait_for
 
 pytestmark = pytest.mark.usefixtures("verified_in_process")
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.federation.documents import manifest
 
 from parley.federation.errors import ManifestError
 from parley.learning.contributor import Contributor, Encoding, Query
@@ -28,6 +27,7 @@ from parley.privacy.errors import InvalidParameter
 from parley.privacy.mechanism import Cohort, Mechanism, Unit
 from parley.privacy.randomness import SystemRandomness
 from parley.privacy.sampling import FixedSize
+from tests.support.documents import manifest
 
 SCALE_BITS = FORMATS["standard"].scale_bits
 

@@ -20,8 +20,8 @@ from parley.coordinator.runs import Runs
 from parley.coordinator.store import RunStore
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
-from tests.end_to_end.model_servers import CallFailedError, Gone, Network, Server, on_behalf, refused
-from tests.end_to_end.virtual import NODE, Inline, Mortal, World
+from tests.model.model_servers import CallFailedError, Gone, Network, Server, on_behalf, refused
+from tests.model.virtual import NODE, Inline, Mortal, World
 
 
 class Additive:

@@ -25,9 +25,9 @@ from parley.party.memory import Recollection
 from parley.party.outbox import Outbox
 from parley.party.run import Life
 from parley.v1 import aggregator_pb2
-from tests.end_to_end.model_lead import Lead
-from tests.end_to_end.model_servers import CallFailedError, Gone, Network, Server, identity, refused
-from tests.end_to_end.virtual import NODE, Died, Inline, Mortal, Waiter, World, call_from_thread
+from tests.model.model_lead import Lead
+from tests.model.model_servers import CallFailedError, Gone, Network, Server, identity, refused
+from tests.model.virtual import NODE, Died, Inline, Mortal, Waiter, World, call_from_thread
 
 Integers = NDArray[np.int64]
 UNIT = 1000

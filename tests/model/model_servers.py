@@ -35,7 +35,7 @@ from parley.node.credentials import Identity
 from parley.node.refusals import CODES, METADATA
 from parley.node.statements import LIFE_BYTES, sign_receipt, sign_statement
 from parley.v1 import aggregator_pb2, common_pb2
-from tests.end_to_end.virtual import NODE, Died, FrameLink, Mortal, Threads, World
+from tests.model.virtual import NODE, Died, FrameLink, Mortal, Threads, World
 
 DIAL_SECONDS = 0.02
 """Until server A's patience begins to count."""

@@ -31,11 +31,11 @@ from parley.federation.manifest import Manifest
 from parley.federation.names import Role
 from parley.mpc import crash
 from tests.end_to_end.killing import ROUNDS as ROUND_LABELS
-from tests.end_to_end.model_lead import Lead
-from tests.end_to_end.model_parties import Party, contribution_of
-from tests.end_to_end.model_servers import Gone, Network, Server
-from tests.end_to_end.virtual import NODE, Died, World
-from tests.federation import documents
+from tests.model.model_lead import Lead
+from tests.model.model_parties import Party, contribution_of
+from tests.model.model_servers import Gone, Network, Server
+from tests.model.virtual import NODE, Died, World
+from tests.support import documents
 
 ROUNDS = 8
 SILENT = {"run": "model", "mechanism.steps": ROUNDS - 1, "noise.own": 0.0}  # what the servers sample is zeros

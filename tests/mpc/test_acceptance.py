@@ -20,7 +20,7 @@ from parley.mpc.randomness import Csprng
 from parley.mpc.sealed_shares import exchanged, seal
 from parley.mpc.steps import Bytes, Steps
 from parley.mpc.tables import load
-from tests.mpc.two import outcomes, run_both
+from tests.support.two import outcomes, run_both
 
 
 def tail(probability: Fraction, lanes: int, counts: range) -> float:

@@ -14,7 +14,7 @@ from parley.mpc.gates import Gates
 from parley.mpc.kernels import kernels
 from parley.mpc.randomness import Csprng
 from parley.mpc.steps import Message, Steps, together
-from tests.mpc.two import run_steps
+from tests.support.two import run_steps
 
 LANES = 48
 

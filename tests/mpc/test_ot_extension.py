@@ -12,7 +12,7 @@ from parley.mpc.ot_extension import ObliviousTransfers
 from parley.mpc.randomness import Csprng
 from parley.mpc.steps import Bytes, Message, Steps
 from parley.mpc.transfers import MOST_TRANSFERS, Transfers, check_budget
-from tests.mpc.two import outcomes, run_steps
+from tests.support.two import outcomes, run_steps
 
 SESSION, KEY = b"extension test..", b"hash key of test"
 

@@ -15,7 +15,7 @@ from parley.mpc.sampler import Batch
 from parley.mpc.session import Session
 from parley.mpc.steps import Steps
 from parley.mpc.tables import Cover, Precision, Tables, load
-from tests.mpc.two import dealt_sampler, run_both, run_steps
+from tests.support.two import dealt_sampler, run_both, run_steps
 
 PRESETS: list[tuple[Cover, Precision]] = [
     ("strips", "standard"), ("strips", "high"), ("rectangle", "standard"), ("rectangle", "high"),

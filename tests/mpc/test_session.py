@@ -24,7 +24,7 @@ from parley.mpc.errors import (
 from parley.mpc.randomness import Csprng
 from parley.mpc.session import Session
 from parley.mpc.tables import Tables, load
-from tests.mpc.two import outcomes
+from tests.support.two import outcomes
 
 STEPS = [
     "hello", "base point", "base points", "trees", "corrections", "challenges", "answers", "pairs one-hot",

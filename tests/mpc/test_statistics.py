@@ -13,8 +13,8 @@ import pytest
 from parley.mpc.law import acceptance
 from parley.mpc.sampler import Sampler
 from parley.mpc.tables import Cover, Precision, Tables, load
-from tests.mpc.statistics import CHECKS, LEVEL, Samples, failures
-from tests.mpc.two import dealt_sampler, run_both
+from tests.support.statistics import CHECKS, LEVEL, Samples, failures
+from tests.support.two import dealt_sampler, run_both
 
 
 def dumped(folder: Path, *options: str) -> tuple[Samples, dict[str, Any]]:

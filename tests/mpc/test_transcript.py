@@ -16,7 +16,7 @@ from parley.mpc.sampler import Batch
 from parley.mpc.session import Session
 from parley.mpc.steps import as_bytes
 from parley.mpc.tables import load
-from tests.mpc.two import run_both
+from tests.support.two import run_both
 
 Transcript = list[tuple[Bytes, Bytes]]
 LANES = 4096

@@ -26,8 +26,8 @@ from parley.federation.names import NodeName, Role
 from parley.node import installation as nodes
 from parley.node.authority import PEM, Authority, ThrowAwayAuthority, Validity, load_request, request_fingerprint
 from parley.node.credentials import Identity, NodeFolder, check_usage, write_private
-from tests.deploy.test_commands import answer, parley
-from tests.federation.documents import BODY
+from tests.cli.test_bench import answer, parley
+from tests.support.documents import BODY
 
 PARTY = NodeName("cardio", Role.party, "hospital-a")
 AGGREGATOR = NodeName("cardio", Role.aggregator, "north")

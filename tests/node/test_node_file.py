@@ -16,7 +16,7 @@ from parley.node.node_file import (
     read_node,
 )
 from parley.party.process import party_node, settings_of
-from tests.federation.documents import PARTY_POLICY
+from tests.support.documents import PARTY_POLICY
 
 PARTY = """
 role = "party"

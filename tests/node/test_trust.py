@@ -23,7 +23,7 @@ from parley.node.credentials import NodeFolder
 from parley.node.node_file import read_node
 from parley.node.pins import Entry, Pin, Pins, anchor, check_entries, key_text, parse_key, read_pins
 from parley.node.succession import Succession
-from tests.deploy.test_commands import answer, parley
+from tests.cli.test_bench import answer, parley
 
 PARTY, OTHER = (NodeName("cardio", Role.party, name) for name in ("hospital-a", "hospital-b"))
 LEAD, NORTH, SOUTH = (

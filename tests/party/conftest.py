@@ -9,8 +9,8 @@ import parley.party.admission
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning
 from parley.privacy.filters import Charge, Policy
-from tests.federation.party_process import verified
-from tests.federation.stage import Stage
+from tests.support.party_process import verified
+from tests.support.stage import Stage
 
 
 @pytest.fixture

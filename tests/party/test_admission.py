@@ -17,9 +17,9 @@ from parley.party.outbox import Outbox
 from parley.party.process import party_node, settings_of, vocabulary
 from parley.privacy.errors import LedgerRefused
 from parley.v1 import common_pb2, coordinator_pb2
-from tests.federation.documents import PARTY_POLICY, manifest
-from tests.federation.party_process import EVERYONE, Running, charged, ledger
-from tests.federation.stage import NORTH, SOUTH, Stage, State, question, wait_for
+from tests.support.documents import PARTY_POLICY, manifest
+from tests.support.party_process import EVERYONE, Running, charged, ledger
+from tests.support.stage import NORTH, SOUTH, Stage, State, question, wait_for
 
 POINT, OTHER = np.array([0.1, -0.2, 0.3]), np.array([0.3, 0.2, -0.1])
 FIT = coordinator_pb2.LocalFit(method="descent", steps=2, step=0.1, strength=0.0, reach=2.0)

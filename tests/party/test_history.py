@@ -19,9 +19,9 @@ from parley.party.errors import AskAgainError, RefusedRunError
 from parley.party.history import MOST_FORGOTTEN, History, beginning
 from parley.party.outbox import Answer, Outbox, Seen
 from parley.v1 import aggregator_pb2, common_pb2
-from tests.federation.documents import manifest as made_manifest
-from tests.federation.party_process import Running
-from tests.federation.stage import PARTY, Stage, State, question, wait_for
+from tests.support.documents import manifest as made_manifest
+from tests.support.party_process import Running
+from tests.support.stage import PARTY, Stage, State, question, wait_for
 
 Word = common_pb2.SignedWord
 QUERY, UPLOAD = digest("question"), digest("upload")

@@ -22,9 +22,9 @@ from parley.node.toml_text import toml_text
 from parley.party.errors import OutboxError
 from parley.party.outbox import Answer, Outbox
 from parley.party.settlement import WAIT_SECONDS as SETTLING_SECONDS
-from tests.federation.documents import PARTY_POLICY, manifest
-from tests.federation.party_process import EVERYONE, Running, contributor, ledger
-from tests.federation.stage import PARTY, Response, Stage, question, wait_for
+from tests.support.documents import PARTY_POLICY, manifest
+from tests.support.party_process import EVERYONE, Running, contributor, ledger
+from tests.support.stage import PARTY, Response, Stage, question, wait_for
 
 POINTS = [np.zeros(3), np.array([0.1, -0.2, 0.3]), np.array([0.4, 0.1, -0.3])]
 pytestmark = pytest.mark.usefixtures("verified_in_process")

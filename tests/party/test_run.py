@@ -10,14 +10,14 @@ from parley.cli.commands.party import app
 from parley.federation.manifest import Manifest
 from parley.learning.contributor import Query
 from parley.party.outbox import Outbox
-from tests.federation.documents import manifest
-from tests.federation.party_process import (
+from tests.support.documents import manifest
+from tests.support.party_process import (
     EVERYONE,
     Running,
     contributor,
     ledger,
 )
-from tests.federation.stage import Stage, question, wait_for
+from tests.support.stage import Stage, question, wait_for
 
 pytestmark = pytest.mark.usefixtures("verified_in_process")
 

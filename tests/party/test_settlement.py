@@ -20,9 +20,9 @@ from parley.party.settlement import settle
 from parley.privacy.errors import BudgetExceeded, LedgerCorrupt
 from parley.privacy.filters import LYING
 from parley.v1 import aggregator_pb2
-from tests.federation.documents import PARTY_POLICY, manifest
-from tests.federation.party_process import EVERYONE, Running, charged, ledger
-from tests.federation.stage import SOUTH, Stage, State, question, wait_for
+from tests.support.documents import PARTY_POLICY, manifest
+from tests.support.party_process import EVERYONE, Running, charged, ledger
+from tests.support.stage import SOUTH, Stage, State, question, wait_for
 
 pytestmark = pytest.mark.usefixtures("verified_in_process")
 POINT = np.array([0.1, -0.2, 0.3])

@@ -22,7 +22,7 @@ from parley.privacy.finite_precision import EXACT
 from parley.privacy.ledger import EndProof, Ledger
 from parley.privacy.mechanism import ROW, Mechanism, Unit
 from parley.privacy.sampling import Poisson
-from tests.privacy.ledgers import BASIC, BY_RDP, CAP, EVENT, accepted, new, rows
+from tests.support.ledgers import BASIC, BY_RDP, CAP, EVENT, accepted, new, rows
 
 
 def test_runs_are_charged_until_the_cap_and_the_refusal_says_what_is_left_and_what_fits(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from parley.privacy.filters import Charge, Cost
 from parley.privacy.finite_precision import EXACT
 from parley.privacy.ledger import Ledger
 from parley.privacy.mechanism import ROW
-from tests.privacy.ledgers import BASIC, EVENT, new
+from tests.support.ledgers import BASIC, EVENT, new
 
 
 def filled(path: Path) -> tuple[Path, Head]:

@@ -14,7 +14,7 @@ from parley.privacy.filters import Cap, Charge, Cost, Limit, Policy
 from parley.privacy.finite_precision import EXACT
 from parley.privacy.ledger import Ledger
 from parley.privacy.mechanism import ROW
-from tests.privacy.ledgers import BY_RDP, EVENT, rows
+from tests.support.ledgers import BY_RDP, EVENT, rows
 
 TOTAL, CAP = 2.0, Cap(20.0, 1e-3)
 PROCESSES, THREADS, RUNS = 8, 2, 3

@@ -16,8 +16,8 @@ from parley.coordinator.store import RoundRecord, RunStore
 from parley.node.deploy_errors import ModelFileError
 from parley.node.software import source_digest
 from parley.study.model_file import LoadedModel, card_path, load, read_model, write_model
-from tests.deploy.test_commands import answer, parley
-from tests.federation.documents import BODY, manifest, meaning
+from tests.cli.test_bench import answer, parley
+from tests.support.documents import BODY, manifest, meaning
 
 THETA = np.array([1.0, -2.0, 0.25])
 EVALUATION = {"accuracy": 0.75, "auc": None}

@@ -15,8 +15,8 @@ from parley.node.deploy_errors import RunFileError
 from parley.node.toml_text import toml_text
 from parley.study.study_file import draft_from, read_study
 from parley.study.vocabulary import check_vocabulary
-from tests.deploy.test_commands import answer, parley
-from tests.federation.documents import BODY
+from tests.cli.test_bench import answer, parley
+from tests.support.documents import BODY
 
 LEAVES = (
     st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

@@ -19,7 +19,7 @@ from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 from parley.dashboard.server import Settings, serve
-from tests.dashboard.folders import place_of
+from tests.support.folders import place_of
 
 PATH = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 CUT = [

@@ -21,7 +21,7 @@ from parley.privacy.finite_precision import EXACT
 from parley.privacy.ledger import Ledger
 from parley.privacy.mechanism import ROW
 from parley.v1 import aggregator_pb2
-from tests.federation.documents import manifest
+from tests.support.documents import manifest
 
 CLAIM = {
     "epsilon": 1.78,

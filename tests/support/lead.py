@@ -25,7 +25,7 @@ from parley.node.refusals import refusal_in
 from parley.node.transport import open_channel, server_credentials
 from parley.privacy.filters import Charge, Policy
 from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc, operator_pb2_grpc
-from tests.federation import documents
+from tests.support import documents
 
 LEAD = NodeName("cardio", Role.coordinator, "lead")
 SERVERS = [NodeName("cardio", Role.aggregator, name) for name in ("north", "south")]

@@ -14,7 +14,7 @@ from parley.party.data import Shelf, understand
 from parley.party.process import party_node, settings_of, vocabulary
 from parley.privacy.filters import Charge, Policy
 from parley.privacy.ledger import Ledger
-from tests.federation.stage import PARTY, Stage, question, wait_for
+from tests.support.stage import PARTY, Stage, question, wait_for
 
 EVERYONE = {
     "parties.0.sampler": {"kind": "wor", "units": 300, "batch": 300},

@@ -29,7 +29,7 @@ from parley.node.refusals import refusal_in
 from parley.node.transport import open_channel
 from parley.v1 import aggregator_pb2 as wire
 from parley.v1 import aggregator_pb2_grpc
-from tests.federation import documents
+from tests.support import documents
 
 NAMES = ("north", "south")
 PARTIES = ("hospital-a", "hospital-b", "hospital-c")

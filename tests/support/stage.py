@@ -27,7 +27,7 @@ from parley.node.transport import server_credentials
 from parley.party.questions import digest_of
 from parley.party.record_check import seal_node
 from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc
-from tests.federation.documents import PARTY_POLICY, SCHEMA
+from tests.support.documents import PARTY_POLICY, SCHEMA
 
 Response = aggregator_pb2.UploadResponse
 State = coordinator_pb2.NextRoundResponse

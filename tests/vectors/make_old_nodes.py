@@ -23,9 +23,9 @@ from parley.aggregator.opening_store import Opened, OpeningStore
 from parley.aggregator.request import Request
 from parley.mpc.ring import Lattice
 from parley.party.outbox import Outbox
-from tests.federation.documents import manifest
-from tests.federation.party_process import EVERYONE, Running, verified
-from tests.federation.stage import Stage, question, wait_for
+from tests.support.documents import manifest
+from tests.support.party_process import EVERYONE, Running, verified
+from tests.support.stage import Stage, question, wait_for
 
 NOISE = {"mechanism.noise_multiplier": 40.0}
 
