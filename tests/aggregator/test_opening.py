@@ -1,8 +1,5 @@
 """Opening a sum: once, over an agreed set, with noise that is never the same; stored before it is seen."""
 
-import sqlite3
-import threading
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,65 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parley.aggregator.opening import Aggregator, Contributions, RolledBackError, RoundLostError, TooFewError
-from parley.aggregator.opening_store import Counts, ErasedError, Opened, OpeningStore, Phase, RefusedError
-from parley.aggregator.pool import NoisePool
+from parley.aggregator.opening import Aggregator, RolledBackError, RoundLostError, TooFewError
+from parley.aggregator.opening_store import Counts, Opened, OpeningStore, Phase, RefusedError
 from parley.aggregator.request import Request
 from parley.mpc.channel import Channel, MemoryLink
-from parley.mpc.errors import ConfigurationError, FrameError, MpcError, RangeError
-from parley.mpc.ring import Lattice, share
-from tests.aggregator.test_pool import pools
-
-DIMENSION = 300
-LATTICE = Lattice(2.0, 16)
-
-
-@pytest.fixture
-def federation(tmp_path: Path) -> Iterator["Federation"]:
-    with pools() as (a, b, _):
-        yield Federation(tmp_path, [a, b])
-
-
-class Federation:
-    """Two aggregators with durable stores."""
-
-    def __init__(self, folder: Path, noise: list[NoisePool]) -> None:
-        self.folder, self.noise = folder, noise
-        self.stores = [OpeningStore(folder / f"{role}.sqlite") for role in (0, 1)]
-
-    def settle(self, round_number: int = 0) -> list[Any]:
-        """As after a restart of either."""
-        return self._both(lambda aggregator, channel, role: aggregator.settle(channel, "run", round_number))
-
-    def restart(self, role: int) -> None:
-        self.stores[role].close()
-        self.stores[role] = OpeningStore(self.folder / f"{role}.sqlite")
-
-    def open(self, requests: list[Request], contributions: list[Contributions]) -> list[Any]:
-        """What each server returns or raises."""
-        return self._both(
-            lambda aggregator, channel, role: aggregator.open(channel, requests[role], contributions[role])
-        )
-
-    def _both(self, act: Callable[[Aggregator, Channel, int], Any]) -> list[Any]:
-        results: list[Any] = [None, None]
-        channels = [Channel(link, 10) for link in MemoryLink.pair()]
-
-        def go(role: int) -> None:
-            try:
-                aggregator = Aggregator(role, self.noise[role], self.stores[role], timeout_seconds=10)
-                results[role] = act(aggregator, channels[role], role)
-            except MpcError as error:
-                results[role] = error
-                channels[role].close("test")
-
-        threads = [threading.Thread(target=go, args=(role,)) for role in (0, 1)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(30)
-            assert not thread.is_alive()
-        return results
+from parley.mpc.errors import FrameError, MpcError
+from parley.mpc.ring import Lattice
+from tests.support.openings import DIMENSION, LATTICE, Federation, contributions, request
 
 
 class DiedError(MpcError):
@@ -100,27 +45,6 @@ class DyingStore(OpeningStore):
         super().discard(run, round_index)
         if self.point == "discarded":
             raise DiedError("when it was discarded")
-
-
-def request(round_number: int = 0, **changes: Any) -> Request:
-    fields: dict[str, Any] = {
-        "dimension": DIMENSION,
-        "lattice": LATTICE,
-        "minimum_parties": 2,
-        "most_records": 100,
-        "clip": 1000.0,
-    }
-    return Request("run", round_number, **{**fields, **changes})
-
-
-def contributions(parties: dict[str, float], both: bool = True) -> list[Contributions]:
-    """The same uploads on both servers."""
-    made = [Contributions(DIMENSION), Contributions(DIMENSION)]
-    for i, (party, value) in enumerate(parties.items()):
-        values, seed = LATTICE.encode(np.full(DIMENSION, value)), bytes([i + 1]) * 32
-        made[0].add(party, party.encode(), share(values, seed))
-        made[1].add(party, party.encode(), seed)
-    return made
 
 
 def opened_value(results: list[Opened]) -> np.ndarray[Any, Any]:
@@ -242,65 +166,6 @@ def test_rounds_have_fresh_noise(federation: Federation) -> None:
             assert abs(np.corrcoef(values[i], values[j])[0, 1]) < 6 / DIMENSION**0.5
 
 
-def test_contributions_are_idempotent_and_refuse_a_second_upload() -> None:
-    made = Contributions(4)
-    vector = np.arange(4, dtype=np.uint64)
-    made.add("a", b"one", vector)
-    made.add("a", b"one", vector)
-    with pytest.raises(RefusedError, match="something else"):
-        made.add("a", b"two", vector)
-    for bad in (np.zeros(5, np.uint64), np.zeros(4, np.int64), np.zeros((2, 2), np.uint64)):
-        with pytest.raises(RefusedError, match="was due"):
-            made.add("b", b"x", bad)  # type: ignore[arg-type]
-    with pytest.raises(RefusedError, match="one line"):
-        made.add("two\nlines", b"x", vector)
-    made.erase()
-    assert not made.shares
-    assert not vector.any()
-
-
-def test_shares_are_erased_once_the_result_is_stored(federation: Federation) -> None:
-    made = contributions({"a": 1.0, "b": 2.0})
-    vectors = [vector for side in made for _, vector in side.shares.values()]
-    federation.open([request()] * 2, made)
-    assert not any(vector.any() for vector in vectors)
-
-
-def test_the_store_refuses_a_second_row_whatever_happens(tmp_path: Path) -> None:
-    store = OpeningStore(tmp_path / "s.sqlite")
-    store.prepare(request(), Opened(("a",), b"share", bytes(16)))
-    with pytest.raises(RefusedError, match="open already"):
-        store.prepare(request(), Opened(("a",), b"other", bytes(16)))
-    found = store.get(request())
-    assert found is not None
-    assert (found.phase, found.opened) == (Phase.prepared, Opened(("a",), b"share", bytes(16)))
-    store.close()
-    settings = sqlite3.connect(tmp_path / "s.sqlite")
-    assert settings.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-
-
-def test_a_senseless_request_is_refused() -> None:
-    for changes in ({"dimension": 0}, {"minimum_parties": 0}):
-        with pytest.raises(ConfigurationError):
-            request(**changes).digest()
-    with pytest.raises(ConfigurationError):
-        request(-1).digest()
-
-
-def test_a_lattice_of_another_preset_is_refused_before_anything_is_sent(federation: Federation) -> None:
-    """Noise of a pool of scale 2^41 read as scale 2^47 would be 64 times too small."""
-    wrong = request(lattice=Lattice(2.0, 16, 47))
-    results = federation.open([wrong] * 2, contributions({"a": 1.0, "b": 2.0}))
-    assert all(isinstance(result, RefusedError) for result in results)
-    assert "same preset" in str(results[0])
-    assert [pool.level().used for pool in federation.noise] == [0, 0]
-
-
-def test_a_sum_that_could_leave_the_ring_is_refused(federation: Federation) -> None:
-    results = federation.open([request(most_records=10**9)] * 2, contributions({"a": 1.0, "b": 2.0}))
-    assert all(isinstance(result, RangeError) for result in results)
-
-
 def test_one_round_is_opened_once_at_a_time(federation: Federation) -> None:
     """A second call for a round that is being opened is refused at once; the first goes on."""
     aggregator = Aggregator(0, federation.noise[0], federation.stores[0], timeout_seconds=10)
@@ -420,59 +285,6 @@ def test_a_server_with_fewer_commits_than_it_has_told_is_refused(federation: Fed
     assert all(isinstance(result, RolledBackError) for result in federation.settle(3))
 
 
-def test_an_ended_run_prepares_nothing_and_an_unsettled_one_does_not_end(tmp_path: Path) -> None:
-    store = OpeningStore(tmp_path / "s.sqlite")
-    store.prepare(request(), Opened(("a",), b"share", bytes(16)))
-    with pytest.raises(RefusedError, match="not settled"):
-        store.end("run")
-    assert store.ended("run") is None
-    store.commit("run", 0)
-    with pytest.raises(RefusedError, match="taken back"):
-        store.discard("run", 0)
-    assert store.end("run") == store.end("run") == store.ended("run") == 1
-    with pytest.raises(RefusedError, match="has ended"):
-        store.prepare(request(1), Opened(("a",), b"share", bytes(16)))
-    with pytest.raises(RefusedError, match="not prepared"):
-        store.commit("run", 1)
-
-
 def test_too_few_are_named(federation: Federation) -> None:
     results = federation.open([request(minimum_parties=3)] * 2, contributions({"a": 1.0, "b": 2.0}))
     assert [result.parties for result in results if isinstance(result, TooFewError)] == [("a", "b")] * 2
-
-
-def test_the_store_stays_as_large_as_two_shares_and_keeps_what_identifies_an_opening(tmp_path: Path) -> None:
-    path = tmp_path / "s.sqlite"
-    store = OpeningStore(path)
-    share = b"\x5a" * 40_000
-    for index in range(300):
-        store.prepare(request(index), Opened(("a",), share, bytes(16)))
-        store.commit("run", index)
-        assert store.get(request(index)) is not None
-    newest = store.find("run", 298)
-    assert newest is not None
-    assert newest.opened.share == share
-    for index in (0, 150, 297):
-        found = store.find("run", index)
-        assert found is not None
-        assert (found.phase, found.erased, found.opened.contributors) == (Phase.committed, True, ("a",))
-        assert found.request_digest == request(index).digest()
-        with pytest.raises(ErasedError, match=f"share of round {index} is erased"):
-            store.get(request(index))
-    assert store.end("run") == store.counts("run").mine == 300
-    assert [store.find("run", index).erased for index in (298, 299)] == [True, False]  # type: ignore[union-attr]
-    store.close()
-    # Four shares at most, and a few hundred bytes a round.
-    assert path.stat().st_size < 4 * len(share) + 300 * 600
-    assert path.read_bytes().count(share[:256]) <= 2 * len(share) // 256
-
-
-def test_a_prepared_share_is_never_erased(tmp_path: Path) -> None:
-    """Nothing of what crashes leave behind is touched: only a committed round has been handed out."""
-    store = OpeningStore(tmp_path / "s.sqlite")
-    for index in range(3):
-        store.prepare(request(index), Opened(("a",), b"share", bytes(16)))
-    found = store.find("run", 0)
-    assert found is not None
-    assert (found.phase, found.erased) == (Phase.prepared, False)
-    store.close()

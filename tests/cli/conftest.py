@@ -10,6 +10,9 @@ from typer.testing import CliRunner
 
 from parley.cli.commands import audit, ledger, privacy
 from parley.privacy.errors import PrivacyError
+from tests.support.enrolment import authority  # noqa: F401  fixtures
+from tests.support.pinned import issuer  # noqa: F401  fixtures
+from tests.support.run_files import folder  # noqa: F401  fixtures
 
 
 class Answer(NamedTuple):

@@ -9,7 +9,7 @@ from parley.node.trail import Trail
 from parley.privacy.filters import Cap, Policy
 from parley.privacy.ledger import Ledger
 from parley.privacy.mechanism import Unit
-from tests.cli.test_bench import answer, parley
+from tests.support.command import answer, parley
 
 PARTY = NodeName("cardio", Role.party, "hospital-a")
 NORTH = NodeName("cardio", Role.aggregator, "north")

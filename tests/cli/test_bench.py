@@ -1,22 +1,11 @@
 """The commands as scripts and people call them."""
 
-import json
 import subprocess
 import sys
-from typing import Any
 
 import pytest
 
-
-def parley(*words: str, timeout: float = 120) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "parley.cli.main", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
-
-
-def answer(done: "subprocess.CompletedProcess[str]") -> dict[str, Any]:
-    """The last line of standard output."""
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return result
+from tests.support.command import answer, parley
 
 
 @pytest.mark.parametrize("words", [[], ["noise"], ["bench"], ["bench", "noise"], ["noise", "certificate"]])
@@ -24,48 +13,6 @@ def test_help_teaches(words: list[str]) -> None:
     done = parley(*words, "--help")
     assert done.returncode == 0
     assert "Usage" in done.stdout
-
-
-def test_the_certificate_has_the_promised_fields() -> None:
-    done = parley("noise", "certificate", "--samples", "1e7", "--epsilon", "1", "--delta", "1e-5", "--json")
-    assert done.returncode == 0, done.stderr
-    result = answer(done)
-    assert result["samples"] == 10**7
-    assert result["epsilon"] == 1
-    assert result["delta"] == 1e-5
-    assert result["precision"] == "standard"
-    assert result["epsilon_added"] <= 0.01
-    assert result["delta_added"] <= 1e-7
-    assert result["largest"] >= 8
-    assert 0.99 < result["acceptance"] < 1
-    assert "finite precision adds at most" in result["statement"]
-
-
-def test_a_certificate_beyond_one_per_cent_says_so_by_its_exit_code() -> None:
-    words = ["--samples", "1e9", "--epsilon", "1", "--delta", "1e-5", "--precision", "standard", "--json"]
-    done = parley("noise", "certificate", *words)
-    assert done.returncode == 1
-    assert answer(done)["within_one_percent"] is False
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["--samples", "0", "--epsilon", "1", "--delta", "1e-5"], "whole number"),
-        (["--samples", "1.5", "--epsilon", "1", "--delta", "1e-5"], "whole number"),
-        (["--samples", "nan", "--epsilon", "1", "--delta", "1e-5"], "whole number"),
-        (["--samples", "100", "--epsilon", "-1", "--delta", "1e-5"], "epsilon is -1"),
-        (["--samples", "100", "--epsilon", "1", "--delta", "2"], "delta is 2"),
-        (["--samples", "1e14", "--epsilon", "1", "--delta", "1e-5"], "fewer rounds"),
-    ],
-)
-def test_bad_questions_get_one_line_that_says_what_to_change(words: list[str], says: str) -> None:
-    done = parley("noise", "certificate", *words)
-    assert done.returncode == 2
-    last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("error: ")
-    assert says in last
-    assert "Traceback" not in done.stderr
 
 
 def test_the_noise_benchmark_has_the_promised_fields() -> None:

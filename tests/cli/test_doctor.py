@@ -23,7 +23,7 @@ from parley.party.record_check import seal_node
 from parley.privacy.filters import Cap
 from parley.privacy.ledger import Ledger
 from parley.privacy.mechanism import Unit
-from tests.cli.test_bench import answer, parley
+from tests.support.command import answer, parley
 from tests.support.documents import COORDINATOR_POLICY, PARTY_POLICY, SCHEMA, manifest
 
 AUTHORITY = ThrowAwayAuthority("cardio", dt.timedelta(days=90))

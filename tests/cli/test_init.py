@@ -16,7 +16,7 @@ from parley.federation.policy import ROLES, read_policy, reasons_against
 from parley.node.deploy_errors import DeployError
 from parley.node.node_file import AggregatorNode, CoordinatorNode, PartyNode, read_node
 from parley.study.vocabulary import check_vocabulary
-from tests.cli.test_bench import answer, parley
+from tests.support.command import answer, parley
 
 NODES = {"hospital-a": PartyNode, "north": AggregatorNode, "south": AggregatorNode, "lead": CoordinatorNode}
 

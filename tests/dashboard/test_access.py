@@ -70,38 +70,6 @@ def test_signing_out_ends_the_session_on_the_server(browser: Make) -> None:
     assert made.client.get("/").status_code == 303
 
 
-@pytest.mark.parametrize("path", ["/", "/login", "/nothing", "/static/parley.css", "/metrics", "/runs/heart-1"])
-def test_every_answer_has_a_strict_policy(browser: Make, path: str) -> None:
-    made = browser().login()
-    answer = made.client.get(path)
-    policy = answer.headers["content-security-policy"]
-    assert policy.startswith("default-src 'none'")
-    assert "unsafe" not in policy
-    assert answer.headers["x-content-type-options"] == "nosniff"
-    assert answer.headers["x-frame-options"] == "DENY"
-    assert "server" not in answer.headers
-
-
-@pytest.mark.parametrize("path", ["/", "/runs/heart-1", "/runs/heart-1/privacy", "/runs/heart-1/stop", "/login"])
-def test_no_page_has_an_inline_script_or_style_or_an_address_elsewhere(browser: Make, path: str) -> None:
-    made = browser()
-    page = (made if path == "/login" else made.login()).client.get(path).text
-    assert "<style" not in page
-    assert " style=" not in page
-    assert " on" not in {part[:3] for part in page.split('"')[2::2]}
-    assert page.count("<script") == page.count('<script src="/static/')
-    assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
-    assert "https://" not in page
-
-
-def test_a_foreign_name_for_this_machine_gets_nothing(browser: Make) -> None:
-    made = browser().login()
-    for host in ("evil.example:7480", "127.0.0.1.evil.example", ""):
-        assert made.client.get("/", headers={"host": host}).status_code == 421
-    for host in ("localhost:7480", "127.0.0.1", "[::1]:7480"):
-        assert made.client.get("/login", headers={"host": host}).status_code in (200, 303)
-
-
 def test_a_run_stops_only_by_a_form_of_this_session(browser: Make) -> None:
     made = browser().login()
     address = "/runs/heart-1/stop"
@@ -134,13 +102,3 @@ def test_a_stop_that_the_coordinator_refuses_says_why(browser: Make) -> None:
     answer = made.client.post("/runs/heart-1/stop", data={"how": "rest", "csrf": made.csrf()})
     assert answer.status_code == 409
     assert "no coordinator is running" in answer.text
-
-
-def test_a_form_that_never_ends_is_cut(browser: Make) -> None:
-    assert browser().client.post("/login", content=b"token=" + b"x" * 100_000).status_code == 413
-
-
-def test_metrics_need_the_token_unless_node_toml_says_otherwise(browser: Make) -> None:
-    made = browser()
-    assert made.client.get("/metrics", headers={"authorization": f"Bearer {made.token}"}).status_code == 200
-    assert browser(open_metrics=True).client.get("/metrics").status_code == 200

@@ -1,9 +1,7 @@
 """What containers are given, without an engine: node folders, health, the source's digest, the compose files."""
 
 import datetime as dt
-import os
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -13,19 +11,10 @@ from parley.demo import recipe as demo_recipe
 from parley.federation.manifest import read_manifest
 from parley.federation.names import Role
 from parley.node.credentials import NodeFolder
-from parley.node.health import UnhealthyError, check_health
 from parley.node.node_file import AggregatorNode, CoordinatorNode, PartyNode, read_node
-from parley.node.software import source_digest, source_files
 from tools.image import requirements
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def federation(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("federation")
-    provisioning.provision(folder, demo_recipe.manifest(), 4, lambda line: None)
-    return folder
 
 
 def test_every_node_gets_a_certificate_of_its_own_and_a_configuration_that_is_understood(federation: Path) -> None:
@@ -79,29 +68,6 @@ def test_the_study_is_the_manifest_that_was_drafted(federation: Path) -> None:
     manifest = read_manifest(federation / provisioning.STUDY_FILE)
     assert manifest.digest == demo_recipe.manifest().digest
     assert [str(name) for name in manifest.identities(Role.party)]
-
-
-def test_a_party_is_healthy_while_its_loop_turns(federation: Path) -> None:
-    state = federation / "va" / "state"
-    with pytest.raises(UnhealthyError, match="has not been started"):
-        check_health(federation / "va")
-    state.mkdir()
-    (state / "party.lock").touch()
-    assert check_health(federation / "va") == ["the loop turned 0 s ago"]
-    os.utime(state / "party.lock", (0, time.time() - 1000))
-    with pytest.raises(UnhealthyError, match="last turned 1000 s ago"):
-        check_health(federation / "va")
-
-
-def test_the_source_digest_covers_code_and_data_but_no_keys() -> None:
-    names = set(source_files())
-    assert {
-        "parley/node/health.py",
-        "parley/federation/names.py",
-        "parley/demo/data/heart_disease/va.csv",
-    } <= names
-    assert not [name for name in names if name.endswith((".pyc", ".so", ".pem"))]
-    assert source_digest() == source_digest()
 
 
 def test_an_image_installs_what_the_package_asks_for() -> None:

@@ -1,29 +1,14 @@
 """The demonstration's screen says what happened, on a terminal and without one."""
 
 import io
-import json
 import re
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from parley.demo.report import Budget, PhaseCost, Report, show_report
-from parley.demo.screen import WHAT_HAPPENS, Cast, DemoScreen, Hospital, bracketed, duration
-from parley.research.comparison import Comparison, Score
-
-CAST = Cast(
-    (
-        Hospital("cleveland", "Cleveland Clinic", 227),
-        Hospital("hungarian", "Cardiology, Budapest", 221),
-        Hospital("switzerland", "Zurich and Basel", 92),
-        Hospital("va", "V.A. Long Beach", 150),
-    ),
-    ("North Trust", "South Foundation"),
-    "Heart Study Group",
-    230,
-)
+from parley.demo.report import show_report
+from parley.demo.screen import WHAT_HAPPENS, DemoScreen, bracketed, duration
+from tests.support.screens import CAST, console, report
 
 
 class Clock:
@@ -32,11 +17,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-def console(terminal: bool, width: int = 80) -> tuple[Console, io.StringIO]:
-    out = io.StringIO()
-    return Console(file=out, force_terminal=terminal, width=width, legacy_windows=False), out
 
 
 def play(screen: DemoScreen, clock: Clock) -> None:
@@ -50,28 +30,6 @@ def play(screen: DemoScreen, clock: Clock) -> None:
             for done in range(1, 21):
                 clock.now += 0.5
                 screen.round(done, 20, 0.5, 4)
-
-
-def report() -> Report:
-    alone = tuple(Score(each.name, each.records, 0.77, 0.85) for each in CAST.hospitals)
-    comparison = Comparison(Score("federated", 690, 0.82, 0.89), alone, Score("pooled", 690, 0.822, 0.899), 230)
-    return Report(
-        run="heart-disease",
-        epsilon=1.0,
-        delta=1e-5,
-        security="semi-honest",
-        own=0.5,
-        epsilon_if_a_server_lies=2.4,
-        statement="The sentence for the data-protection officer.",
-        rounds=20,
-        comparison=comparison,
-        budgets=tuple(Budget(each.name, 1.0, 4.0, 1e-5, 4e-5, 2.4) for each in CAST.hospitals),
-        phases=(PhaseCost("certificates", 0.5), PhaseCost("rounds", 4.0, 1_234_567)),
-        bytes_up_per_party=54_321,
-        model=Path("model.npz"),
-        report=Path("report.json"),
-        dashboard="http://127.0.0.1:7500",
-    )
 
 
 def test_without_a_terminal_there_are_plain_lines_and_no_control_codes() -> None:
@@ -152,52 +110,6 @@ def test_a_terminal_that_knows_no_unicode_gets_ascii() -> None:
         screen.round(1, 2, 1.0, 4)
     show_report(plain, report(), CAST)
     assert b"Cleveland Clinic" in raw.getvalue()
-
-
-@pytest.mark.parametrize("width", [80, 120])
-def test_the_report_tells_a_newcomer_everything_within_the_width(width: int) -> None:
-    shown, out = console(terminal=False, width=width)
-    show_report(shown, report(), CAST)
-    text = out.getvalue()
-    assert max(map(len, text.splitlines())) <= width
-    flat = " ".join(text.split())
-    for words in (
-        "Who could see what",
-        "the model after each of 20 rounds" if width > 100 else "after each of 20 rounds",
-        "Cleveland Clinic alone 227 77.0% 0.850",
-        "together, private: epsilon 1 690 82.0% 0.890",
-        "no privacy 690 82.2% 0.899",
-        "at most 2.72 times higher or lower",
-        "chance of 1e-5",
-        "The sentence for the data-protection officer.",
-        "1.00 / 2.40, 1e-05 3.00, 3e-05",
-        "1,234,567",
-        "54,321 bytes",
-        "model.npz",
-        "report.json",
-        "http://127.0.0.1:7500",
-    ):
-        assert words in flat, words
-
-
-@pytest.mark.parametrize("width", [80, 120])
-def test_where_there_is_none_the_report_says_no_guarantee(width: int) -> None:
-    shown, out = console(terminal=False, width=width)
-    budgets = tuple(replace(each, spent_if_a_server_lies=None) for each in report().budgets)
-    show_report(shown, replace(report(), budgets=budgets, epsilon_if_a_server_lies=None), CAST)
-    text = out.getvalue()
-    assert max(map(len, text.splitlines())) <= width
-    assert text.count("no guarantee, 1e-05") == len(budgets)
-    assert "there is no such guarantee" in " ".join(text.split())
-
-
-def test_the_json_line_has_the_promised_fields() -> None:
-    body = json.loads(json.dumps(report().as_json(), allow_nan=False))
-    for name in ("run", "model", "report", "epsilon", "delta", "accuracy", "auc", "pooled_auc", "rounds"):
-        assert body[name] is not None, name
-    assert (body["seconds"], body["bytes"]) == (4.5, 1_234_567)
-    budget = {"party": "cleveland", "spent": 1.0, "total": 4.0, "left": 3.0, "spent_if_a_server_lies": 2.4}
-    assert body["budgets"][0].items() >= {**budget, "delta_spent": 1e-5, "delta_total": 4e-5}.items()
 
 
 def test_a_bracket_closes_at_its_last_line() -> None:

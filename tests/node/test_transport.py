@@ -2,17 +2,13 @@
 
 import asyncio
 import datetime as dt
-import os
 import socket
 import ssl
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
 from concurrent import futures
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +21,6 @@ from parley.federation.errors import (
     ExpiredError,
     FederationError,
     NotAuthenticatedError,
-    NotAuthorisedError,
     NotPinnedError,
     NotYetValidError,
     WrongAuthorityError,
@@ -33,10 +28,9 @@ from parley.federation.errors import (
 )
 from parley.federation.names import NodeName, Role
 from parley.node import installation as nodes
-from parley.node import pins, tls, transport
+from parley.node import pins, transport
 from parley.node import trust as pinning
 from parley.node.authority import PEM, Authority, ThrowAwayAuthority, Validity, request_fingerprint
-from parley.node.authorization import AioAuthorization, Authorization, Authorizer, peer_of
 from parley.node.credentials import Identity, NodeFolder
 from parley.node.succession import Succession
 from parley.node.transport import (
@@ -47,11 +41,15 @@ from parley.node.transport import (
     refusal_of,
     server_credentials,
 )
+from tests.support.served import (
+    ALLOWED,
+    AUTHORITY,
+    SERVER,
+    Served,
+    authorizer,
+    call,
+)
 
-AUTHORITY = ThrowAwayAuthority("cardio")
-SERVER = NodeName("cardio", Role.aggregator, "north")
-ALLOWED = NodeName("cardio", Role.party, "hospital-a")
-METHODS = ("Single", "Stream", "Collect", "Both")
 NOW = dt.datetime.now(dt.UTC)
 DAY = dt.timedelta(days=1)
 
@@ -62,130 +60,6 @@ class Raw(Identity):
     @property
     def presented(self) -> bytes:
         return self.certificate
-
-
-def sync_handlers() -> grpc.GenericRpcHandler:
-    def single(request: bytes, context: Any) -> bytes:
-        return peer_of(context).uri.encode()
-
-    def stream(request: bytes, context: Any) -> Iterator[bytes]:
-        yield peer_of(context).uri.encode()
-
-    return grpc.method_handlers_generic_handler(
-        "test.Service",
-        {
-            "Single": grpc.unary_unary_rpc_method_handler(single),
-            "Stream": grpc.unary_stream_rpc_method_handler(stream),
-            "Collect": grpc.stream_unary_rpc_method_handler(single),
-            "Both": grpc.stream_stream_rpc_method_handler(stream),
-            "Closed": grpc.unary_unary_rpc_method_handler(single),
-        },
-    )
-
-
-def aio_handlers() -> grpc.GenericRpcHandler:
-    async def single(request: Any, context: Any) -> bytes:
-        return peer_of(context).uri.encode()
-
-    async def stream(request: Any, context: Any) -> AsyncIterator[bytes]:
-        yield peer_of(context).uri.encode()
-
-    async def writes(request: Any, context: Any) -> None:
-        await context.write(peer_of(context).uri.encode())
-
-    return grpc.method_handlers_generic_handler(
-        "test.Service",
-        {
-            "Single": grpc.unary_unary_rpc_method_handler(single),
-            "Stream": grpc.unary_stream_rpc_method_handler(stream),
-            "Collect": grpc.stream_unary_rpc_method_handler(single),
-            "Both": grpc.stream_stream_rpc_method_handler(writes),
-            "Closed": grpc.unary_unary_rpc_method_handler(single),
-        },
-    )
-
-
-def authorizer(folder: NodeFolder) -> Authorizer:
-    callers = {f"/test.Service/{method}": {ALLOWED} for method in METHODS}
-    return Authorizer({**callers, "/test.Service/Single": lambda: frozenset({ALLOWED})}, folder)
-
-
-@dataclass
-class Served:
-    port: int
-    folder: NodeFolder
-
-
-@pytest.fixture(params=["sync", "aio"])
-def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
-    folder = AUTHORITY.install(tmp_path / "server", SERVER)
-    if request.param == "sync":
-        server = grpc.server(futures.ThreadPoolExecutor(4), interceptors=[Authorization(authorizer(folder))])
-        server.add_generic_rpc_handlers((sync_handlers(),))
-        port = server.add_secure_port("127.0.0.1:0", server_credentials(folder))
-        server.start()
-        yield Served(port, folder)
-        server.stop(0).wait()
-        return
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, daemon=True).start()
-
-    async def start() -> tuple[grpc.aio.Server, int]:
-        server = grpc.aio.server(interceptors=[AioAuthorization(authorizer(folder))])
-        server.add_generic_rpc_handlers((aio_handlers(),))
-        port = server.add_secure_port("127.0.0.1:0", server_credentials(folder))
-        await server.start()
-        return server, port
-
-    running, port = asyncio.run_coroutine_threadsafe(start(), loop).result(10)
-    yield Served(port, folder)
-    asyncio.run_coroutine_threadsafe(running.stop(0), loop).result(10)
-    loop.call_soon_threadsafe(loop.stop)
-
-
-def call(port: int, identity: Identity, method: str = "Single", peer: NodeName = SERVER) -> str:
-    """Who the server says is calling; a refusal as its type."""
-    channel: Any
-    with open_channel(f"127.0.0.1:{port}", identity, peer) as channel:
-        path = f"/test.Service/{method}"
-        try:
-            answer: Any
-            if method in ("Stream", "Both"):
-                make = channel.unary_stream if method == "Stream" else channel.stream_stream
-                answer = next(iter(make(path)(b"" if method == "Stream" else iter([b""]), timeout=10)))
-            elif method == "Collect":
-                answer = channel.stream_unary(path)(iter([b""]), timeout=10)
-            else:
-                answer = channel.unary_unary(path)(b"", timeout=10)
-        except grpc.RpcError as error:
-            refusal = refusal_of(error, identity, peer)
-            raise (refusal or error) from None
-    return bytes(answer).decode()
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_an_allowed_peer_gets_in_and_is_known_by_its_certificate(served: Served, method: str) -> None:
-    assert call(served.port, AUTHORITY.issue_as(ALLOWED), method) == ALLOWED.uri
-
-
-@pytest.mark.parametrize("method", [*METHODS, "Closed"])
-@pytest.mark.parametrize(
-    "other",
-    [
-        NodeName("cardio", Role.party, "hospital-b"),
-        NodeName("cardio", Role.aggregator, "hospital-a"),
-        NodeName("cardio", Role.coordinator, "hospital-a"),
-    ],
-    ids=lambda name: name.uri,
-)
-def test_others_that_are_pinned_are_not_authorised(served: Served, method: str, other: NodeName) -> None:
-    with pytest.raises(NotAuthorisedError, match=method):
-        call(served.port, AUTHORITY.issue_as(other), method)
-
-
-def test_a_method_that_lists_nobody_is_closed(served: Served) -> None:
-    with pytest.raises(NotAuthorisedError, match="Closed"):
-        call(served.port, AUTHORITY.issue_as(ALLOWED), "Closed")
 
 
 def strangers() -> dict[str, tuple[Identity, type[FederationError]]]:
@@ -230,14 +104,6 @@ def test_without_a_certificate_nobody_gets_in(served: Served) -> None:
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
-def test_plain_connections_are_not_answered(served: Served) -> None:
-    channel: Any
-    with grpc.insecure_channel(f"127.0.0.1:{served.port}") as channel:
-        with pytest.raises(grpc.RpcError) as caught:
-            channel.unary_unary("/test.Service/Single")(b"", timeout=10)
-        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
-
-
 def test_a_client_does_not_talk_to_another_server_of_the_federation(served: Served) -> None:
     south = NodeName("cardio", Role.aggregator, "south")
     AUTHORITY.issue_as(south)
@@ -270,24 +136,6 @@ def test_asyncio_channels_know_whom_they_dial(served: Served) -> None:
     assert asyncio.run(ask(SERVER)) == ALLOWED.uri.encode()
     with pytest.raises(NotAuthenticatedError):
         asyncio.run(ask(NodeName("cardio", Role.aggregator, "south")))
-
-
-@pytest.mark.parametrize(("version", "works"), [(ssl.TLSVersion.TLSv1_3, True), (ssl.TLSVersion.TLSv1_2, False)])
-def test_only_tls_1_3_is_spoken(served: Served, tmp_path: Path, version: ssl.TLSVersion, works: bool) -> None:
-    mine = AUTHORITY.issue_as(ALLOWED)
-    mine.save(tmp_path / "client")
-    (tmp_path / "client" / "shown.crt").write_bytes(mine.presented)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.load_cert_chain(tmp_path / "client" / "shown.crt", tmp_path / "client" / "node.key")
-    context.load_verify_locations(cadata=mine.pins.anchors(SERVER).decode())
-    context.maximum_version = version
-    context.set_alpn_protocols(["h2"])
-    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as raw:
-        if works:
-            assert context.wrap_socket(raw, server_hostname=SERVER.host_name).version() == "TLSv1.3"
-        else:
-            with pytest.raises((ssl.SSLError, ConnectionError)):
-                context.wrap_socket(raw, server_hostname=SERVER.host_name)
 
 
 def test_a_party_cannot_serve(tmp_path: Path) -> None:
@@ -429,16 +277,3 @@ def test_requests_are_fingerprinted_as_a_whole(tmp_path: Path) -> None:
     waiting = nodes.request(NodeFolder(tmp_path / "node"), ALLOWED)
     made = x509.load_pem_x509_csr(waiting.path.read_bytes())
     assert request_fingerprint(made) == waiting.fingerprint
-
-
-def test_grpc_loaded_too_early_is_noticed() -> None:
-    """In processes of their own, for what is loaded stays loaded."""
-    for order, refused in (("import grpc", True), ("import parley.node", False)):
-        script = f"{order}\nimport grpc\nfrom parley.node import tls\n"
-        script += "from parley.federation.errors import FederationError\ntry:\n    tls.require()\n"
-        script += "except FederationError:\n    print('refused')"
-        environment = {name: value for name, value in os.environ.items() if name != tls.VARIABLE}
-        done = subprocess.run(
-            [sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True
-        )
-        assert (done.stdout.strip() == "refused") is refused

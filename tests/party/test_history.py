@@ -1,6 +1,5 @@
 """What a party wants to see of a round before it answers the next: both servers' signed word, in order."""
 
-import hashlib
 import json
 import time
 from collections.abc import Callable
@@ -14,65 +13,14 @@ from parley.attacks.words import Signed, digest
 from parley.federation.manifest import Manifest
 from parley.federation.names import Role
 from parley.federation.rounds import BLIND_BYTES
-from parley.node.authority import ThrowAwayAuthority
 from parley.party.errors import AskAgainError, RefusedRunError
-from parley.party.history import MOST_FORGOTTEN, History, beginning
-from parley.party.outbox import Answer, Outbox, Seen
-from parley.v1 import aggregator_pb2, common_pb2
+from parley.party.history import MOST_FORGOTTEN, beginning
+from parley.party.outbox import Outbox
+from parley.v1 import common_pb2
 from tests.support.documents import manifest as made_manifest
+from tests.support.histories import QUERY, UPLOAD, Word, World
 from tests.support.party_process import Running
 from tests.support.stage import PARTY, Stage, State, question, wait_for
-
-Word = common_pb2.SignedWord
-QUERY, UPLOAD = digest("question"), digest("upload")
-
-
-class World:
-    """A run of two servers, and one party that looks at it."""
-
-    def __init__(self) -> None:
-        self.manifest = made_manifest()
-        self.authority = ThrowAwayAuthority(self.manifest.federation)
-        self.identities = {name: self.authority.issue_as(name) for name in self.manifest.identities(Role.aggregator)}
-        self.signed = Signed(self.manifest, self.identities)
-        self.asked: list[tuple[int, int, int]] = []
-        self.away: set[int] = set()
-        self.receipts: dict[int, Word] = {}
-        self.history = self.new()
-
-    def new(self, seen: Seen | None = None) -> History:
-        pins = next(iter(self.identities.values())).pins
-        return History(self.manifest, PARTY.name, lambda: pins, self.ask, seen or beginning(self.manifest))
-
-    def ask(self, role: int, index: int, most: int) -> aggregator_pb2.StatementsResponse:
-        self.asked.append((role, index, most))
-        if role in self.away:
-            raise AskAgainError("away")
-        answer = aggregator_pb2.StatementsResponse(statements=self.signed.of(role, index, most))
-        if role in self.receipts:
-            answer.receipt.CopyFrom(self.receipts[role])
-        return answer
-
-    def state(self, mine: bool = True, **changes: Any) -> None:
-        others = {"hospital-b": digest("b"), "hospital-c": digest("c")}
-        self.signed.state(QUERY, {PARTY.name: UPLOAD} if mine else others, changes)
-
-    def answer(self, index: int = 0, life: bytes | None = None, roles: tuple[int, ...] = (0, 1)) -> Answer:
-        lives = {} if life is None else {"life": life}
-        words = {role: Word.FromString(self.signed.receipt(role, index, QUERY, UPLOAD, **lives)) for role in roles}
-        return Answer(index, QUERY, UPLOAD, b"", b"", receipts=words)
-
-    def handed(self, index: int) -> list[Word]:
-        return [*self.signed.of(0, index - 1), *self.signed.of(1, index - 1)]
-
-    def follow(self, index: int, last: Answer | None = None, handed: list[Word] | None = None) -> None:
-        words = self.handed(index) if handed is None else handed
-        self.history.seen = self.history.follow(index, words, last)
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
 
 
 def refused(act: Callable[[], Any]) -> str:
@@ -293,20 +241,6 @@ def test_what_was_seen_outlives_the_process(world: World, tmp_path: Path) -> Non
     seen = outbox.seen(world.manifest.digest)
     assert seen == beginning(world.manifest)
     outbox.close()
-
-
-def test_digests_cover_the_body_and_not_the_signature(world: World) -> None:
-    """One statement has many signatures; its body has one digest."""
-    from parley.node.statements import digest_of
-
-    world.state()
-    word = world.handed(1)[0]
-    again = Word(body=word.body, signature=b"other")
-    assert digest_of(word) == digest_of(again)
-    assert digest_of(word) == hashlib.sha256(b"parley round statement 1\n" + word.body).digest()
-
-
-# ------------------------------------------------------------ a party's process
 
 
 def asked_of(made: Manifest, index: int) -> Any:

@@ -4,34 +4,24 @@ import contextlib
 import json
 import os
 import signal
-import stat
 import subprocess
 import sys
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
-import grpc
-import numpy as np
 import pytest
 
-from parley.federation.rounds import BLIND_BYTES, commitment_a, commitment_b, upload_digest
-from parley.learning.contributor import Query
+from parley.federation.rounds import commitment_a, commitment_b, upload_digest
 from parley.mpc import crash
-from parley.node.toml_text import toml_text
 from parley.party.errors import OutboxError
-from parley.party.outbox import Answer, Outbox
+from parley.party.outbox import Outbox
 from parley.party.settlement import WAIT_SECONDS as SETTLING_SECONDS
 from tests.support.documents import PARTY_POLICY, manifest
-from tests.support.party_process import EVERYONE, Running, contributor, ledger
-from tests.support.stage import PARTY, Response, Stage, question, wait_for
+from tests.support.party_process import EVERYONE, Running, ledger
+from tests.support.restarts import asked
+from tests.support.stage import PARTY, Stage, wait_for
 
-POINTS = [np.zeros(3), np.array([0.1, -0.2, 0.3]), np.array([0.4, 0.1, -0.3])]
 pytestmark = pytest.mark.usefixtures("verified_in_process")
-
-
-def asked(made: Any, index: int) -> Any:
-    return question(made, index, (POINTS[index], POINTS[index - 1]) if index else (POINTS[0],))
 
 
 def process(stage: Stage, crash_at: str = "") -> "subprocess.Popen[bytes]":
@@ -108,66 +98,6 @@ def test_releases_that_a_loss_of_power_took_from_the_ledger_are_in_it_again_afte
     with Running(stage):
         pass
     assert ledger(stage).runs["heart-1"].recorded == kept
-
-
-def test_an_aggregator_that_is_away_or_early_gets_the_bytes_later(stage: Stage) -> None:
-    made = manifest(**EVERYONE)
-    stage.offer(made)
-    left = [2]
-
-    def trouble(request: Any, context: Any) -> Any:
-        left[0] -= 1
-        if left[0] == 1:
-            context.abort(grpc.StatusCode.UNAVAILABLE, "away")
-        return Response(rejection=Response.REJECTION_TOO_EARLY) if left[0] == 0 else None
-
-    stage.a.trouble = trouble
-    with Running(stage):
-        stage.coordinator.ask(asked(made, 0))
-        expected = contributor(stage, made).contribution(Query(0, (POINTS[0],)))
-        assert stage.opened(0).tolist() == expected.tolist()
-
-
-def test_points_and_shares_over_a_mebibyte_travel_in_pieces_and_resume(stage: Stage) -> None:
-    dimension = 150_000
-    rng = np.random.default_rng(3)
-    np.savez(stage.node / "records.npz", X=rng.uniform(-1, 1, (4, dimension)), y=np.array([0, 1, 1, 0]))
-    stage.write_node(files="records.npz")
-    features = {"count": dimension, "low": -1.0, "high": 1.0}
-    target = {"name": "y", "kind": "binary", "positive": ["1"], "negative": ["0"]}
-    stage.write_schema(toml_text({"units": 4, "format": "npz", "features": features, "target": target}))
-    policy = PARTY_POLICY.replace("dimension = 1000", f"dimension = {dimension}")
-    (stage.node / "policy.toml").write_text(policy)
-    assert stage.seal().fits
-    made = manifest(
-        **{
-            "model.dimension": dimension,
-            "mechanism.noise_multiplier": 4.0,
-            "mechanism.steps": 1,
-            "parties.0.sampler": {"kind": "wor", "units": 4, "batch": 4},
-            "noise.precision": "high",
-            "schema": {"features": features, "target": target},
-        }
-    )
-    stage.offer(made)
-    dropped: list[int] = []
-
-    def trouble(request: Any, context: Any) -> Any:
-        if request.offset and not dropped:
-            dropped.append(request.offset)
-            stage.a.parts.clear()  # this server starts again: everything that it held is gone
-            return Response(received=0)
-        return None
-
-    stage.a.trouble = trouble
-    stage.coordinator.deaf = 1  # the first piece that is fetched is lost on its way
-    with Running(stage):
-        points = (rng.normal(size=dimension),)
-        stage.coordinator.ask(question(made, 0, points))
-        expected = contributor(stage, made).contribution(Query(0, points))
-        assert stage.opened(0).tolist() == expected.tolist()
-        assert dropped
-        assert len(stage.a.payloads[0]) == BLIND_BYTES + 8 * dimension
 
 
 @pytest.mark.parametrize("kind", [ValueError, MemoryError, RecursionError])
@@ -304,24 +234,3 @@ def test_a_renewed_certificate_is_dialled_with_at_the_next_round(stage: Stage) -
         stage.opened(2)
         assert before is not None
         assert before.identity == fresh
-
-
-def test_the_outbox_keeps_one_answer_per_round_and_erases_what_is_over(tmp_path: Path) -> None:
-    path = tmp_path / "outbox.sqlite"
-    outbox = Outbox(path)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    first = Answer(3, b"q" * 32, b"u" * 32, b"BLIND-AND-SHARE" * 10, b"SEED-SEED" * 4)
-    outbox.put(b"m" * 32, first, None)
-    for index in (3, 2, 0):
-        with pytest.raises(OutboxError, match="is not after round 3"):
-            outbox.put(b"m" * 32, Answer(index, b"x" * 32, b"u" * 32, b"", b""), first)
-    first.acknowledged = True
-    outbox.put(b"m" * 32, Answer(4, b"r" * 32, b"v" * 32, b"NEXT", b"NEXT"), first)
-    held = Outbox(path).last(b"m" * 32)
-    assert held is not None
-    assert (held.round_index, held.payload_a) == (4, b"NEXT")
-    outbox.finish(b"m" * 32, held)
-    outbox.close()
-    for file in tmp_path.iterdir():
-        assert b"BLIND-AND-SHARE" not in file.read_bytes()
-        assert b"SEED-SEED" not in file.read_bytes()

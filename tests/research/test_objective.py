@@ -1,42 +1,17 @@
 """Central methods: their bounds against densities computed outright, their noise's law, and where they may run."""
 
-import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from typer.testing import CliRunner
 
-from parley.algorithms.regularisers import Regulariser
-from parley.cli.main import app
 from parley.learning.models import Huber, Linear, Logistic
-from parley.learning.records import Records
-from parley.learning.rows import DenseRows
-from parley.mpc.randomness import Csprng
-from parley.node.deploy_errors import RunFileError
-from parley.privacy.randomness import SystemRandomness
-from parley.research.central.method import Own, Target, known
-from parley.research.central.minima import MinimaPerturbation
-from parley.research.central.noise import Noise, gaussian_delta, largest_ratio
+from parley.research.central.method import Target
 from parley.research.central.objective import ObjectivePerturbation, minimise, plane_delta, shortened
-from parley.research.central.pure_output import PureOutputPerturbation
-from parley.study.run_file import build_algorithm
+from tests.support.central import D, N, records
 
 Floats = NDArray[np.float64]
-D, N = 3, 400
-
-
-def noise(seed: int = 1, silent: bool = False) -> Noise:
-    return Noise(Csprng(bytes([seed]) * 32), silent)
-
-
-def records(seed: int = 0) -> Records:
-    rng = np.random.default_rng(seed)
-    values = rng.integers(-128, 129, (N, D))
-    targets = (values @ np.array([1.0, -2.0, 0.5]) + rng.normal(0, 60, N) > 0).astype(np.float64)
-    return Records(DenseRows.of(values, 8), targets)
 
 
 @pytest.mark.parametrize(("epsilon", "ratio"), [(0.5, 0.1), (1.0, 0.4), (0.3, 0.05), (2.0, 1.5)])
@@ -114,21 +89,6 @@ def test_a_minimum_far_away_under_heavy_noise_is_found(seed: int) -> None:
         assert length < 1e-7
 
 
-def test_amp_pays_for_the_distance_to_the_minimum() -> None:
-    """γ/μ bounds the distance, and the second noise covers twice that at its share of ε and δ."""
-    data, model = records(), Linear(D, Logistic())
-    target, rows = Target(N, D, 1.0, 1e-5, 1.75, 1.75**2 / 4, 1.75), shortened(data, 1.75)
-    for gamma in (1e-2, 1e-4):
-        method = MinimaPerturbation(gradient_norm=gamma, output_share=0.1)
-        penalty = method.penalty(method.parts(target)[0])
-        exact, _ = minimise(rows, data.targets, model, penalty, np.zeros(D), 0.0)
-        near, _ = minimise(rows, data.targets, model, penalty, np.zeros(D), gamma)
-        assert np.linalg.norm(near - exact) <= gamma / penalty
-        ratio = 2 * gamma / penalty / method.output_deviation(target)
-        assert gaussian_delta(0.1, ratio) <= 1e-6
-    assert MinimaPerturbation().noise_scale(target) > ObjectivePerturbation().noise_scale(target)
-
-
 def test_a_row_norm_shortens_rows_and_lowers_the_noise() -> None:
     data, model = records(), Linear(D, Logistic())
     rows = shortened(data, 0.3)
@@ -139,88 +99,3 @@ def test_a_row_norm_shortens_rows_and_lowers_the_noise() -> None:
     assert targets[1].lipschitz == 0.3
     assert targets[1].smoothness == pytest.approx(0.09 / 4)
     assert short.noise_scale(targets[1]) == pytest.approx(short.noise_scale(targets[0]) * 0.3 / 1.75)
-
-
-def test_ratios_come_from_below() -> None:
-    for epsilon, delta in ((0.1, 1e-5), (1.0, 1e-9), (5.0, 1e-2)):
-        for spent in (gaussian_delta, plane_delta):
-            ratio = largest_ratio(epsilon, delta, spent)
-            assert spent(epsilon, ratio) <= delta < spent(epsilon, ratio * (1 + 1e-6))
-
-
-def test_the_pure_noise_has_a_gamma_norm_and_no_direction() -> None:
-    """Mean and variance of 40,000 norms, and the mean direction: six standard errors: one false alarm in 1e8."""
-    count, scale = 40_000, 0.3
-    source = noise(3)
-    drawn = np.stack([source.exponential_norm(scale, D) for _ in range(count)])
-    norms = np.linalg.norm(drawn, axis=1) / scale
-    assert abs(norms.mean() - D) < 6 * math.sqrt(D / count)
-    # The fourth central moment of Gamma(k) is 3k² + 6k.
-    assert abs(norms.var() - D) < 6 * math.sqrt((3 * D**2 + 6 * D - D**2) / count)
-    assert (np.abs((drawn / norms[:, None] / scale).mean(axis=0)) < 6 * math.sqrt(1 / (D * count))).all()
-
-
-def test_the_pure_noise_is_scaled_by_the_lemmas() -> None:
-    target = Target(N, D, 0.5, 0.0, 1.5, 0.5, 1.5)
-    convex = PureOutputPerturbation(iterations=20)
-    assert convex.noise_scale(target) == pytest.approx(3 * 1.5 * 20 * (1 / 0.5) / N / 0.5, rel=2**-7)
-    strong = PureOutputPerturbation(iterations=20, strength=0.1)
-    beta = 0.6
-    assert strong.noise_scale(target) == pytest.approx(10 * 1.5 * (0.1 + beta) / (N * 0.1 * beta) / 0.5, rel=2**-7)
-
-
-@pytest.mark.parametrize("name", sorted(known()))
-def test_the_average_of_parties_is_weighted_and_silent_noise_finds_the_minimum(name: str) -> None:
-    method, model = known()[name](strength=0.05), Linear(D, Logistic())
-    own: list[Own] = [(records(seed), noise(seed, True), SystemRandomness()) for seed in (1, 2)]
-    together = method.train(own, model, 1.0, 1e-5, 1.75)
-    apart = [method.train([each], model, 1.0, 1e-5, 1.75) for each in own]
-    np.testing.assert_allclose(together, (apart[0] + apart[1]) / 2, rtol=1e-9)
-    assert np.linalg.norm(together) > 0.1
-
-
-@pytest.mark.parametrize("name", sorted(known()))
-def test_no_federation_can_be_asked_for_a_central_method(name: str) -> None:
-    with pytest.raises(RunFileError, match="no mechanism accounts"):
-        build_algorithm({"name": name}, Regulariser())
-
-
-RUN = """
-[data]
-train = ["train.csv"]
-test = ["train.csv"]
-[schema]
-format = "csv"
-intercept = true
-features = [{ name = "a", low = -2.0, high = 2.0 }]
-target = { name = "ill", kind = "binary", positive = ["1"], negative = ["0"] }
-[model]
-kind = "logistic"
-[algorithm]
-name = "NAME"
-strength = 0.05
-[privacy]
-epsilon = 2.0
-delta = 1e-5
-[federation]
-parties = 2
-"""
-
-
-@pytest.mark.parametrize("name", sorted(known()))
-def test_simulate_runs_it_and_says_whose_noise_it_is(name: str, tmp_path: Path) -> None:
-    rng = np.random.default_rng(2)
-    a = rng.normal(0, 1, 2000)
-    ill = rng.random(2000) < 1 / (1 + np.exp(-2 * a))
-    (tmp_path / "train.csv").write_text("a,ill\n" + "".join(f"{x},{int(y)}\n" for x, y in zip(a, ill, strict=True)))
-    path = tmp_path / "run.toml"
-    path.write_text(RUN.replace("NAME", name))
-    result = CliRunner().invoke(app, ["simulate", str(path), "--seeds", "2", "--json"])
-    assert result.exit_code == 0, result.output
-    runs = json.loads(result.stdout.strip().splitlines()[-1])["runs"]
-    for run in runs:
-        assert run["accountant"] == "own proof"
-        assert "simulations only" in run["statement"]
-        assert run["delta"] == (0.0 if name.startswith("pure") else 1e-5)
-        assert run["test_error"] < 0.4
-    assert runs[0]["test_loss"] != runs[1]["test_loss"]

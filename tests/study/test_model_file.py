@@ -16,7 +16,7 @@ from parley.coordinator.store import RoundRecord, RunStore
 from parley.node.deploy_errors import ModelFileError
 from parley.node.software import source_digest
 from parley.study.model_file import LoadedModel, card_path, load, read_model, write_model
-from tests.cli.test_bench import answer, parley
+from tests.support.command import answer, parley
 from tests.support.documents import BODY, manifest, meaning
 
 THETA = np.array([1.0, -2.0, 0.25])

@@ -15,7 +15,7 @@ from parley.node.deploy_errors import RunFileError
 from parley.node.toml_text import toml_text
 from parley.study.study_file import draft_from, read_study
 from parley.study.vocabulary import check_vocabulary
-from tests.cli.test_bench import answer, parley
+from tests.support.command import answer, parley
 from tests.support.documents import BODY
 
 LEAVES = (

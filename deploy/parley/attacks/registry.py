@@ -53,7 +53,7 @@ def guards() -> dict[str, Guard]:
     for surface in SURFACES:
         for guard in _of(surface)[1]:
             if guard.name in found:
-                raise DeployError(f"two guards are called {guard.name}: rename the one in deploy/parley/attacks/{surface}.py")
+                raise DeployError(f"two guards are called {guard.name}: rename the one in {surface}.py")
             found[guard.name] = guard
     return found
 
