@@ -13,6 +13,7 @@ from parley.aggregator.pool import NoisePool
 from parley.mpc.channel import Link, MemoryLink
 from parley.mpc.errors import MpcError, PeerError, PositionError, SessionClosedError
 from parley.mpc.tables import load
+from tests.support.until import until
 
 LANES = 512
 
@@ -63,13 +64,6 @@ def take(pool: NoisePool, epoch: bytes, start: int, count: int) -> np.ndarray:
     return np.concatenate(list(pool.collect(pool.reserve(epoch, start, count), 20)))
 
 
-def wait_for(condition: object, seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline, "did not happen in time"
-        time.sleep(0.01)
-
-
 def test_both_servers_hold_shares_of_the_same_samples() -> None:
     with pools() as (a, b, _):
         epoch, start = a.position(10)
@@ -100,7 +94,7 @@ def test_a_sum_longer_than_the_pool_is_streamed_through_it() -> None:
 
 def test_memory_is_bounded_and_the_pool_goes_on_when_there_is_room() -> None:
     with pools(capacity=3 * LANES) as (a, b, _):
-        wait_for(lambda: a.level().available > 2 * LANES * 0.97)
+        until(lambda: a.level().available > 2 * LANES * 0.97)
         time.sleep(0.5)
         assert a.level().available <= 3 * LANES
         assert sum(len(chunk) for _, chunk in a._chunks) <= 3 * LANES
@@ -110,7 +104,7 @@ def test_memory_is_bounded_and_the_pool_goes_on_when_there_is_room() -> None:
         time.sleep(0.3)
         assert a.level().produced == produced  # the other side is still full: both pause, nobody times out
         take(b, epoch, 0, 2 * LANES)
-        wait_for(lambda: a.level().produced > produced)
+        until(lambda: a.level().produced > produced)
         assert a.level().sessions == b.level().sessions == 1
 
 
@@ -129,7 +123,7 @@ def test_no_sample_is_handed_out_twice() -> None:
 
 def test_samples_before_a_reservation_are_lost_and_erased() -> None:
     with pools() as (a, _, _):
-        wait_for(lambda: a.level().available > LANES)
+        until(lambda: a.level().available > LANES)
         epoch, _ = a.position(1)
         chunk = a._chunks[0][1]
         a.reserve(epoch, 300, 100)
@@ -151,12 +145,12 @@ def test_reservations_may_be_collected_in_any_order() -> None:
 
 def test_a_lost_session_loses_its_samples_and_another_one_begins() -> None:
     with pools() as (a, b, line):
-        wait_for(lambda: a.level().available > LANES and b.level().available > LANES)
+        until(lambda: a.level().available > LANES and b.level().available > LANES)
         epoch, _ = a.position(1)
         reservation = a.reserve(epoch, 0, 100)
         chunk = a._chunks[0][1]
         line.links[-1].close()
-        wait_for(lambda: a.level().sessions == 2 and b.level().sessions == 2)
+        until(lambda: a.level().sessions == 2 and b.level().sessions == 2)
         with pytest.raises(SessionClosedError, match="gone"):
             list(a.collect(reservation, 5))
         with pytest.raises(SessionClosedError, match="gone"):
@@ -179,7 +173,7 @@ def test_without_the_other_server_there_is_a_clear_error() -> None:
 
 def test_an_abandoned_reservation_does_not_stall_the_pool() -> None:
     with pools(capacity=2 * LANES) as (a, b, _):
-        wait_for(lambda: a.level().available > LANES and b.level().available > LANES)
+        until(lambda: a.level().available > LANES and b.level().available > LANES)
         epoch, _start = a.position(1)
         for pool in (a, b):
             reserved = pool.reserve(epoch, 0, 2 * LANES)
@@ -236,10 +230,10 @@ def test_an_idle_pool_outlives_any_number_of_pauses(monkeypatch: pytest.MonkeyPa
     """Pauses are exchanges: their steps start over each time, or a full pool would run out of step numbers."""
     monkeypatch.setattr("parley.aggregator.pool.PAUSE_SECONDS", 0.0)
     with pools(capacity=2 * LANES) as (a, b, _):
-        wait_for(lambda: a.level().available > LANES and b.level().available > LANES)
+        until(lambda: a.level().available > LANES and b.level().available > LANES)
         channel = a._channel
         assert channel is not None
         before = channel.traffic.exchanges
-        wait_for(lambda: channel.traffic.exchanges > before + 500)
+        until(lambda: channel.traffic.exchanges > before + 500)
         assert channel._step <= 2
         assert a.level().sessions == 1

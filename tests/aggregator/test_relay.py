@@ -18,7 +18,8 @@ from tests.support import documents
 from tests.support.documents import manifest as made_manifest
 from tests.support.party_process import EVERYONE, Running
 from tests.support.servers import PARTIES, Contribution, Federation, contributions, is_noised
-from tests.support.stage import Response, Stage, question, wait_for
+from tests.support.stage import Response, Stage, question
+from tests.support.until import until
 
 OPENED, WAITING = wire.OpenResponse.STATE_OPENED, wire.OpenResponse.STATE_WAITING
 DIGEST = b"d" * 32
@@ -252,14 +253,14 @@ def test_a_party_gives_b_a_key_once_and_brings_what_is_asked_again_itself(stage:
         for index in range(3):
             ask(index)
             stage.opened(index)
-        wait_for(lambda: stage.coordinator.requests[-1].after_round == 2)
+        until(lambda: stage.coordinator.requests[-1].after_round == 2)
         assert [request.round for request in stage.b.pieces] == [0]
         assert [bool(request.relayed) for request in stage.a.pieces] == [False, True, True]
         assert not any(request.relay_key for request in stage.a.pieces)  # never to A
         assert stage.b.refused == 0
         stage.coordinator.repeat = True
         ask(2)
-        wait_for(lambda: [request.round for request in stage.b.pieces] == [0, 2])
+        until(lambda: [request.round for request in stage.b.pieces] == [0, 2])
         assert len({request.relay_key for request in stage.b.pieces}) == 2
         assert len({payload for index, payload in stage.b.whole if index == 2}) == 1  # the same bytes
 
@@ -273,7 +274,7 @@ def test_while_b_has_no_key_every_half_is_brought_there(stage: Stage) -> None:
         for index in range(2):
             points = [np.full(3, 0.1 * each) for each in range(index, max(index - 2, -1), -1)]
             stage.coordinator.ask(question(made, index, points))
-            wait_for(lambda at=index: any(request.round == at for request in stage.b.pieces))  # type: ignore[misc]
-            wait_for(lambda at=index: at in stage.a.uploads)  # type: ignore[misc]
-        wait_for(lambda: stage.coordinator.requests[-1].after_round == 1)
+            until(lambda at=index: any(request.round == at for request in stage.b.pieces))  # type: ignore[misc]
+            until(lambda at=index: at in stage.a.uploads)  # type: ignore[misc]
+        until(lambda: stage.coordinator.requests[-1].after_round == 1)
         assert not any(request.relayed for request in stage.a.pieces)

@@ -16,7 +16,8 @@ from parley.node.endings import verify_ends
 from parley.node.refusals import refusal_in
 from parley.v1 import aggregator_pb2 as wire
 from tests.support import documents
-from tests.support.servers import WAIT, Federation, contributions, is_noised, value_of
+from tests.support.servers import Federation, contributions, is_noised, value_of
+from tests.support.until import until
 
 STATE = wire.OpenResponse
 
@@ -192,9 +193,8 @@ def test_a_share_over_one_mebibyte_is_fetched_in_pieces(servers: Federation) -> 
 
 
 def test_status_tells_public_facts_and_health_serves_on_every_port(servers: Federation) -> None:
-    until = time.monotonic() + WAIT
-    while not (status := servers.control(0).Status(wire.StatusRequest())).pool_available and time.monotonic() < until:
-        time.sleep(0.05)
+    until(lambda: servers.control(0).Status(wire.StatusRequest()).pool_available)
+    status = servers.control(0).Status(wire.StatusRequest())
     assert status.version
     assert 0 < status.pool_available <= status.pool_capacity
     for role, port, who in (

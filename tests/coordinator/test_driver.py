@@ -16,6 +16,7 @@ from parley.coordinator.store import State
 from parley.federation.errors import TrailError
 from parley.v1 import operator_pb2
 from tests.support.lead import SECONDS, Lead, verified
+from tests.support.until import until
 
 
 @pytest.fixture
@@ -94,9 +95,7 @@ def test_a_trail_that_cannot_be_written_lets_a_run_rest_and_does_not_end_it(
     made = lead.running("no-trail")
     lead.opening.set()
     run = runs.all[made.digest]
-    until = time.monotonic() + SECONDS
-    while not run.state.resting and time.monotonic() < until:
-        time.sleep(0.02)
+    until(lambda: run.state.resting)
     assert (run.state, "TrailError" in run.outcome) == (State.stalled, True)
 
 
@@ -111,9 +110,8 @@ def test_an_end_that_was_begun_is_carried_through_by_the_next_process(lead: Lead
     assert stopping.exception() is not None
     assert lead.process.runs.all[made.digest].state is State.ending
     lead.servers[1].away = False
-    until = time.monotonic() + SECONDS
-    while not (run := lead.process.runs.all[made.digest]).state.resting and time.monotonic() < until:
-        time.sleep(0.02)
+    run = lead.process.runs.all[made.digest]
+    until(lambda: run.state.resting)
     assert (run.state, run.outcome) == (State.failed, "stopped for good by the operator")
     row = lead.process.store.find(made.run)
     assert (row.state, row.outcome) == (run.state, run.outcome)

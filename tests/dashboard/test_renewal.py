@@ -16,8 +16,9 @@ from parley.federation.names import NodeName, Role
 from parley.node import installation as nodes
 from parley.node.authority import PEM, ThrowAwayAuthority
 from parley.node.credentials import NodeFolder
-from tests.support.chromium import free_port
+from tests.support.chromium import reserved_port
 from tests.support.folders import coordinator_folder, place_of
+from tests.support.until import until
 
 AUTHORITY = ThrowAwayAuthority("cardio")
 LEAD = NodeName("cardio", Role.coordinator, "lead")
@@ -37,22 +38,20 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[NodeFolder,
     monkeypatch.setattr(server, "RENEWAL_SECONDS", QUICKLY_SECONDS)
     state, _ = coordinator_folder(tmp_path, None)
     folder = AUTHORITY.install(tmp_path / "identity", LEAD)
-    port = free_port()
+    port = reserved_port()
     settings = Settings("127.0.0.1", port, folder.current / "node.crt", folder.current / "node.key")
     threading.Thread(target=lambda: asyncio.run(serve(settings, place_of(state))), daemon=True).start()
     return folder, port
 
 
-def becomes(port: int, wanted: x509.Certificate, seconds: float = 30.0) -> None:
-    until = time.monotonic() + seconds
-    while True:
+def becomes(port: int, wanted: x509.Certificate) -> None:
+    def shown() -> bool:
         try:
-            if presented(port) == wanted:
-                return
+            return presented(port) == wanted
         except OSError:  # it does not listen yet
-            pass
-        assert time.monotonic() < until
-        time.sleep(QUICKLY_SECONDS)
+            return False
+
+    until(shown, "that the certificate is shown", QUICKLY_SECONDS)
 
 
 def test_a_renewed_certificate_is_shown_without_a_restart(served: tuple[NodeFolder, int]) -> None:

@@ -26,6 +26,7 @@ from parley.node.toml_text import toml_text
 from tests.docker.engine import AGGREGATORS, COORDINATOR, NODES, PARTIES, RUN_SECONDS, Federation, wait
 from tests.docker.page import RunPage
 from tests.docker.table import Cell, write_table
+from tests.support.until import until
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 TARGETS = ("north", "south", "lead", "cleveland")
@@ -196,14 +197,16 @@ class Stage:
         """One more sum is opened, and then the run waits for the late hospital again."""
         self.federation.pause(LATE)
         self.mend("north")
-        until = time.monotonic() + RUN_SECONDS
-        while books.check() <= before:
-            assert time.monotonic() < until, f"{self.run} does not go on: {self.federation.state(self.run)}"
-            time.sleep(2.0)
-            if books.check() <= before:
-                self.federation.container(LATE).unpause()  # it may have to send again what a server has lost
-                time.sleep(0.2)
-                self.federation.pause(LATE)
+
+        def opened() -> bool:
+            if books.check() > before:
+                return True
+            self.federation.container(LATE).unpause()  # it may have to send again what a server has lost
+            time.sleep(0.2)
+            self.federation.pause(LATE)
+            return False
+
+        until(opened, f"that {self.run} goes on: {self.federation.state(self.run)}", 2.0)
 
 
 class Voices:

@@ -22,7 +22,8 @@ from parley.privacy.ledger import EndProof, Ledger
 from tests.support.documents import manifest
 from tests.support.old_nodes import unpack
 from tests.support.party_process import Running
-from tests.support.stage import Stage, wait_for
+from tests.support.stage import Stage
+from tests.support.until import until
 
 RUNS = ("heart-1", "heart-2", "heart-3")
 
@@ -181,7 +182,7 @@ def test_a_party_of_the_last_version_goes_on_where_it_was(stage: Stage, old: Pat
     made = manifest(run="heart-9")
     stage.offer(made)
     with Running(stage):
-        wait_for(lambda: [join for join in stage.coordinator.joins if join.accepted])
+        until(lambda: [join for join in stage.coordinator.joins if join.accepted])
     # Manifests of the last version are not read any more: their runs are not gone on with, and stay charged.
     assert not former & {join.manifest_digest for join in stage.coordinator.joins}
     assert Ledger.open(path).populations["patients"].spent.epsilon == pytest.approx(cost)

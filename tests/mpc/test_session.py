@@ -2,7 +2,6 @@
 
 A session with one small batch has 23 exchanges; `STEPS` names them. Each is attacked in turn."""
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -41,11 +40,9 @@ def test_the_list_of_steps_is_complete() -> None:
 @pytest.mark.parametrize("step", range(len(STEPS)), ids=STEPS)
 def test_one_flipped_bit_in_any_message_ends_the_session(step: int) -> None:
     for position in (FRAME_OVERHEAD, -1, FRAME_OVERHEAD + 7 * step + 3):
-        started = time.monotonic()
         a, b, _ = attack(step, flip(position))
         assert isinstance(a, FrameError), (position, a)
         assert ended(b, step)
-        assert time.monotonic() - started < 2 * DEADLINE + 2
 
 
 @pytest.mark.parametrize("step", range(len(STEPS)), ids=STEPS)
@@ -59,10 +56,9 @@ def test_a_wrong_label_ends_the_session(step: int, place: str) -> None:
 
 @pytest.mark.parametrize("step", range(len(STEPS)), ids=STEPS)
 def test_a_peer_that_dies_is_noticed_at_once(step: int) -> None:
-    started = time.monotonic()
+    """By the closed connection: who only waits for its time meets PeerTimeoutError."""
     a, _, _ = attack(step, lambda frame: None)
     assert isinstance(a, PeerClosedError)
-    assert time.monotonic() - started < DEADLINE
 
 
 @pytest.mark.parametrize("step", [3, 6, 13, 21])

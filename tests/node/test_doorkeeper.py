@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from parley.node.doorkeeper import DESCRIPTORS, TALKING_BYTES, TOGETHER, YOUNG_SECONDS, Doorkeeper, room_for
+from tests.support.until import until
 
 MOST = 4
 
@@ -106,9 +107,7 @@ def test_it_looks_by_itself_until_it_is_stopped(door: Door) -> None:
     keeper = Doorkeeper({door.port: MOST})
     keeper.start()
     door.come(2 * MOST)
-    until = time.monotonic() + 10
-    while keeper.closed < MOST and time.monotonic() < until:
-        time.sleep(0.01)
+    until(lambda: keeper.closed >= MOST)
     keeper.stop()
     assert len(door.open()) == MOST
 

@@ -22,6 +22,7 @@ from parley.node.authorization import Authorization, Authorizer
 from parley.node.credentials import NodeFolder
 from parley.node.transport import open_channel, server_credentials
 from parley.node.vigil import DISK_FULL, SILENT, UNREACHABLE, Health, Incidents, Vigil, quiet_seconds
+from tests.support.until import until
 
 AUTHORITY = ThrowAwayAuthority("cardio")
 NORTH, SOUTH = (NodeName("cardio", Role.aggregator, name) for name in ("north", "south"))
@@ -48,16 +49,25 @@ def folder_of(path: Path, name: NodeName) -> NodeFolder:
     return AUTHORITY.install(path / name.name, name)
 
 
-def until(found: Callable[[], Any], seconds: float = SOON) -> Any:
-    ends = time.monotonic() + seconds
-    while not (result := found()):
-        assert time.monotonic() < ends, "not in time"
-        time.sleep(0.02)
-    return result
-
-
 def told(lines: Callable[[], list[dict[str, Any]]]) -> list[tuple[str, str]]:
     return [(line["event"], line.get("kind", "")) for line in lines()]
+
+
+class Turns:
+    """Looks of vigils at those they watch over, counted: time as they have it, however busy the machine is."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, of_who_asks: bool = True) -> None:
+        self.count, judges = 0, Vigil._judge
+
+        def counted(made: Vigil, dialled: dict[NodeName, str]) -> None:
+            self.count += bool(dialled) is of_who_asks
+            judges(made, dialled)
+
+        monkeypatch.setattr(Vigil, "_judge", counted)
+
+    def pass_by(self, more: int) -> None:
+        least = self.count + more
+        until(lambda: self.count >= least)
 
 
 class Two:
@@ -101,8 +111,9 @@ def two(tmp_path: Path) -> Iterator[Two]:
 
 def test_an_incident_is_said_once_however_often_it_is_seen(lines: Callable[[], list[dict[str, Any]]]) -> None:
     found = Incidents()
+    began = time.monotonic() - 2
     for kind in (SILENT, SILENT, UNREACHABLE, SILENT):
-        found.note(SOUTH, kind, time.monotonic() - 2)
+        found.note(SOUTH, kind, began)
     assert [(each.node, each.kind) for each in found.now()] == [(SOUTH, SILENT)]
     found.note(SOUTH, DISK_FULL, time.monotonic())
     found.note(SOUTH, DISK_FULL, time.monotonic())
@@ -110,7 +121,7 @@ def test_an_incident_is_said_once_however_often_it_is_seen(lines: Callable[[], l
     found.over(SOUTH)
     assert told(lines) == [(BEGINS, SILENT), ("a node has no space on its disk", DISK_FULL), (ENDS, DISK_FULL)]
     assert lines()[0]["peer"] == SOUTH.uri
-    assert 2 <= lines()[0]["seconds"] < 3
+    assert lines()[0]["seconds"] >= 2
     assert not found.now()
 
 
@@ -136,17 +147,19 @@ def test_of_two_restarts_soon_after_each_other_both_are_said(
 
 
 def test_a_server_that_is_gone_is_named_within_two_seconds_and_once_more_when_it_is_back(
-    two: Two, lines: Callable[[], list[dict[str, Any]]]
+    two: Two, lines: Callable[[], list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Two seconds of its own turns: on a busy machine turns come late, and then so does the word."""
+    turns = Turns(monkeypatch)
     north = two.asking()
     try:
         until(lambda: SOUTH in north._said)
         two.stop()
-        began = time.monotonic()
+        begun = turns.count
         until(lambda: told(lines) == [(BEGINS, UNREACHABLE)])
-        assert time.monotonic() - began < 3  # two, and a busy machine
+        assert (turns.count - begun) * vigil.TURN_SECONDS <= 2
         assert [each.kind for each in north.troubles()] == [UNREACHABLE]
-        time.sleep(1.5)
+        turns.pass_by(6)
         assert len(lines()) == 1, "a lasting incident is said once"
         two.serve()
         until(lambda: (ENDS, UNREACHABLE) in told(lines))
@@ -164,7 +177,7 @@ def test_a_server_that_is_there_and_answers_nothing_is_silent(
     try:
         until(lambda: SOUTH in north._said)
         exchange = vigil._exchange
-        monkeypatch.setattr(vigil, "_exchange", lambda *both: (going.wait(SOON), exchange(*both)))
+        monkeypatch.setattr(vigil, "_exchange", lambda *both: (going.wait(), exchange(*both)))
         until(lambda: told(lines) == [(BEGINS, SILENT)])
         going.set()
         until(lambda: told(lines) == [(BEGINS, SILENT), (ENDS, SILENT)])
@@ -175,23 +188,14 @@ def test_a_server_that_is_there_and_answers_nothing_is_silent(
 
 
 def test_a_silent_peer_does_not_hold_up_the_watch_over_others(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
-    going, turns = threading.Event(), 0
-    judges = Vigil._judge
-
-    def counted(self: Vigil, dialled: dict[NodeName, str]) -> None:
-        nonlocal turns
-        turns += bool(dialled)
-        judges(self, dialled)
-
-    monkeypatch.setattr(Vigil, "_judge", counted)
+    """While not one question comes back, turns pass."""
+    going, turns = threading.Event(), Turns(monkeypatch)
     north = two.asking()
     try:
         until(lambda: SOUTH in north._said)
-        monkeypatch.setattr(vigil, "_exchange", lambda *both: going.wait(SOON))
+        monkeypatch.setattr(vigil, "_exchange", lambda *both: going.wait())
         until(lambda: north.troubles())
-        turns = 0
-        time.sleep(4 * vigil.PATIENCE_SECONDS)
-        assert turns > 6  # of 16; one for each question that nobody answers would be 4
+        turns.pass_by(6)
     finally:
         going.set()
         north.stop()
@@ -212,14 +216,15 @@ def test_a_caller_that_stops_asking_is_named_and_missed_only_while_it_is_waited_
 
 
 def test_a_caller_that_was_heard_of_in_another_way_before_it_asked_was_not_restarted(
-    two: Two, lines: Callable[[], list[dict[str, Any]]]
+    two: Two, lines: Callable[[], list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    turns = Turns(monkeypatch, of_who_asks=False)
     two.callers[NORTH] = time.monotonic()
-    time.sleep(3 * vigil.TURN_SECONDS)
+    turns.pass_by(3)
     north = two.asking()
     try:
         until(lambda: NORTH in two.south._lives)
-        time.sleep(3 * vigil.TURN_SECONDS)
+        turns.pass_by(3)
         assert lines() == []
     finally:
         north.stop()

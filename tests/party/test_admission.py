@@ -19,7 +19,8 @@ from parley.privacy.errors import LedgerRefused
 from parley.v1 import common_pb2, coordinator_pb2
 from tests.support.documents import PARTY_POLICY, manifest
 from tests.support.party_process import EVERYONE, Running, charged, ledger
-from tests.support.stage import NORTH, SOUTH, Stage, State, question, wait_for
+from tests.support.stage import NORTH, SOUTH, Stage, State, question
+from tests.support.until import until
 
 POINT, OTHER = np.array([0.1, -0.2, 0.3]), np.array([0.3, 0.2, -0.1])
 FIT = coordinator_pb2.LocalFit(method="descent", steps=2, step=0.1, strength=0.0, reach=2.0)
@@ -35,7 +36,7 @@ def states(stage: Stage) -> dict[str, tuple[str, str]]:
 
 def refusal(stage: Stage, count: int = 1) -> str:
     """What the coordinator is told when the party leaves."""
-    wait_for(lambda: sum(not join.accepted for join in stage.coordinator.joins) >= count)
+    until(lambda: sum(not join.accepted for join in stage.coordinator.joins) >= count)
     return str([join.reason for join in stage.coordinator.joins if not join.accepted][-1])
 
 
@@ -96,7 +97,7 @@ def test_a_question_beyond_the_manifest_ends_this_partys_part_and_records_nothin
     with Running(stage):
         stage.coordinator.ask(question(made, 0, (POINT,)))
         stage.opened(0)
-        wait_for(lambda: stage.coordinator.requests[-1].after_round == 0)
+        until(lambda: stage.coordinator.requests[-1].after_round == 0)
         uploads = len(stage.a.pieces)
         asked = build(made)
         stage.coordinator.repeat = asked.index == 0
@@ -151,7 +152,7 @@ def test_a_manifest_beyond_policy_budget_or_records_is_not_admitted_and_charges_
         if "minimum" in attack else PARTY_POLICY)  # fmt: skip
     stage.offer(manifest(**changes))
     with Running(stage):
-        found = wait_for(lambda: [each for each in states(stage).values() if each[0] in ("refused", "waiting")])
+        found = until(lambda: [each for each in states(stage).values() if each[0] in ("refused", "waiting")])
         assert reason in found[0][1]
         if found[0][0] == "refused":
             assert reason in refusal(stage)
@@ -163,7 +164,7 @@ def test_without_a_policy_nothing_is_admitted(stage: Stage) -> None:
     (stage.node / "policy.toml").unlink()
     stage.offer(manifest(**EVERYONE))
     with Running(stage):
-        wait_for(lambda: states(stage).get("heart-1", ("", ""))[0] == "waiting")
+        until(lambda: states(stage).get("heart-1", ("", ""))[0] == "waiting")
         assert not ledger(stage).runs
         assert not stage.coordinator.joins
 
@@ -172,12 +173,12 @@ def test_a_policy_that_is_written_while_a_run_waits_is_read(stage: Stage) -> Non
     (stage.node / "policy.toml").unlink()
     stage.offer(manifest(**EVERYONE))
     with Running(stage):
-        wait_for(lambda: states(stage).get("heart-1", ("", ""))[0] == "waiting")
+        until(lambda: states(stage).get("heart-1", ("", ""))[0] == "waiting")
         (stage.node / "policy.toml").write_text(PARTY_POLICY.replace("minimum_parties = 2", "minimum_parties = 3"))
-        wait_for(lambda: "minimum_parties" in states(stage)["heart-1"][1])
+        until(lambda: "minimum_parties" in states(stage)["heart-1"][1])
         assert states(stage)["heart-1"][0] == "waiting"
         (stage.node / "policy.toml").write_text(PARTY_POLICY)
-        wait_for(lambda: stage.coordinator.joins)
+        until(lambda: stage.coordinator.joins)
         assert stage.coordinator.joins[0].accepted
         assert states(stage)["heart-1"][0] == "joined"
 
@@ -248,14 +249,14 @@ def test_an_end_that_is_not_proved_gives_nothing_back(stage: Stage, how: str) ->
     with Running(stage):
         charged(stage, made)
         stage.coordinator.say(State(state=State.STATE_ENDED, ends=forged(stage, made, how), outcome="stopped"))
-        wait_for(lambda: states(stage)["heart-1"][0] == "ended")
+        until(lambda: states(stage)["heart-1"][0] == "ended")
         book = ledger(stage)
         assert not book.runs["heart-1"].ended
         assert book.populations["patients"].spent.epsilon > 1
     # The true word, later and to another process, is still taken.
     stage.finish(stage.ends(made, 0))
     with Running(stage):
-        wait_for(lambda: states(stage)["heart-1"][0] == "settled")
+        until(lambda: states(stage)["heart-1"][0] == "settled")
     assert ledger(stage).populations["patients"].spent.epsilon == 0
 
 

@@ -20,7 +20,8 @@ from parley.v1 import common_pb2
 from tests.support.documents import manifest as made_manifest
 from tests.support.histories import QUERY, UPLOAD, Word, World
 from tests.support.party_process import Running
-from tests.support.stage import PARTY, Stage, State, question, wait_for
+from tests.support.stage import PARTY, Stage, State, question
+from tests.support.until import until
 
 
 def refused(act: Callable[[], Any]) -> str:
@@ -255,7 +256,7 @@ def test_a_party_leaves_a_run_whose_history_is_forked_for_good(stage: Stage) -> 
     with Running(stage):
         stage.coordinator.ask(asked_of(made, 0))
         stage.opened(0)
-        wait_for(lambda: 0 in stage.a.uploads and 0 in stage.b.uploads)
+        until(lambda: 0 in stage.a.uploads and 0 in stage.b.uploads)
         stage.stated(1)
         signed = stage.signed
         assert signed is not None
@@ -263,7 +264,8 @@ def test_a_party_leaves_a_run_whose_history_is_forked_for_good(stage: Stage) -> 
         with_others = tuple(sorted({PARTY.name: stage.b.uploads[0], "hospital-c": digest("c")}.items()))
         signed.words[1].append(signed.word(1, stage.coordinator.asked[0], with_others, {}))
         stage.coordinator.ask(asked_of(made, 1))
-        refusal = wait_for(lambda: next((each for each in stage.coordinator.joins if not each.accepted), None))
+        refusal = until(lambda: next((each for each in stage.coordinator.joins if not each.accepted), None))
+    assert refusal is not None
     assert refusal.reason.startswith("aggregators north and south state different sums of round 0")
     events = [json.loads(line) for line in (stage.node / "state" / "trail.jsonl").read_text().splitlines()]
     (found,) = [each["fields"] for each in events if each["event"] == "statement.refused"]
@@ -284,8 +286,8 @@ def test_a_party_answers_nothing_until_both_servers_have_spoken(stage: Stage) ->
         stage.opened(0)
         asked = asked_of(made, 1)
         stage.coordinator.say(State(state=State.STATE_ROUND, round=asked))
-        wait_for(lambda: len(stage.coordinator.requests) > 4)
+        until(lambda: len(stage.coordinator.requests) > 4)
         assert 1 not in stage.a.payloads
-        wait_for(lambda: 0 in stage.a.uploads and 0 in stage.b.uploads)
+        until(lambda: 0 in stage.a.uploads and 0 in stage.b.uploads)
         stage.stated(1)  # the coordinator hands nothing still: the servers are asked
         stage.opened(1)

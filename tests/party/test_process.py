@@ -19,7 +19,8 @@ from parley.party.settlement import WAIT_SECONDS as SETTLING_SECONDS
 from tests.support.documents import PARTY_POLICY, manifest
 from tests.support.party_process import EVERYONE, Running, ledger
 from tests.support.restarts import asked
-from tests.support.stage import PARTY, Stage, wait_for
+from tests.support.stage import PARTY, Stage
+from tests.support.until import until
 
 pytestmark = pytest.mark.usefixtures("verified_in_process")
 
@@ -34,7 +35,7 @@ def joined(stage: Stage, made: Any) -> None:
     """Admitted by a process before the one that a test is about."""
     stage.offer(made)
     with Running(stage):
-        wait_for(lambda: stage.coordinator.joins)
+        until(lambda: stage.coordinator.joins)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,7 @@ def test_a_killed_party_resends_identical_bytes(stage: Stage, label: str) -> Non
         for index in (0, 1) if label.startswith("party.joined") else (1,):
             stage.coordinator.ask(asked(made, index))
             stage.opened(index)
-        wait_for(lambda: len(stage.a.whole) > before)
+        until(lambda: len(stage.a.whole) > before)
         stage.coordinator.ask(asked(made, 2))
         stage.opened(2)
     finally:
@@ -118,7 +119,7 @@ def test_a_computation_that_fails_is_answered_with_zeros_once_and_the_run_is_lef
         monkeypatch.setattr("parley.learning.contributor.Contributor._summed", fails)
         stage.coordinator.ask(asked(made, 1))
         assert stage.opened(1).tolist() == [0, 0, 0]
-        wait_for(lambda: not stage.coordinator.joins[-1].accepted)
+        until(lambda: not stage.coordinator.joins[-1].accepted)
         # The words are those of a run that its operator has withdrawn.
         assert "has left run heart-1" in stage.coordinator.joins[-1].reason
     monkeypatch.undo()
@@ -126,7 +127,7 @@ def test_a_computation_that_fails_is_answered_with_zeros_once_and_the_run_is_lef
     before = len(stage.coordinator.requests)
     with Running(stage) as again:
         again.client._known.clear()  # offered anew, as to a party that has forgotten it
-        wait_for(lambda: len(stage.coordinator.joins) >= 3)
+        until(lambda: len(stage.coordinator.joins) >= 3)
         assert not stage.coordinator.joins[-1].accepted
     # All that is asked about a run that was left is whether it has ended.
     assert {request.wait_seconds for request in stage.coordinator.requests[before:]} <= {SETTLING_SECONDS}
@@ -151,11 +152,11 @@ def test_a_party_that_dies_before_its_last_answer_is_stored_does_not_compute_it_
         raise OutboxError("the disk is full")
 
     with monkeypatch.context() as patches, Running(stage):
-        wait_for(lambda: stage.coordinator.joins)
+        until(lambda: stage.coordinator.joins)
         patches.setattr("parley.learning.contributor.Contributor._summed", fails)
         patches.setattr("parley.party.outbox.Outbox.put", full)
         stage.coordinator.ask(asked(made, 0))
-        wait_for(lambda: not stage.coordinator.joins[-1].accepted)
+        until(lambda: not stage.coordinator.joins[-1].accepted)
     with Running(stage):
         assert not stage.a.payloads
     assert not stage.a.payloads
@@ -177,7 +178,7 @@ def test_records_that_do_not_fit_are_named_locally_and_to_nobody_else(
     stage.offer(manifest(**EVERYONE))
     stage.offer(manifest(**EVERYONE, run="heart-2", **{"schema.features.1.high": 221.0}))
     with Running(stage):
-        wait_for(lambda: sum(state == "waiting" for state, _ in states(stage)) == 2)
+        until(lambda: sum(state == "waiting" for state, _ in states(stage)) == 2)
         assert len({reason for _, reason in states(stage)}) == 1
         assert not stage.coordinator.joins
         said = "".join(capfd.readouterr())
@@ -185,7 +186,7 @@ def test_records_that_do_not_fit_are_named_locally_and_to_nobody_else(
             assert value not in said
         records.write_text(good)
         assert subprocess.run(check, capture_output=True, check=False).returncode == 0
-        wait_for(lambda: len(stage.coordinator.joins) == 2)
+        until(lambda: len(stage.coordinator.joins) == 2)
     assert sorted(join.accepted for join in stage.coordinator.joins) == [False, True]
 
 
@@ -203,15 +204,15 @@ def test_a_person_may_wave_through_what_the_policy_does_not(stage: Stage) -> Non
     parley = [sys.executable, "-m", "parley.cli.main", "party"]
     with Running(stage):
         listed = [*parley, "runs", str(stage.node), "--json"]
-        wait_for(lambda: b'"waiting"' in subprocess.run(listed, capture_output=True, check=True).stdout)
+        until(lambda: b'"waiting"' in subprocess.run(listed, capture_output=True, check=True).stdout)
         assert not stage.coordinator.joins
         words = ["approve", str(stage.node), "heart-1", "--digest", made.digest.hex(), "--by", "Ada Osei"]
         subprocess.run([*parley, *words], check=True, capture_output=True)
-        wait_for(lambda: stage.coordinator.joins)
+        until(lambda: stage.coordinator.joins)
         assert stage.coordinator.joins[0].accepted
         stage.coordinator.ask(asked(made, 0))
         stage.opened(0)
-        wait_for(lambda: stage.coordinator.requests[-1].after_round == 0)
+        until(lambda: stage.coordinator.requests[-1].after_round == 0)
     done = subprocess.run([*parley, "status", str(stage.node), "--json"], check=True, capture_output=True)
     status = json.loads(done.stdout)
     assert status["runs"][0]["sent"] == {"north": 32 + 24, "south": 32}

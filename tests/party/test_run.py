@@ -17,7 +17,8 @@ from tests.support.party_process import (
     contributor,
     ledger,
 )
-from tests.support.stage import Stage, question, wait_for
+from tests.support.stage import Stage, question
+from tests.support.until import until
 
 pytestmark = pytest.mark.usefixtures("verified_in_process")
 
@@ -36,19 +37,19 @@ def test_shares_add_up_to_the_encoded_contribution_and_the_ledger_knows_of_each(
             assert np.abs(found).max() > 0
         assert stage.coordinator.joins[0].accepted
         assert len({stage.b.payloads[index] for index in range(3)}) == 3
-        wait_for(lambda: stage.coordinator.requests[-1].after_round == 2)
+        until(lambda: stage.coordinator.requests[-1].after_round == 2)
         # Only the new point travels.
         assert len(stage.coordinator.requests[-1].held_points) == 2
         book = ledger(stage)
         assert sorted(book.runs["heart-1"].recorded) == [0, 1, 2]
         stage.finish(stage.ends(made, 3))
-        wait_for(lambda: ledger(stage).runs["heart-1"].ended)
+        until(lambda: ledger(stage).runs["heart-1"].ended)
 
 
 def first_round(stage: Stage, made: Manifest) -> None:
     stage.coordinator.ask(question(made, 0, (np.zeros(3),)))
     stage.opened(0)
-    wait_for(lambda: stage.coordinator.requests[-1].after_round == 0)
+    until(lambda: stage.coordinator.requests[-1].after_round == 0)
 
 
 def test_a_run_that_its_operator_withdraws_is_answered_no_more(stage: Stage) -> None:
@@ -61,7 +62,7 @@ def test_a_run_that_its_operator_withdraws_is_answered_no_more(stage: Stage) -> 
         assert done.exit_code == 0, done.output
         assert json.loads(done.output.splitlines()[-1])["withdrawn"]
         stage.coordinator.ask(question(made, 1, (np.array([0.1, -0.2, 0.3]), np.zeros(3))))
-        wait_for(lambda: any(not join.accepted for join in stage.coordinator.joins))
+        until(lambda: any(not join.accepted for join in stage.coordinator.joins))
         assert "has left run heart-1" in stage.coordinator.joins[-1].reason
     assert sorted(stage.a.payloads) == [0]
     assert sorted(ledger(stage).runs["heart-1"].recorded) == [0]
@@ -78,7 +79,7 @@ def test_a_run_that_is_withdrawn_while_its_process_is_down_leaves_no_payload_beh
     done = CliRunner().invoke(app, ["withdraw", str(stage.node), "heart-1", "--by", "Dr. Ada Osei"])
     assert done.exit_code == 0, done.output
     with Running(stage):
-        wait_for(lambda: any(not join.accepted for join in stage.coordinator.joins))
+        until(lambda: any(not join.accepted for join in stage.coordinator.joins))
     outbox = Outbox(stage.node / "state" / "outbox.sqlite")
     last = outbox.last(made.digest)
     assert last is not None

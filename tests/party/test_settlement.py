@@ -22,19 +22,20 @@ from parley.privacy.filters import LYING
 from parley.v1 import aggregator_pb2
 from tests.support.documents import PARTY_POLICY, manifest
 from tests.support.party_process import EVERYONE, Running, charged, ledger
-from tests.support.stage import SOUTH, Stage, State, question, wait_for
+from tests.support.stage import SOUTH, Stage, State, question
+from tests.support.until import until
 
 pytestmark = pytest.mark.usefixtures("verified_in_process")
 POINT = np.array([0.1, -0.2, 0.3])
 
 
 def joined(stage: Stage, made: Manifest) -> None:
-    wait_for(lambda: any(each.manifest_digest == made.digest and each.accepted for each in stage.coordinator.joins))
+    until(lambda: any(each.manifest_digest == made.digest and each.accepted for each in stage.coordinator.joins))
 
 
 def left(stage: Stage) -> str:
     """Why, as the coordinator hears it."""
-    return str(wait_for(lambda: [each.reason for each in stage.coordinator.joins if not each.accepted])[-1])
+    return str(until(lambda: [each.reason for each in stage.coordinator.joins if not each.accepted])[-1])
 
 
 def state(stage: Stage, run: str = "heart-1") -> str:
@@ -47,10 +48,10 @@ def test_nothing_is_charged_before_a_round_is_asked_and_a_run_that_ends_before_c
     stage.offer(made)
     with Running(stage):
         joined(stage, made)
-        wait_for(lambda: stage.coordinator.requests)
+        until(lambda: stage.coordinator.requests)
         assert not ledger(stage).runs
         stage.coordinator.say(State(state=State.STATE_ENDED, outcome="failed"))  # nobody has signed anything
-        wait_for(lambda: state(stage) == "settled")
+        until(lambda: state(stage) == "settled")
         assert not ledger(stage).runs
 
 
@@ -85,7 +86,7 @@ def test_a_run_that_no_longer_fits_when_its_first_round_is_asked_is_left_uncharg
         joined(stage, second)
         stage.coordinator.only = first.digest
         stage.coordinator.ask(question(first, 0, (POINT,)))
-        wait_for(lambda: ledger(stage).runs)
+        until(lambda: ledger(stage).runs)
         stage.coordinator.only = second.digest
         stage.coordinator.ask(question(second, 0, (POINT,)))
         assert "does not fit what is left of this party's budget" in left(stage)
@@ -101,7 +102,7 @@ def test_an_answer_that_nobody_opened_is_given_back(stage: Stage) -> None:
         charged(stage, made)
         assert ledger(stage).populations["patients"].spent.epsilon > 1
         stage.finish(stage.ends(made, 0))
-        wait_for(lambda: ledger(stage).runs["heart-1"].ended)
+        until(lambda: ledger(stage).runs["heart-1"].ended)
     assert ledger(stage).populations["patients"].spent.epsilon == 0
 
 
@@ -114,7 +115,7 @@ def test_a_crash_between_the_ledgers_end_and_the_outboxs_is_made_good(stage: Sta
         settle(book, made, stage.ends(made, 1), stage.identities[SOUTH].pins)
     stage.finish(stage.ends(made, 1))
     with Running(stage):
-        wait_for(lambda: state(stage) == "settled")
+        until(lambda: state(stage) == "settled")
 
 
 def test_a_part_of_a_run_does_not_come_back_under_the_basic_rule(stage: Stage) -> None:
@@ -124,7 +125,7 @@ def test_a_part_of_a_run_does_not_come_back_under_the_basic_rule(stage: Stage) -
         charged(stage, made)
         before = ledger(stage).populations["patients"].spent
         stage.finish(stage.ends(made, 1))
-        wait_for(lambda: ledger(stage).runs["heart-1"].ended)
+        until(lambda: ledger(stage).runs["heart-1"].ended)
     assert ledger(stage).populations["patients"].spent == before
 
 
@@ -141,12 +142,12 @@ def test_other_records_under_a_charged_run_are_not_answered_from(stage: Stage) -
     (stage.node / "records.csv").write_text("age,pulse,sick\n" + "\n".join(rows) + "\n")
     stage.coordinator.ask(question(made, 1, (POINT, np.zeros(3))))
     with Running(stage):  # exchanged without a word: it waits, and nothing is heard
-        wait_for(lambda: state(stage) == "waiting")
+        until(lambda: state(stage) == "waiting")
     assert not [join for join in stage.coordinator.joins if not join.accepted]
     stage.seal()
     with Running(stage):
         assert "takes no further part" in left(stage)
-        wait_for(lambda: state(stage) == "left")
+        until(lambda: state(stage) == "left")
     assert sorted(stage.a.payloads) == [0]
     (stage.node / "records.csv").write_text(kept)  # for good: not even the right ones, then
     stage.seal()
@@ -168,7 +169,7 @@ def test_a_run_whose_end_is_not_proved_is_named_and_settled_later(stage: Stage) 
     with Running(stage):
         charged(stage, made)
         stage.coordinator.say(State(state=State.STATE_ENDED, ends=stage.ends(made, 0, (SOUTH,)), outcome="failed"))
-        wait_for(lambda: state(stage) == "ended")
+        until(lambda: state(stage) == "ended")
     done = CliRunner().invoke(app, ["settle", str(stage.node), "heart-1"])
     assert done.exit_code == 1
     assert "stays charged: the end of run heart-1 needs the word of both" in done.output
@@ -176,7 +177,7 @@ def test_a_run_whose_end_is_not_proved_is_named_and_settled_later(stage: Stage) 
     assert (found.state, "party settle" in found.fix) == (WARNING, True)
     stage.finish(stage.ends(made, 0))
     with Running(stage):
-        wait_for(lambda: ledger(stage).runs["heart-1"].ended)
+        until(lambda: ledger(stage).runs["heart-1"].ended)
     assert CliRunner().invoke(app, ["settle", str(stage.node)]).output.startswith("no run is open")
 
 
@@ -214,7 +215,7 @@ def test_a_name_and_a_mechanism_are_no_charge_for_another_manifest(stage: Stage)
     assert again.mechanism.digest == made.mechanism.digest
     stage.coordinator.manifests = [again.canonical]
     with Running(stage):
-        wait_for(lambda: again.digest in {each.manifest_digest for each in stage.coordinator.joins})
+        until(lambda: again.digest in {each.manifest_digest for each in stage.coordinator.joins})
         assert "charged for another manifest" in left(stage)
         assert not [e for e in stage.coordinator.joins if e.accepted and e.manifest_digest == again.digest]
 
@@ -226,7 +227,7 @@ def test_a_seal_of_another_ledger_is_none(stage: Stage) -> None:
     made = manifest(**EVERYONE)
     stage.offer(made)
     with Running(stage):
-        wait_for(lambda: state(stage) == "waiting")
+        until(lambda: state(stage) == "waiting")
         assert not stage.coordinator.joins
         stage.seal()
         joined(stage, made)
@@ -255,7 +256,7 @@ def test_an_outbox_that_is_older_than_the_trail_or_the_ledger_is_found(stage: St
     with Running(stage):
         stage.coordinator.ask(question(made, 1, (POINT, np.zeros(3))))
         stage.opened(1)
-        wait_for(lambda: stage.coordinator.requests[-1].after_round == 1)
+        until(lambda: stage.coordinator.requests[-1].after_round == 1)
     newest = {path: path.read_bytes() for path in files(stage, "outbox.sqlite*")}
     for path in newest:
         path.unlink()
@@ -330,7 +331,7 @@ def test_a_whole_folder_that_is_put_back_is_found_by_what_one_server_remembers(s
     with Running(stage):
         charged(stage, first)
         stage.finish(stage.ends(first, 1))
-        wait_for(lambda: ledger(stage).runs["heart-1"].ended)
+        until(lambda: ledger(stage).runs["heart-1"].ended)
     shutil.rmtree(stage.node / "state")
     shutil.copytree(copy, stage.node / "state")
     (stage.node / "state").chmod(0o700)

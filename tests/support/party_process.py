@@ -14,7 +14,8 @@ from parley.party.data import Shelf, understand
 from parley.party.process import party_node, settings_of, vocabulary
 from parley.privacy.filters import Charge, Policy
 from parley.privacy.ledger import Ledger
-from tests.support.stage import PARTY, Stage, question, wait_for
+from tests.support.stage import PARTY, Stage, question
+from tests.support.until import until
 
 EVERYONE = {
     "parties.0.sampler": {"kind": "wor", "units": 300, "batch": 300},
@@ -57,7 +58,7 @@ def charged(stage: Stage, made: Manifest) -> None:
     """The first round is asked and answered, so that the ledger has the run."""
     stage.coordinator.ask(question(made, 0, (np.zeros(made.model.dimension),)))
     stage.opened(0)
-    wait_for(lambda: stage.coordinator.requests[-1].after_round == 0)
+    until(lambda: stage.coordinator.requests[-1].after_round == 0)
 
 
 def ledger(stage: Stage) -> Ledger:

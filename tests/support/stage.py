@@ -28,21 +28,12 @@ from parley.party.questions import digest_of
 from parley.party.record_check import seal_node
 from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc
 from tests.support.documents import PARTY_POLICY, SCHEMA
+from tests.support.until import until
 
 Response = aggregator_pb2.UploadResponse
 State = coordinator_pb2.NextRoundResponse
 PARTY, LEAD = NodeName("cardio", Role.party, "hospital-a"), NodeName("cardio", Role.coordinator, "lead")
 NORTH, SOUTH = NodeName("cardio", Role.aggregator, "north"), NodeName("cardio", Role.aggregator, "south")
-
-
-def wait_for(what: Callable[[], Any], seconds: float = 60.0) -> Any:
-    """Poll until it is true."""
-    ends = time.monotonic() + seconds
-    while not (found := what()):
-        if time.monotonic() > ends:
-            raise AssertionError("it did not happen in time")
-        time.sleep(0.01)
-    return found
 
 
 def question(manifest: Manifest, index: int, points: Sequence[NDArray[np.float64]], **changes: Any) -> Any:
@@ -328,7 +319,7 @@ class Stage:
 
     def opened(self, index: int) -> NDArray[np.int64]:
         """What the two shares of a round add up to, once they are there."""
-        wait_for(lambda: index in self.a.payloads and index in self.b.payloads)
+        until(lambda: index in self.a.payloads and index in self.b.payloads)
         share = np.frombuffer(self.a.payloads[index][BLIND_BYTES:], "<u8")
         return (share + expand(self.b.payloads[index], len(share))).view(np.int64)
 
