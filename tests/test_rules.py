@@ -49,11 +49,16 @@ def reads_now(node: ast.AST) -> bool:
 
 
 def gives_a_port_back(test: ast.Module) -> Iterator[int]:
-    """Lines that ask the kernel for a free port and close it again: another process may have it before it is used."""
+    """Lines that ask the kernel for a free port and do nothing while they hold it: another process may have it next."""
     for each in ast.walk(test):
         if isinstance(each, ast.With) and any("socket.socket(" in ast.unparse(item) for item in each.items):
-            text = ast.unparse(each)
-            if "getsockname()" in text and "listen(" not in text:
+            asks = [line for line in each.body if any(word in ast.unparse(line) for word in ("bind(", "setsockopt("))]
+            says = [
+                line
+                for line in each.body
+                if isinstance(line, ast.Return | ast.Assign) and "getsockname()" in ast.unparse(line)
+            ]
+            if says and len(asks) + len(says) == len(each.body):
                 yield each.lineno
 
 

@@ -1,4 +1,4 @@
-"""A party beside its two servers, for the tests that look at both sides."""
+"""Two servers: in one process with their stores, or as processes; and a party beside them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,10 +7,20 @@ import pytest
 
 from tests.aggregator.test_pool import pools
 from tests.party.conftest import stage, verified_in_process  # noqa: F401  fixtures
-from tests.support.openings import Federation
+from tests.support.both_links import identities  # noqa: F401  fixtures
+from tests.support.openings import Federation as Pair
+from tests.support.servers import Federation
 
 
 @pytest.fixture
-def federation(tmp_path: Path) -> Iterator["Federation"]:
+def federation(tmp_path: Path) -> Iterator[Pair]:
     with pools() as (a, b, _):
-        yield Federation(tmp_path, [a, b])
+        yield Pair(tmp_path, [a, b])
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
+    federation = Federation(tmp_path_factory.mktemp("servers"))
+    federation.start()
+    yield federation
+    federation.close()

@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 
-from parley.algorithms.algorithm import Ask
 from parley.coordinator.preparation import prepare
 from parley.coordinator.questions import Question
 from parley.demo.recipe import AGGREGATORS, COORDINATOR, MODEL, SIZES, schema
 from parley.federation.manifest import Manifest
-from parley.federation.rounds import PIECE_BYTES
 from parley.party.errors import RefusedRunError
 from parley.party.questions import HELD, Points, check_form
 from parley.privacy.randomness import SystemRandomness
@@ -62,19 +60,3 @@ def test_a_question_in_a_frame_with_too_many_points_is_refused(made: Manifest) -
     message.points.add().CopyFrom(message.points[0])
     with pytest.raises(RefusedRunError, match="3 points"):
         check_form(message, made)
-
-
-def test_a_question_about_many_large_points_fits_a_message_and_the_party_fetches_the_rest() -> None:
-    candidates = tuple(np.full(300_000, float(place)) for place in range(64))
-    question = Question.of(bytes(32), 3, Ask(candidates, "losses"), 63)
-    message = question.for_party(frozenset())
-    assert message.ByteSize() < 4 << 20  # gRPC's limit
-    fetched: list[int] = []
-
-    def fetch(digest: bytes, offset: int) -> bytes:
-        fetched.append(offset)
-        return question.points[digest][offset : offset + PIECE_BYTES]
-
-    found = Points().query(message, fetch)
-    assert all(np.array_equal(got, wanted) for got, wanted in zip(found.points, candidates, strict=True))
-    assert {0, PIECE_BYTES, 2 * PIECE_BYTES} == set(fetched)

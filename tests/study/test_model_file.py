@@ -11,22 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parley.coordinator.result import write_result
-from parley.coordinator.store import RoundRecord, RunStore
 from parley.node.deploy_errors import ModelFileError
 from parley.node.software import source_digest
 from parley.study.model_file import LoadedModel, card_path, load, read_model, write_model
-from tests.support.command import answer, parley
 from tests.support.documents import BODY, manifest, meaning
-
-THETA = np.array([1.0, -2.0, 0.25])
-EVALUATION = {"accuracy": 0.75, "auc": None}
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    write_model(tmp_path / "model.npz", THETA, manifest(), meaning(), EVALUATION)
-    return tmp_path / "model.npz"
+from tests.support.model_files import EVALUATION, THETA, rewritten
 
 
 def by_hand(age: float, pulse: float) -> float:
@@ -93,12 +82,6 @@ def test_numpy_alone_opens_it(path: Path) -> None:
         assert np.array_equal(found["theta"], THETA)
         assert json.loads(found["description"].tobytes())["model"]["kind"] == "logistic"
         assert json.loads(found["card"].tobytes())["run"] == BODY["run"]
-
-
-def rewritten(path: Path, **arrays: Any) -> None:
-    with np.load(path) as found:
-        kept = {name: found[name] for name in found.files}
-    np.savez(path, **{**kept, **arrays})
 
 
 def altered(path: Path, **fields: Any) -> Any:
@@ -180,58 +163,3 @@ def test_parameters_that_are_no_model_are_not_written(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match="not finite"):
         write_model(tmp_path / "model.npz", THETA, manifest(), meaning(), {"auc": float("nan")})
     assert list(tmp_path.iterdir()) == []
-
-
-def test_export_finds_checks_and_copies(path: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    write_model(folder / "models" / "heart-1.npz", THETA, manifest(), meaning(), EVALUATION)
-    write_model(folder / "models" / "heart-2.npz", THETA, manifest(run="heart-2"), meaning(run="heart-2"))
-    out = tmp_path / "copy" / "model.npz"
-    done = parley("export", str(folder), "--run", "heart-2", "-o", str(out), "--json")
-    assert done.returncode == 0, done.stderr
-    assert (answer(done)["run"], answer(done)["card"]) == ("heart-2", str(out.parent / "card.json"))
-    assert read_model(out).card["run"] == "heart-2"
-    assert "holds 2 models: give --run" in parley("export", str(folder), "-o", str(out)).stderr
-    assert parley("export", str(path), "-o", str(out)).returncode == 0
-    rewritten(path, theta=THETA * 2)
-    refused = parley("export", str(path), "-o", str(out))
-    assert refused.returncode == 2
-    assert refused.stderr.startswith("error: model.npz: theta is not what the card is about")
-
-
-def finished(folder: Path, *runs: str) -> RunStore:
-    """A coordinator's folder with runs that have a result."""
-    (folder / "state").mkdir(parents=True)
-    store = RunStore(folder / "state/runs.sqlite")
-    for run in runs:
-        each = manifest(run=run)
-        store.submit(each.digest, run, each.canonical)
-        store.set_claim(each.digest, meaning(run=run).as_json())
-        last = RoundRecord(39, 1.0, 0.1, 0.1, 0.1, 0.1, 0.1, list(each.parties), [], 1.0, 1.0, 100, 100, {})
-        store.finish(each.digest, THETA, {"loss": 0.5, "error": 0.25, "accuracy": 0.75}, last)
-    return store
-
-
-def test_a_finished_run_becomes_a_model_file_twice_over_if_need_be(tmp_path: Path) -> None:
-    store = finished(tmp_path, "heart-1")
-    path = write_result(tmp_path, store, manifest())
-    assert path == tmp_path / "models/heart-1.npz"
-    assert write_result(tmp_path, store, manifest()) == path
-    card = read_model(path).card
-    assert (card["rounds"], card["epsilon"], card["evaluation"]["accuracy"]) == (40, 1.78, 0.75)
-    submitted = manifest(run="heart-2")
-    store.submit(submitted.digest, "heart-2", submitted.canonical)
-    assert write_result(tmp_path, store, submitted) is None
-    store.close()
-
-
-def test_export_writes_from_the_coordinators_store_where_the_file_is_gone(tmp_path: Path) -> None:
-    home, out = tmp_path / "lead", tmp_path / "model.npz"
-    finished(home, "heart-1").close()
-    assert parley("export", str(home), "-o", str(out)).returncode == 0
-    assert np.array_equal(read_model(out).theta, THETA)
-    both = tmp_path / "both"
-    finished(both, "heart-1", "heart-2").close()
-    assert "more than one model: give --run" in parley("export", str(both), "-o", str(out)).stderr
-    assert parley("export", str(both), "--run", "heart-2", "-o", str(out)).returncode == 0
-    assert "no model yet" in parley("export", str(both), "--run", "heart-3", "-o", str(out)).stderr

@@ -1,11 +1,8 @@
 """What the pages say, with no, ten and ten thousand rounds, and that they say nothing else."""
 
-import asyncio
-import dataclasses
 import json
 import re
 import time
-from typing import Any
 
 import pytest
 
@@ -13,10 +10,11 @@ from parley.coordinator.store import RunStore, State
 from parley.dashboard.app import manifest_of
 from parley.federation.names import Role
 from parley.v1 import common_pb2
-from tests.dashboard.conftest import Browser, Make
+from tests.dashboard.conftest import Make
 from tests.support.documents import manifest
-from tests.support.folders import FakeOperator, write_run
+from tests.support.folders import write_run
 from tests.support.pages import PAGES, wait_for
+from tests.support.pages_of_a_run import stream_of
 
 
 @pytest.mark.parametrize("rounds", [0, 10, 10_000])
@@ -63,25 +61,6 @@ def test_what_is_not_there_is_said_kindly(browser: Make) -> None:
         assert "Not here" in answer.text or "Problem" in answer.text
 
 
-def test_who_is_present_missing_and_late(browser: Make) -> None:
-    made = browser(10).login()
-    made.client.get("/runs/heart-1")
-    page = wait_for(made, "/runs/heart-1?part=live", "uploaded")
-    assert "working" in page
-    made.operator.presence = lambda run: dataclasses.replace(  # type: ignore[method-assign]
-        FakeOperator().presence(run), absent=frozenset({"hospital-c"}), open_seconds=1000.0
-    )
-    page = wait_for(made, "/runs/heart-1?part=live", "late")
-    assert "missing" in page
-
-
-def test_pools_say_how_full_they_are(browser: Make) -> None:
-    made = browser(10).login()
-    made.client.get("/runs/heart-1")
-    page = wait_for(made, "/runs/heart-1?part=live", "812,300 of 1,048,576")
-    assert "2,048 lost" in page
-
-
 def test_the_outcome_of_a_run_that_failed_is_shown_and_escaped(browser: Make) -> None:
     made = browser(10).login()
     store = RunStore(made.state / "runs.sqlite")
@@ -103,24 +82,6 @@ def test_a_resumable_run_can_be_resumed(browser: Make) -> None:
     assert made.operator.asked == [("resume", "heart-1")]
 
 
-async def _stream(made: Browser, during: Any) -> str:
-    """What a page would hear while something happens."""
-    pages, row = made.app.state.pages, made.app.state.wiring.store.runs()[0]
-
-    class Request:
-        def __init__(self) -> None:
-            self.cookies = dict(made.client.cookies)
-
-    said = ""
-    async for piece in pages._follow(row, None, Request()):
-        said += str(piece)
-        if piece.startswith("retry"):
-            await asyncio.to_thread(during)
-        if "event: changed" in said and "event: line" in said:
-            return said
-    return said
-
-
 def test_a_page_hears_of_new_rounds_and_lines(browser: Make) -> None:
     made = browser(10).login()
     store = RunStore(made.state / "runs.sqlite")
@@ -133,47 +94,11 @@ def test_a_page_hears_of_new_rounds_and_lines(browser: Make) -> None:
 
     portal = made.client.portal
     assert portal is not None
-    said: str = portal.call(_stream, made, during)
+    said: str = portal.call(stream_of, made, during)
     assert "event: changed" in said
     assert "run.stopped" in said
     assert "<script" not in said
     store.close()
-
-
-def test_a_node_in_trouble_stands_under_the_runs_name_and_the_page_is_told_at_once(browser: Make) -> None:
-    made = browser(10).login()
-    made.operator.troubles = (
-        ("south", "disk_full", 2.5),
-        ("hospital-b", "silent", 61.0),
-        ("north", "<i>odd", 1.0),
-        ("hospital-a", "restarted", 12.0),
-    )
-    page = wait_for(made, "/runs/heart-1?part=live", "south</strong> has no space on its disk, for 2.5 s")
-    assert "hospital-b</strong> does not answer, for 1 min 1 s" in page
-    assert "hospital-a</strong> was restarted, 12.0 s ago" in page
-    assert "odd" not in page, "words of this program, not of whoever sent them"
-    made.operator.troubles = ()
-    log = made.state / "log.jsonl"
-    line = {"time": "2026-11-18T10:00:00.000+00:00", "level": "info", "event": "run.stopped", "run": "heart-1"}
-
-    def during() -> None:
-        with log.open("a") as file:
-            file.write(json.dumps(line) + "\n")
-
-    portal = made.client.portal
-    assert portal is not None
-    assert "event: changed" in portal.call(_stream, made, during)
-    assert "no space" not in made.client.get("/runs/heart-1?part=live").text
-
-
-def test_of_a_run_that_has_ended_no_node_is_in_trouble(browser: Make) -> None:
-    made = browser(10).login()
-    made.operator.troubles = (("south", "silent", 2.5),)
-    wait_for(made, "/runs/heart-1?part=live", "does not answer")
-    store = RunStore(made.state / "runs.sqlite")
-    store.set_state(made.document.digest, State.failed, "stopped for good by the operator")
-    store.close()
-    assert "does not answer" not in made.client.get("/runs/heart-1?part=live").text
 
 
 def test_many_runs_are_listed_newest_first(browser: Make) -> None:
