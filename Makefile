@@ -4,8 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(wildcard mpc/native/*.c) mpc/parley/mpc/native/build.py
 PROTOS := $(wildcard proto/parley/v1/*.proto)
+FAST := $(addprefix tests/,algorithms federation learning mpc privacy test_rules.py)
 
 .PHONY: demo compose-demo compose-up compose-link compose-down test test-all test-long check generate clean
+.PHONY: test-fast test-slow test-docker
 
 demo: $(VENV)/.installed  ## four hospitals train together on this machine: a model and a privacy report
 	$(BIN)/parley demo
@@ -22,11 +24,20 @@ compose-link:  ## the address that signs in to the dashboard of what is up
 compose-down:  ## takes it down, with keys and state
 	deploy/compose-demo.sh down
 
-test: $(VENV)/.test-installed  ## the default suite, under 10 minutes on 2 cores
+test: $(VENV)/.test-installed  ## the default suite, under 8 minutes on 2 cores
 	$(BIN)/python -m pytest -q -n 2
 
-test-all: $(VENV)/.test-installed  ## what is marked slow or docker
-	$(BIN)/python -m pytest -q -m "slow or docker"
+test-fast: $(VENV)/.test-installed  ## the rooms that start no process, under a minute: what to run after every change
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal $(FAST)
+
+test-slow: $(VENV)/.test-installed  ## what is marked slow and needs no container
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "slow and not docker"
+
+test-docker: $(VENV)/.test-installed  ## what needs a Docker engine; one after another, for it is one federation
+	$(BIN)/python -m pytest -q -m docker
+
+test-all: $(VENV)/.test-installed  ## both, side by side: containers wait more than they compute
+	$(MAKE) --no-print-directory -j 2 --output-sync=target test-slow test-docker
 
 test-long: $(VENV)/.test-installed  ## what CI does not run: whole grids, 200,000 fuzzed neighbours
 	$(BIN)/python -m pytest -q -n 2 -m long
