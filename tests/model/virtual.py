@@ -19,7 +19,7 @@ from parley.mpc.errors import PeerClosedError, PeerTimeoutError
 
 NODE: contextvars.ContextVar["Mortal | None"] = contextvars.ContextVar("node", default=None)
 """On whose behalf code runs: of tasks, of the workers they use, of a party's thread."""
-STUCK_SECONDS = 20.0
+STUCK_SECONDS = 600.0
 """Real ones: a thread that neither waits nor ends is a defect of the model."""
 
 

@@ -13,6 +13,8 @@ from parley.mpc.steps import Steps
 from parley.mpc.tables import Tables
 
 T = TypeVar("T")
+GIVE_UP_SECONDS = 1200.0
+"""Whoever computes for as long as this hangs."""
 
 
 def run_both(
@@ -44,7 +46,7 @@ def outcomes(
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(deadline_seconds + 60)
+        thread.join(deadline_seconds + GIVE_UP_SECONDS)
         if thread.is_alive():
             raise AssertionError("a server hangs")
     return results
