@@ -75,7 +75,10 @@ def test_ten_thousand_rounds_paint_in_half_a_second(window: Browser, homes: dict
     home, token = homes[10_000]
     tab = Tab(window, home).sign_in(token)
     for path in ("/", "/runs/heart-1", "/runs/heart-1/privacy"):
-        assert tab.paint_seconds(path) < PAINT_SECONDS, path
+        assert 0 < tab.paint_seconds(path) < PAINT_SECONDS, path
+    before = tab.processor_seconds()
+    tab.page.evaluate("() => { let x = 0; for (let i = 0; i < 3e8; i++) x += i; return x; }")
+    assert tab.processor_seconds() > before + 0.05, "the meter does not move"
     tab.context.close()
 
 

@@ -294,6 +294,6 @@ def test_ten_thousand_rounds_paint_in_half_a_second(
     seed_history(federation, study("long", MANY + MANY // 4), MANY, tmp_path)
     tab = signed_in(window, told(federation))
     for path in ("/", "/runs/long", "/runs/long/privacy"):
-        assert tab.paint_seconds(path) < PAINT_SECONDS, path
+        assert 0 < tab.paint_seconds(path) < PAINT_SECONDS, path
         assert f"{MANY:,} of" in plain(tab.page)
     close(tab)
