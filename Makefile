@@ -33,8 +33,8 @@ test-fast: $(VENV)/.test-installed  ## the rooms that start no process, under a 
 test-slow: $(VENV)/.test-installed  ## what is marked slow and needs no container
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "slow and not docker"
 
-test-docker: $(VENV)/.test-installed  ## what needs a Docker engine; one after another, for it is one federation
-	$(BIN)/python -m pytest -q -m docker
+test-docker: $(VENV)/.test-installed  ## what needs a Docker engine: two federations side by side
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m docker
 
 test-all: $(VENV)/.test-installed  ## both, side by side: containers wait more than they compute
 	$(MAKE) --no-print-directory -j 2 --output-sync=target test-slow test-docker

@@ -49,7 +49,6 @@ AWAY = Said(("silent", "unreachable"), ("does not answer", "cannot be reached"))
 RESTARTED = Said((*AWAY.kinds, "restarted"), (*AWAY.words, "was restarted"))
 SAID = {"full disk": Said(("disk_full",), ("has no space on its disk",)), "restart": RESTARTED, "kill -9": RESTARTED}
 BACK = ("a node is well again", "a node was restarted")
-BACK_SECONDS = 30.0
 SETTLE_SECONDS = 4.0
 """In which what is under way comes to where it is held."""
 HELD_SECONDS = 300.0
@@ -249,7 +248,7 @@ class Voices:
         return all(line["event"] in BACK for line in last)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", [pytest.param(each, marks=pytest.mark.xdist_group(each)) for each in TARGETS])
 def test_a_run_survives_every_fault_of_one_node_in_every_phase(
     federation: Federation, template: Manifest, table: list[Cell], target: str
 ) -> None:
@@ -276,7 +275,7 @@ def test_a_run_survives_every_fault_of_one_node_in_every_phase(
             assert before <= opened <= before + 1
             assert voices.name(named), f"{fault} of {target} while {phase}: {cause or 'no log'}"
             assert page.said or pageless, f"no page names {target}: {fault} while {phase}"
-            wait(voices.content, BACK_SECONDS, f"{target} is back, and some still miss it: {fault} while {phase}")
+            until(voices.content, f"that nobody misses {target} any more: {fault} while {phase}", 0.2)
         if phase == "opening":
             stage.goes_on(books, opened)
             opened = books.check()
