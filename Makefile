@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(wildcard mpc/native/*.c) mpc/parley/mpc/native/build.py
 PROTOS := $(wildcard proto/parley/v1/*.proto)
 FAST := $(addprefix tests/,algorithms federation learning mpc privacy test_rules.py)
+# In those rooms, and yet processes, or accounting for minutes: in the default suite only.
+NOT_FAST := federation/test_extras mpc/test_statistics mpc/test_table_builder privacy/test_accountants \
+	privacy/test_calibration privacy/test_ledger_kill privacy/test_ledger_race privacy/test_loss_accountant
 
 .PHONY: demo compose-demo compose-up compose-link compose-down test test-all test-long check generate clean
 .PHONY: test-fast test-slow test-docker
@@ -28,7 +31,7 @@ test: $(VENV)/.test-installed  ## the default suite, under 8 minutes on 2 cores
 	$(BIN)/python -m pytest -q -n 2
 
 test-fast: $(VENV)/.test-installed  ## the rooms that start no process, under a minute: what to run after every change
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal $(FAST)
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal $(FAST) $(NOT_FAST:%=--ignore=tests/%.py)
 
 test-slow: $(VENV)/.test-installed  ## what is marked slow and needs no container
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "slow and not docker"
