@@ -12,6 +12,7 @@ from tests.support.until import until
 
 
 def test_status_tells_public_facts_and_health_serves_on_every_port(servers: Federation) -> None:
+    servers.admit(documents.manifest(run="told"))  # whose parties may call
     until(lambda: servers.control(0).Status(wire.StatusRequest()).pool_available)
     status = servers.control(0).Status(wire.StatusRequest())
     assert status.version
