@@ -35,7 +35,7 @@ def test_it_means_nothing_else(north: Identity, signer: NodeName, label: str, st
         verify(north.pins, signer, label, statement, signature)
 
 
-@pytest.mark.parametrize("signature", [b"", b"0", bytes(64), bytes(1000)])
+@pytest.mark.parametrize("signature", [b"", b"0", bytes(64), bytes(1000)], ids=len)
 def test_bytes_that_are_no_signature_are_none(north: Identity, signature: bytes) -> None:
     (key,) = north.pins.require(NORTH)
     assert not signed_by(key, "end 1", b"statement", signature)
