@@ -4,9 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(wildcard mpc/parley/mpc/native/*.c) mpc/parley/mpc/native/build.py
 PROTOS := $(wildcard proto/parley/v1/*.proto)
+FAST := $(addprefix tests/,algorithms federation learning mpc privacy test_rules.py)
+# In those rooms, and yet processes, or accounting for minutes: in the default suite only.
+NOT_FAST := federation/test_extras mpc/test_statistics mpc/test_table_builder privacy/test_accountants \
+	privacy/test_calibration privacy/test_ledger_kill privacy/test_ledger_race privacy/test_loss_accountant
 
-.PHONY: help demo compose-demo compose-up compose-link compose-down test test-all test-long check audit generate release
-.PHONY: help-pages clean
+.PHONY: help demo compose-demo compose-up compose-link compose-down test test-fast test-slow test-docker test-all test-long
+.PHONY: check audit generate release help-pages clean
 
 help:  ## what can be made, a line each
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,11 +30,20 @@ compose-link:  ## the address that signs in to the dashboard of what is up
 compose-down:  ## takes it down, with keys and state
 	deploy/compose-demo.sh down
 
-test: $(VENV)/.test-installed  ## the default suite, under 10 minutes on 2 cores
+test: $(VENV)/.test-installed  ## the default suite, under 8 minutes on 2 cores
 	$(BIN)/python -m pytest -q -n 2
 
-test-all: $(VENV)/.test-installed  ## what is marked slow or docker
-	$(BIN)/python -m pytest -q -m "slow or docker"
+test-fast: $(VENV)/.test-installed  ## the rooms that start no process, under a minute: what to run after every change
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal $(FAST) $(NOT_FAST:%=--ignore=tests/%.py)
+
+test-slow: $(VENV)/.test-installed  ## what is marked slow and needs no container
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "slow and not docker"
+
+test-docker: $(VENV)/.test-installed  ## what needs a Docker engine: two federations side by side
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m docker
+
+test-all: $(VENV)/.test-installed  ## both, side by side: containers wait more than they compute
+	$(MAKE) --no-print-directory -j 2 --output-sync=target test-slow test-docker
 
 test-long: $(VENV)/.test-installed  ## what CI does not run: whole grids, 200,000 fuzzed neighbours
 	$(BIN)/python -m pytest -q -n 2 -m long

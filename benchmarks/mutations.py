@@ -24,10 +24,10 @@ NAMES = "federation/parley/node/credentials.py"
 COORDINATOR, FLOODS, OPERATOR, CERTIFICATES, PARTY = (
     f"tests/hostile/test_{name}.py::test_" for name in ("coordinator", "floods", "operator", "certificates", "party")
 )
-REGISTRY = "tests/attacks/test_registry.py::test_"
-MODEL = "tests/end_to_end/test_model.py::test_"
-RELAY, PEER = "tests/federation/test_relay.py::test_", "tests/mpc/test_peer.py::test_"
-AGGREGATOR, QUESTIONS = (f"tests/federation/test_{name}_hostile.py::test_" for name in ("aggregator", "party"))
+KEYS = "tests/attacks/test_keys.py::test_"
+MODEL = "tests/model/test_model.py::test_"
+RELAY, PEER = "tests/aggregator/test_relay.py::test_", "tests/aggregator/test_peer.py::test_"
+AGGREGATOR, QUESTIONS = "tests/hostile/test_aggregator.py::test_", "tests/party/test_admission.py::test_"
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ MUTATIONS = [
          FLOODS + "calls_without_a_message_are_given_up_and_do_not_keep_others_out"),
     none("callers of a method", WHO, "peer not in (callers() if callable(callers) else callers)",
          COORDINATOR + "only_parties_of_a_run_call_the_parties_methods"),
-    none("the caller's key", WHO, "key not in identity.pins.require(name)", REGISTRY + "with_its_guards_an_attack_gains_nothing_beyond_what_is_allowed[H6-callers]"),
+    none("the caller's key", WHO, "key not in identity.pins.require(name)", KEYS + "with_its_guards_an_attack_gains_nothing_beyond_what_is_allowed[H6-callers]"),
     Mutation("certificate's purpose", WHO, "    check_usage(enrolled, name)\n", "",
              CERTIFICATES + "who_cannot_prove_a_name_reaches_no_handler"),
     Mutation("one name", NAMES, "if len(uris) != 1:", "if not uris:",

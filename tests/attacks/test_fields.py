@@ -10,7 +10,7 @@ from parley.demo import recipe as demo_recipe
 from parley.federation.manifest import Manifest
 from parley.learning.schema import Category, Number, Schema, Target, Uniform
 from parley.v1 import aggregator_pb2, common_pb2, coordinator_pb2, noise_pb2, operator_pb2
-from tests.federation import documents
+from tests.support import documents
 
 PAGE = Path(__file__).parents[2] / "docs" / "attacks.md"
 FREE = ("model.", "algorithm.")

@@ -1,9 +1,20 @@
-"""A server that lies in the sampler, by how much of the noise it leaves. That it is bounded: test_registry."""
+"""A server that lies in the sampler, by how much of the noise it leaves; and both ways, as every attack."""
 
 from pathlib import Path
 
-from parley.attacks.kinds import removed
+from parley.attacks.kinds import Attack, removed
 from parley.attacks.noise import OWN_NOISE, SEMI_HONEST, TAU, left_by_collapse, left_by_leak
+from tests.support.attacks import gains_nothing, guarded, succeeds, unguarded
+
+
+@guarded("noise")
+def test_with_its_guards_an_attack_gains_nothing_beyond_what_is_allowed(attack: Attack) -> None:
+    gains_nothing(attack)
+
+
+@unguarded("noise")
+def test_without_any_one_of_its_guards_it_succeeds(attack: Attack, guard: str) -> None:
+    succeeds(attack, guard)
 
 
 def test_the_joint_noise_alone_is_gone(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.dashboard.folders import coordinator_folder
+from tests.support.folders import coordinator_folder
 
 NODE = 'role = "coordinator"\nlisten = "127.0.0.1:0"\n[aggregators]\nnorth = "a:1"\nsouth = "b:1"\n'
 

@@ -12,7 +12,7 @@ from parley.dashboard.server import assemble
 from parley.federation.manifest import Manifest
 from parley.web.access import token_in
 from parley.web.listener import Settings
-from tests.dashboard.folders import FakeOperator, coordinator_folder, place_of
+from tests.support.folders import FakeOperator, coordinator_folder, place_of
 
 HOME = "http://127.0.0.1:7480"
 

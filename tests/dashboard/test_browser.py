@@ -14,7 +14,7 @@ from parley.demo.local import LocalFederation
 from parley.privacy.ledger import Ledger
 from parley.v1 import common_pb2
 from parley.web.access import token_in
-from tests.dashboard.chromium import (
+from tests.support.chromium import (
     FITS,
     LINES_SHOWN,
     PATH,
@@ -26,11 +26,11 @@ from tests.dashboard.chromium import (
     violations,
     wait_until_served,
 )
-from tests.dashboard.folders import coordinator_folder
+from tests.support.folders import coordinator_folder
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(PATH is None, reason="no Chromium: apt-get install chromium")]
 PAGES = ("/", "/runs/heart-1", "/runs/heart-1/privacy", "/runs/heart-1/stop")
-FIRST_PAINT_SECONDS = 0.5
+PAINT_SECONDS = 0.5
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,10 @@ def test_ten_thousand_rounds_paint_in_half_a_second(window: Browser, homes: dict
     home, token = homes[10_000]
     tab = Tab(window, home).sign_in(token)
     for path in ("/", "/runs/heart-1", "/runs/heart-1/privacy"):
-        assert tab.first_paint_seconds(path) < FIRST_PAINT_SECONDS, path
+        assert 0 < tab.paint_seconds(path) < PAINT_SECONDS, path
+    before = tab.processor_seconds()
+    tab.page.evaluate("() => { let x = 0; for (let i = 0; i < 3e8; i++) x += i; return x; }")
+    assert tab.processor_seconds() > before + 0.05, "the meter does not move"
     tab.context.close()
 
 

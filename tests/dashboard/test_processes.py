@@ -6,10 +6,9 @@ import signal
 import ssl
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,8 @@ import pytest
 from parley.attacks import stage
 from parley.demo.local import LocalFederation
 from parley.web.access import token_in
-from tests.dashboard.chromium import free_port, wait_until_served
+from tests.support.chromium import reserved_port, wait_until_served
+from tests.support.until import until
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +27,7 @@ def federation(tmp_path: Path) -> Iterator[LocalFederation]:
     """With only its coordinator running."""
     with LocalFederation(tmp_path / "n", stage.sample(), stage.records(), dashboard=True) as made:
         home = made.coordinator.folder / "node.toml"
-        home.write_text(home.read_text() + f'[metrics]\nlisten = "127.0.0.1:{free_port()}"\n')
+        home.write_text(home.read_text() + f'[metrics]\nlisten = "127.0.0.1:{reserved_port()}"\n')
         made.coordinator.start()
         made.coordinator.wait_ready()
         wait_until_served(made.dashboard_url)
@@ -48,13 +48,6 @@ def dashboards(folder: Path) -> list[int]:
     return found
 
 
-def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.1)
-
-
 def test_a_dashboard_that_dies_comes_back_and_ends_with_its_coordinator(federation: LocalFederation) -> None:
     folder = federation.coordinator.folder
     (first,) = dashboards(folder)
@@ -73,7 +66,7 @@ def test_a_dashboard_that_dies_comes_back_and_ends_with_its_coordinator(federati
 
 
 def test_elsewhere_than_on_loopback_it_speaks_tls_with_the_nodes_certificate(federation: LocalFederation) -> None:
-    folder, port = federation.coordinator.folder, free_port()
+    folder, port = federation.coordinator.folder, reserved_port()
     command = [sys.executable, "-m", "parley.cli.main", "dashboard", str(folder), "--listen", f"0.0.0.0:{port}"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     try:

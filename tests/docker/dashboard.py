@@ -26,8 +26,8 @@ from parley.privacy.finite_precision import EXACT
 from parley.privacy.ledger import Ledger
 from parley.privacy.mechanism import ROW
 from parley.study.manifests import draft
-from tests.dashboard.folders import write_run
 from tests.docker.engine import COORDINATOR, ROOT, Federation
+from tests.support.folders import write_run
 
 SCRIPT = ROOT / "deploy" / "compose-demo.sh"
 STATE = f"/state/{COORDINATOR}"

@@ -17,9 +17,9 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import Browser, Page
 
-from tests.dashboard.chromium import Tab, chromium
 from tests.docker.dashboard import Told, seed_history, study, submit, told, trusted_key
 from tests.docker.engine import COORDINATOR, ROOT, Federation, build_images
+from tests.support.chromium import Tab, chromium
 
 OUT = ROOT / "docs" / "dashboard"
 LOOKS = (("light", 1400), ("dark", 1400), ("light", 400), ("dark", 400))

@@ -13,7 +13,9 @@ from docker.models.containers import Container
 from playwright.sync_api import Browser, Page
 
 from parley.federation.manifest import Manifest, read_manifest
-from tests.dashboard.chromium import (
+from tests.docker.dashboard import Told, seed_history, study, submit, told, trusted_key, trusting
+from tests.docker.engine import COORDINATOR, PARTIES, RUN_SECONDS, Federation, wait
+from tests.support.chromium import (
     CUT,
     FITS,
     LINES_SHOWN,
@@ -24,12 +26,10 @@ from tests.dashboard.chromium import (
     reaches,
     violations,
 )
-from tests.docker.dashboard import Told, seed_history, study, submit, told, trusted_key, trusting
-from tests.docker.engine import COORDINATOR, PARTIES, RUN_SECONDS, Federation, wait
 
 pytestmark = [pytest.mark.docker, pytest.mark.skipif(PATH is None, reason="no Chromium: apt-get install chromium")]
 FOLLOWED, SLOW, LAST = "followed", "va", "cleveland"
-FIRST_PAINT_SECONDS = 0.5
+PAINT_SECONDS = 0.5
 MANY = 10_000
 
 
@@ -294,6 +294,6 @@ def test_ten_thousand_rounds_paint_in_half_a_second(
     seed_history(federation, study("long", MANY + MANY // 4), MANY, tmp_path)
     tab = signed_in(window, told(federation))
     for path in ("/", "/runs/long", "/runs/long/privacy"):
-        assert tab.first_paint_seconds(path) < FIRST_PAINT_SECONDS, path
+        assert 0 < tab.paint_seconds(path) < PAINT_SECONDS, path
         assert f"{MANY:,} of" in plain(tab.page)
     close(tab)

@@ -15,6 +15,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ from parley.node.toml_text import toml_text
 from tests.docker.engine import AGGREGATORS, COORDINATOR, NODES, PARTIES, RUN_SECONDS, Federation, wait
 from tests.docker.page import RunPage
 from tests.docker.table import Cell, write_table
+from tests.support.until import until
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 TARGETS = ("north", "south", "lead", "cleveland")
@@ -47,11 +49,8 @@ AWAY = Said(("silent", "unreachable"), ("does not answer", "cannot be reached"))
 RESTARTED = Said((*AWAY.kinds, "restarted"), (*AWAY.words, "was restarted"))
 SAID = {"full disk": Said(("disk_full",), ("has no space on its disk",)), "restart": RESTARTED, "kill -9": RESTARTED}
 BACK = ("a node is well again", "a node was restarted")
-BACK_SECONDS = 30.0
-BROKEN_SECONDS = 4.0
-"""Longer than it takes the others to notice (parley.node.vigil), on a machine that is not busy."""
-NAMED_SECONDS = 15.0
-"""In which they have noticed on a busy one; the node stays broken as long as that takes."""
+SETTLE_SECONDS = 4.0
+"""In which what is under way comes to where it is held."""
 HELD_SECONDS = 300.0
 """A round's deadline: no phase is held as long."""
 HOLDING = {"gathering": "gathering", "contributing": "running", "opening": "running", "ending": "running ending"}
@@ -183,27 +182,29 @@ class Stage:
     def opening(self) -> None:
         self.cut("north", "north-south")
         self.federation.container(LATE).unpause()
-        time.sleep(BROKEN_SECONDS)
+        time.sleep(SETTLE_SECONDS)
 
     def ending(self) -> None:
         self.cut(COORDINATOR, self.away)
         words = ["parley", "stop", self.run, "--final", "--node", "/node"]
         self.federation.container(COORDINATOR).exec_run(words, detach=True)  # it waits for both ends
-        time.sleep(BROKEN_SECONDS)
+        time.sleep(SETTLE_SECONDS)
         self.federation.container(LATE).unpause()
 
     def goes_on(self, books: Books, before: int) -> None:
         """One more sum is opened, and then the run waits for the late hospital again."""
         self.federation.pause(LATE)
         self.mend("north")
-        until = time.monotonic() + RUN_SECONDS
-        while books.check() <= before:
-            assert time.monotonic() < until, f"{self.run} does not go on: {self.federation.state(self.run)}"
-            time.sleep(2.0)
-            if books.check() <= before:
-                self.federation.container(LATE).unpause()  # it may have to send again what a server has lost
-                time.sleep(0.2)
-                self.federation.pause(LATE)
+
+        def opened() -> bool:
+            if books.check() > before:
+                return True
+            self.federation.container(LATE).unpause()  # it may have to send again what a server has lost
+            time.sleep(0.2)
+            self.federation.pause(LATE)
+            return False
+
+        until(opened, f"that {self.run} goes on: {self.federation.state(self.run)}", 2.0)
 
 
 class Voices:
@@ -233,6 +234,10 @@ class Voices:
         """Whether a log has named it, and for the right reason."""
         return any(kind in self.cause() for kind in trouble.kinds)
 
+    def missed_by(self, trouble: Said, page: RunPage | None) -> bool:
+        """Whether a log has named it, and the run's page where there is one."""
+        return self.name(trouble) and (page is None or bool(page.said))
+
     @property
     def seconds(self) -> float:
         return time.time() - self.since
@@ -243,7 +248,7 @@ class Voices:
         return all(line["event"] in BACK for line in last)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", [pytest.param(each, marks=pytest.mark.xdist_group(each)) for each in TARGETS])
 def test_a_run_survives_every_fault_of_one_node_in_every_phase(
     federation: Federation, template: Manifest, table: list[Cell], target: str
 ) -> None:
@@ -259,9 +264,8 @@ def test_a_run_survives_every_fault_of_one_node_in_every_phase(
             pageless = target == COORDINATOR and fault != "full disk"  # it is the coordinator that serves the page
             with RunPage(federation, run, target, named.words) as page:
                 with broken(federation, target, fault):
-                    time.sleep(BROKEN_SECONDS)
-                    while not (voices.name(named) and (page.said or pageless)) and voices.seconds < NAMED_SECONDS:
-                        time.sleep(0.5)
+                    noticed = partial(voices.missed_by, named, None if pageless else page)
+                    until(noticed, f"that {target} is named: {fault} while {phase}", 0.5)
                 federation.wait_ready(target)
             state, _, outcome = federation.state(run)
             before, opened = opened, books.check()
@@ -271,7 +275,7 @@ def test_a_run_survives_every_fault_of_one_node_in_every_phase(
             assert before <= opened <= before + 1
             assert voices.name(named), f"{fault} of {target} while {phase}: {cause or 'no log'}"
             assert page.said or pageless, f"no page names {target}: {fault} while {phase}"
-            wait(voices.content, BACK_SECONDS, f"{target} is back, and some still miss it: {fault} while {phase}")
+            until(voices.content, f"that nobody misses {target} any more: {fault} while {phase}", 0.2)
         if phase == "opening":
             stage.goes_on(books, opened)
             opened = books.check()

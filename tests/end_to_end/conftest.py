@@ -6,6 +6,7 @@ import pytest
 
 from parley.bench.train_data import study, write_party
 from parley.federation.manifest import Manifest
+from tests.party.conftest import stage, verified_in_process  # noqa: F401  fixtures
 
 PARTIES, DIMENSION, ROUNDS = 3, 40, 12
 

@@ -2,7 +2,6 @@
 
 import copy
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,28 +10,11 @@ from hypothesis import strategies as st
 
 from parley.federation.errors import ManifestError
 from parley.federation.manifest import HEADER, Manifest
-from parley.federation.names import Role
-from tests.federation.documents import BODY, body, manifest
+from tests.support.documents import BODY, manifest
+from tests.support.manifests import LEAVES, field_of
 
 PINNED = "f97e59bb5aff3e3f7d82a8a3e54a4f79d0e5368cf133a2db2d4d5b0908c127d9"
 """Of the canonical form of BODY: what another release or platform has to reproduce."""
-FREE = ("model", "algorithm", "regulariser", "schema")
-
-
-def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict | list):
-        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from leaves(each, f"{path}.{key}" if path else str(key))
-    else:
-        yield path, value
-
-
-def tables(value: Any, path: str = "") -> Iterator[str]:
-    if isinstance(value, dict):
-        yield path
-    if isinstance(value, dict | list):
-        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from tables(each, f"{path}.{key}" if path else str(key))
 
 
 def toml(value: Any) -> str:
@@ -48,13 +30,6 @@ def toml(value: Any) -> str:
 
 MANY = {"kind": "wor", "units": 10**8, "batch": 10**8}
 POISSON = {"kind": "poisson", "units": 9, "expected": 5, "cap": 9}
-LEAVES = dict(leaves(BODY))
-STRICT_TABLES = [path for path in tables(BODY) if not path.startswith(FREE)]
-
-
-def field_of(path: str) -> str:
-    """parties.0.name as the errors spell it: parties[0].name."""
-    return "".join(f"[{step}]" if step.isdigit() else f".{step}" for step in path.split(".")).lstrip(".")
 
 
 def other(value: Any) -> Any:
@@ -139,51 +114,6 @@ def test_two_documents_share_bytes_only_if_they_mean_the_same(one: dict[str, Any
     assert first.canonical.isascii()
 
 
-@pytest.mark.parametrize("path", STRICT_TABLES)
-def test_an_unknown_field_is_refused_by_name(path: str) -> None:
-    with pytest.raises(ManifestError) as caught:
-        manifest(**{f"{path}.surprise" if path else "surprise": 1})
-    assert caught.value.field == (f"{field_of(path)}.surprise" if path else "surprise")
-    assert "unknown" in str(caught.value)
-
-
-def test_a_misspelt_field_is_suggested() -> None:
-    made = body()
-    made["noise"]["fraction_bit"] = made["noise"].pop("fraction_bits")
-    with pytest.raises(ManifestError, match=r"noise\.fraction_bits: is missing; did you mean 'fraction_bit'"):
-        Manifest.from_json(made)
-    with pytest.raises(ManifestError, match=r"did you mean 'minimum_parties'"):
-        manifest(**{"rounds.minimum_partys": 3})
-    with pytest.raises(ManifestError, match=r"did you mean 'strips'"):
-        manifest(**{"noise.cover": "stripes"})
-
-
-OPTIONAL = {
-    path for path in LEAVES if path.startswith(FREE) and path not in {"model.kind", "model.dimension", "algorithm.name"}
-}
-
-
-@pytest.mark.parametrize("path", sorted(set(LEAVES) - OPTIONAL))
-def test_a_missing_field_is_named(path: str) -> None:
-    made = body()
-    *way, last = path.split(".")
-    place: Any = made
-    for step in way:
-        place = place[int(step)] if step.isdigit() else place[step]
-    del place[last]
-    with pytest.raises(ManifestError, match="is missing") as caught:
-        Manifest.from_json(made)
-    assert caught.value.field == field_of(path)
-
-
-@pytest.mark.parametrize("path", sorted(set(LEAVES) - OPTIONAL))
-@pytest.mark.parametrize("wrong", [None, True, float("nan"), float("inf"), -1, "", "two\nlines", [], {}, 1 << 70])
-def test_a_value_of_another_type_or_out_of_range_is_named(path: str, wrong: Any) -> None:
-    with pytest.raises(ManifestError) as caught:
-        manifest(**{path: wrong})
-    assert caught.value.field == field_of(path)
-
-
 @pytest.mark.parametrize(
     ("changes", "field", "says"),
     [
@@ -246,14 +176,6 @@ def test_bytes_that_this_node_would_not_have_written_are_refused(spoil: Any) -> 
 def test_no_bytes_break_the_reader(data: bytes) -> None:
     with pytest.raises(ManifestError):
         Manifest.from_canonical(HEADER + data)
-
-
-def test_identities_follow_from_names_and_roles() -> None:
-    made = manifest()
-    assert [each.uri for each in made.identities(Role.aggregator)] == [
-        "parley://cardio/aggregator/north", "parley://cardio/aggregator/south",
-    ]  # fmt: skip
-    assert made.identities(Role.party)[2].uri == "parley://cardio/party/hospital-c"
 
 
 def test_free_tables_cannot_be_altered_from_outside() -> None:

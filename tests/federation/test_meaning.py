@@ -27,7 +27,7 @@ from parley.federation.meaning import (
 from parley.mpc.law import certify
 from parley.privacy.accountants import accountant, worst_party
 from parley.privacy.filters import Policy
-from tests.federation.documents import manifest
+from tests.support.documents import manifest
 
 
 def test_the_meaning_is_the_accountants_and_the_laws() -> None:

@@ -7,8 +7,8 @@ import pytest
 
 import parley.coordinator.process
 from parley.federation.manifest import Manifest
-from tests.federation.conftest import stage, verified_in_process  # noqa: F401  fixtures
-from tests.hostile.lead import Lead, verified
+from tests.party.conftest import stage, verified_in_process  # noqa: F401  fixtures
+from tests.support.lead import Lead, verified
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from parley.node.authority import ThrowAwayAuthority, Validity
 from parley.node.credentials import Identity, load_certificate, name_in
 from parley.node.transport import channel_options, open_channel, refusal_of
 from parley.v1 import coordinator_pb2, coordinator_pb2_grpc
-from tests.hostile.lead import LEAD, Lead, asking, refused
+from tests.support.lead import LEAD, Lead, asking, refused
 
 PARTY = NodeName("cardio", Role.party, "hospital-a")
 NOW, DAY = dt.datetime.now(dt.UTC), dt.timedelta(days=1)

@@ -18,9 +18,9 @@ from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.node.authorization import MOST_CALLS_OF_ONE
 from parley.v1 import aggregator_pb2
-from tests.federation import documents
-from tests.federation.servers import Federation, contributions, is_noised, open_request
-from tests.hostile.lead import SECONDS, Lead, asking, refused
+from tests.support import documents
+from tests.support.lead import SECONDS, Lead, asking, refused
+from tests.support.servers import Federation, contributions, is_noised, open_request
 
 SHARE, CONTROL = "/parley.v1.ShareService/Upload", "/parley.v1.ControlService/Open"
 

@@ -5,7 +5,6 @@ stack trace or a word that a stranger chose.
 """
 
 import re
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -21,9 +20,10 @@ from parley.federation.manifest import Manifest
 from parley.federation.names import Role
 from parley.node.refusals import refusal_in
 from parley.v1 import aggregator_pb2, common_pb2, coordinator_pb2, noise_pb2, operator_pb2
-from tests.federation import documents
-from tests.federation.servers import Federation, contributions, is_noised
-from tests.hostile.lead import Lead
+from tests.support import documents
+from tests.support.lead import Lead
+from tests.support.servers import Federation, contributions, is_noised
+from tests.support.until import until
 
 PROOF = "zebra"
 """Marks what a stranger chose: no log may hold it."""
@@ -230,10 +230,10 @@ def test_the_aggregators_handlers(servers: Federation, run_name: str, port: str)
 
 def opened(ask: Callable[[], list[Any]]) -> list[Any]:
     """A noise session that was disturbed is built anew, in its own time."""
-    until = time.monotonic() + 40
-    while True:
+
+    def both() -> list[Any]:
         answers = ask()
-        if all(getattr(answer, "state", None) == aggregator_pb2.OpenResponse.STATE_OPENED for answer in answers):
-            return answers
-        assert time.monotonic() < until, answers
-        time.sleep(0.2)
+        done = all(getattr(answer, "state", None) == aggregator_pb2.OpenResponse.STATE_OPENED for answer in answers)
+        return answers if done else []
+
+    return until(both, pause_seconds=0.2)

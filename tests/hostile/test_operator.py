@@ -5,7 +5,6 @@ import os
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import grpc
@@ -19,8 +18,9 @@ from parley.coordinator.process import bind_socket
 from parley.coordinator.store import State
 from parley.federation.manifest import HEADER, Manifest
 from parley.v1 import operator_pb2
-from tests.federation import documents
-from tests.hostile.lead import SECONDS, Lead, joining, refused
+from tests.support import documents
+from tests.support.lead import SECONDS, Lead, joining, refused
+from tests.support.until import until
 
 REASON = "[/bold] [link=file:///etc/passwd]open[/link] [red]"
 
@@ -126,9 +126,7 @@ def test_what_parties_say_is_text_on_the_operators_terminal(
     for party in made.parties:
         lead.stub(party).Join(joining(made, False, REASON), timeout=SECONDS)
     run = lead.process.runs.all[made.digest]
-    until = time.monotonic() + SECONDS
-    while run.state is not State.failed and time.monotonic() < until:
-        time.sleep(0.02)
+    until(lambda: run.state is State.failed)
     assert REASON in run.outcome
     monkeypatch.setattr("parley.cli.commands.status.Console", lambda **_: Console(width=2000))
     monkeypatch.setattr("parley.cli.watch_screen.Console", lambda **_: Console(width=2000))

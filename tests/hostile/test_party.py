@@ -12,10 +12,11 @@ from parley.federation.manifest import HEADER
 from parley.party.client import MOST_KNOWN
 from parley.party.outbox import MOST_REFUSED, REFUSED, Outbox
 from parley.v1 import common_pb2
-from tests.federation.documents import manifest
-from tests.federation.party_process import EVERYONE, Running, charged, ledger
-from tests.federation.stage import LEAD, Stage, State, wait_for
-from tests.federation.test_party_hostile import refusal, states
+from tests.party.test_admission import refusal, states
+from tests.support.documents import manifest
+from tests.support.party_process import EVERYONE, Running, charged, ledger
+from tests.support.stage import LEAD, Stage, State
+from tests.support.until import until
 
 pytestmark = pytest.mark.usefixtures("verified_in_process")
 
@@ -25,24 +26,23 @@ def test_a_coordinator_that_lets_nobody_wait_is_not_spun_for(stage: Stage, state
     stage.offer(manifest(**EVERYONE))
     stage.coordinator.say(State(state=state))
     with Running(stage):
-        wait_for(lambda: stage.coordinator.joins)
-        time.sleep(0.3)
-        before = len(stage.coordinator.requests)
-        time.sleep(1.2)
-        assert 1 <= len(stage.coordinator.requests) - before <= 10
+        until(lambda: stage.coordinator.joins)
+        before, began = len(stage.coordinator.requests), time.monotonic()
+        until(lambda: len(stage.coordinator.requests) >= before + 6)
+        assert time.monotonic() - began >= 0.6
 
 
 def test_a_flood_of_bytes_that_are_no_manifests_fills_no_memory(stage: Stage) -> None:
     stage.coordinator.manifests += [HEADER + b"%d" % number for number in range(MOST_KNOWN + 100)]
     with Running(stage) as running:
         running.client._known.update({number.to_bytes(32, "big"): None for number in range(MOST_KNOWN)})
-        wait_for(lambda: len(stage.coordinator.joins) >= 10)
+        until(lambda: len(stage.coordinator.joins) >= 10)
         assert len(running.client._known) <= MOST_KNOWN
         began, before = time.monotonic(), len(stage.coordinator.joins)
-        time.sleep(1.0)
-        assert (len(stage.coordinator.joins) - before) / (time.monotonic() - began) < 60
+        until(lambda: len(stage.coordinator.joins) >= before + 10)
+        assert time.monotonic() - began > 10 / 60
         stage.coordinator.manifests[:] = [manifest(**EVERYONE).canonical]  # the honest run is still taken up
-        wait_for(lambda: any(join.accepted for join in stage.coordinator.joins))
+        until(lambda: any(join.accepted for join in stage.coordinator.joins))
 
 
 def test_refused_manifests_fill_no_disk(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_manifests_with_tricks_are_declined_in_plain_words_and_end_nothing(stage
         assert {join.manifest_digest for join in stage.coordinator.joins} == {sha256(each).digest() for each in tricky}
         assert running.thread.is_alive()
         stage.offer(manifest(**EVERYONE))
-        wait_for(lambda: any(join.accepted for join in stage.coordinator.joins))
+        until(lambda: any(join.accepted for join in stage.coordinator.joins))
 
 
 @pytest.mark.parametrize(
@@ -102,10 +102,10 @@ def test_an_outcome_that_writes_on_terminals_is_cleaned(stage: Stage) -> None:
     made = manifest(**EVERYONE)
     stage.offer(made)
     with Running(stage):
-        wait_for(lambda: stage.coordinator.joins)
+        until(lambda: stage.coordinator.joins)
         said = State(state=State.STATE_ENDED, ends=stage.ends(made, 0), outcome="\x1b[2Jfinished\r\n\u202e")
         stage.coordinator.say(said)
-        wait_for(lambda: states(stage)["heart-1"][0] == "settled")
+        until(lambda: states(stage)["heart-1"][0] == "settled")
         assert states(stage)["heart-1"][1].isprintable()
 
 
@@ -129,7 +129,7 @@ def test_strange_ends_prove_nothing(stage: Stage, how: str) -> None:
     with Running(stage):
         charged(stage, made)
         stage.coordinator.say(State(state=State.STATE_ENDED, ends=ends, outcome="stopped"))
-        wait_for(lambda: states(stage)["heart-1"][0] == "ended")
+        until(lambda: states(stage)["heart-1"][0] == "ended")
         assert not ledger(stage).runs["heart-1"].ended
 
 

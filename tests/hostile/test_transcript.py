@@ -10,7 +10,6 @@ import asyncio
 import hashlib
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -41,6 +40,7 @@ from parley.node.vigil import Vigil
 from parley.privacy.ledger import Ledger
 from parley.privacy.randomness import SystemRandomness
 from parley.v1 import aggregator_pb2, common_pb2, coordinator_pb2
+from tests.support.until import until
 
 PARTIES, DIMENSION, ROUNDS = 3, 40, 6
 Open = aggregator_pb2.OpenResponse
@@ -174,9 +174,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
             each.wait_ready()
         wait(process.runs.submit(manifest.canonical))
         run = process.runs.all[manifest.digest]
-        until = time.monotonic() + 120
-        while not run.state.resting and time.monotonic() < until:
-            time.sleep(0.05)
+        until(lambda: run.state.resting)
         assert run.state is State.finished, run.outcome
         theta, records = process.store.theta(manifest.digest), process.store.history(manifest.digest)
         wait(process.stop())

@@ -9,7 +9,7 @@ from nacl import bindings as sodium
 from parley.mpc.base_ot import transfer
 from parley.mpc.errors import InvalidPointError
 from parley.mpc.randomness import Csprng
-from tests.mpc.two import run_steps
+from tests.support.two import run_steps
 
 SESSION = bytes(range(16))
 ORDER = 2**252 + 27742317777372353535851937790883648493

@@ -1,6 +1,6 @@
 """Every gate against the same thing in the clear, on dealt transfers."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,8 @@ from parley.mpc.errors import ConfigurationError
 from parley.mpc.gates import Gates
 from parley.mpc.kernels import kernels
 from parley.mpc.randomness import Csprng
-from parley.mpc.steps import Message, Steps, together
-from tests.mpc.two import run_steps
+from parley.mpc.steps import Steps
+from tests.support.two import run_steps
 
 LANES = 48
 
@@ -135,27 +135,3 @@ def test_random_digits_agree_in_one_of_sixteen_lanes() -> None:
 def test_a_gate_without_transfers_left_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="more transfers"):
         both(1, lambda g: g.select(np.zeros((43, LANES, 1), np.uint8), 1))
-
-
-def test_protocols_side_by_side_share_exchanges() -> None:
-    def speak(count: int, byte: int) -> Generator[Message, Message, int]:
-        total = 0
-        for _ in range(count):
-            (answer,) = yield [np.full(3, byte, np.uint8)]
-            total += int(answer.sum())
-        return total
-
-    def protocol(role: int) -> Steps[Any]:
-        results = yield from together(speak(1, 1), speak(3, 10), speak(0, 0), speak(2, 100))
-        return results
-
-    lengths = []
-    ends = [protocol(0), protocol(1)]
-    messages = [next(end) for end in ends]
-    try:
-        while True:
-            lengths.append([len(message) for message in messages])
-            messages = [ends[0].send(messages[1]), ends[1].send(messages[0])]
-    except StopIteration as stop:
-        assert stop.value == [3, 90, 0, 600]
-    assert lengths == [[3, 3], [2, 2], [1, 1]]

@@ -29,7 +29,7 @@ from parley.mpc.law import (
 )  # fmt: skip
 from parley.mpc.reference import Lane, sample
 from parley.mpc.tables import Tables, load
-from tests.mpc.test_sampler import PRESETS
+from tests.support.lanes import PRESETS
 
 
 def test_acceptance_and_cells_agree_with_enumerating_the_reference() -> None:

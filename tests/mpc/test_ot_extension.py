@@ -5,32 +5,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from parley.mpc.base_ot import transfer
-from parley.mpc.errors import ConfigurationError, PeerCheatedError, SessionClosedError
-from parley.mpc.kernels import kernels
-from parley.mpc.ot_extension import ObliviousTransfers
+from parley.mpc.errors import PeerCheatedError
 from parley.mpc.randomness import Csprng
 from parley.mpc.steps import Bytes, Message, Steps
-from parley.mpc.transfers import MOST_TRANSFERS, Transfers, check_budget
-from tests.mpc.two import outcomes, run_steps
-
-SESSION, KEY = b"extension test..", b"hash key of test"
-
-
-def source(role: int, k: int) -> Steps[ObliviousTransfers]:
-    rng = Csprng(bytes([role + 10]) * 32)
-    base = yield from transfer(role, SESSION, rng)
-    made = ObliviousTransfers(kernels(), role, SESSION, np.frombuffer(KEY, np.uint8), base, rng, k)
-    yield from made.set_up()
-    return made
-
-
-def extended(role: int, k: int, counts: list[int]) -> Steps[list[Transfers]]:
-    made = yield from source(role, k)
-    parts = []
-    for count in counts:
-        parts.append((yield from made.extend(count)))
-    return parts
+from tests.support.extension import extended
+from tests.support.two import outcomes, run_steps
 
 
 @pytest.mark.parametrize("k", [1, 2, 4])
@@ -59,13 +38,6 @@ def test_the_receiver_knows_the_pad_of_its_choice_and_no_other() -> None:
         assert (pads[:, :8].copy().view(np.uint64)[:, 0] == sender.sender_words(0)[0]).all()
     # the two directions' tweaks differ even where an index is the same
     assert not (a.sender_words()[0] == b.sender_words()[0]).any()
-
-
-def test_a_part_has_the_pads_of_the_whole() -> None:
-    whole, _ = (parts[0] for parts in run_steps(lambda role: extended(role, 4, [3000])))
-    part = whole.part(700, 900)
-    assert (part.receiver_words(3) == whole.receiver_words(3)[700:900]).all()
-    assert (part.sender_pads(1)[1] == whole.sender_pads(1)[1][700:900]).all()
 
 
 def tampered(protocol: Steps[object], exchange: int, change: Callable[[Bytes], None]) -> Steps[object]:
@@ -152,14 +124,3 @@ def test_a_false_answer_to_the_challenge_is_caught(position: int) -> None:
 
 def test_an_honest_run_passes_the_same_harness() -> None:
     assert isinstance(cheat(99, flip(0)), list)
-
-
-def test_too_many_transfers_end_the_session() -> None:
-    check_budget(MOST_TRANSFERS - 10, 10)
-    with pytest.raises(SessionClosedError, match="new session"):
-        check_budget(MOST_TRANSFERS - 10, 11)
-
-
-def test_an_unknown_k_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="use 1, 2 or 4"):
-        run_steps(lambda role: source(role, 3))

@@ -8,9 +8,8 @@ import pytest
 
 from parley.mpc.errors import ConfigurationError
 from parley.mpc.law import pairs_of_level, row_probability
-from parley.mpc.table_builder import build
 from parley.mpc.tables import FORMATS, Cover, Precision, check_precision, load, rise
-from tests.mpc.test_sampler import PRESETS
+from tests.support.lanes import PRESETS
 
 VECTORS = Path(__file__).parent.parent / "vectors"
 
@@ -19,19 +18,6 @@ VECTORS = Path(__file__).parent.parent / "vectors"
 def test_digests_are_pinned(cover: Cover, precision: Precision) -> None:
     pinned = json.loads((VECTORS / "tables.json").read_text())
     assert load(cover, precision).digest.hex() == pinned[f"{cover}-{precision}"]
-
-
-@pytest.mark.parametrize(("cover", "precision"), [("strips", "standard"), ("rectangle", "standard")])
-def test_the_builder_gives_the_same_bytes(cover: Cover, precision: Precision) -> None:
-    tables = load(cover, precision)
-    shipped = np.concatenate([tables.head, tables.tail.reshape(-1, 16)])
-    assert build(cover, precision).tobytes() == shipped.tobytes()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cover", ["strips", "rectangle"])
-def test_the_builder_gives_the_same_bytes_in_high_precision(cover: Cover) -> None:
-    test_the_builder_gives_the_same_bytes(cover, "high")
 
 
 @pytest.mark.parametrize(("cover", "precision"), PRESETS)

@@ -16,7 +16,7 @@ from parley.mpc.sampler import Batch
 from parley.mpc.session import Session
 from parley.mpc.steps import as_bytes
 from parley.mpc.tables import load
-from tests.mpc.two import run_both
+from tests.support.two import run_both
 
 Transcript = list[tuple[Bytes, Bytes]]
 LANES = 4096
@@ -48,7 +48,10 @@ class SpyingKernels(Kernels):
         return super().extend_sender(*arguments)
 
 
-def watched(seeds: tuple[int, int], batches: int) -> list[list[tuple[Batch, SpyingKernels]]]:
+Runs = list[list[tuple[Batch, SpyingKernels]]]
+
+
+def watched(seeds: tuple[int, int], batches: int) -> Runs:
     """Both servers' views of some batches over real transfers, with what each received in each."""
     tables = load("strips", "standard")
 
@@ -77,10 +80,9 @@ def features(view: Batch, seen: SpyingKernels) -> Any:
     return np.concatenate(columns, axis=1).T
 
 
-def correlations(batches: int, seeds: tuple[int, int], server: int) -> tuple[float, int]:
+def correlations(runs: Runs, server: int) -> tuple[float, int]:
     """Largest |z| among correlations of x, |x|, x^2 with every byte of the view; and how many there are."""
     sums, total = np.zeros(1), 0
-    runs = watched(seeds, batches)
     for (view, seen), (other, _) in zip(runs[server], runs[1 - server], strict=True):
         kept = view.accepted.astype(bool)
         x = ((view.product + other.product)[kept].view(np.int64) / 2.0**41).astype(np.float64)
@@ -96,17 +98,19 @@ def correlations(batches: int, seeds: tuple[int, int], server: int) -> tuple[flo
 
 @pytest.mark.parametrize("server", [0, 1])
 def test_one_servers_view_does_not_predict_the_sample(server: int) -> None:
-    largest, count = correlations(4, (11, 12), server)
+    largest, count = correlations(watched((11, 12), 4), server)
     assert count > 2500
     # `count` normal deviates, of which one exceeds 6.5 with probability count * 8e-11 < 1e-6
     assert largest < 6.5
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("server", [0, 1])
-def test_one_servers_view_does_not_predict_the_sample_over_many_lanes(server: int) -> None:
-    largest, _ = correlations(100, (21, 22), server)
-    assert largest < 6.5
+def test_one_servers_view_does_not_predict_the_sample_over_many_lanes() -> None:
+    """Both servers' views of the same session."""
+    runs = watched((21, 22), 100)
+    for server in (0, 1):
+        largest, _ = correlations(runs, server)
+        assert largest < 6.5, server
 
 
 def test_the_harness_sees_a_leak() -> None:

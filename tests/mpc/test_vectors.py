@@ -13,7 +13,7 @@ from parley.mpc.channel import Channel
 from parley.mpc.randomness import Csprng
 from parley.mpc.session import Session
 from parley.mpc.tables import check_precision, load
-from tests.mpc.two import outcomes
+from tests.support.two import outcomes
 from tests.vectors.make import replay
 
 VECTORS = Path(__file__).parent.parent / "vectors"

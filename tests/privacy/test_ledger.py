@@ -13,16 +13,13 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from parley.privacy import chain
-from parley.privacy.accountants import accountant
-from parley.privacy.errors import BudgetExceededError, InvalidParameterError, LedgerRefusedError, PrivacyError
-from parley.privacy.event import Event, NeighbouringRelation, SampledGaussian
-from parley.privacy.filters import Cap, Charge, Cost, Policy, charge_of
+from parley.privacy.errors import BudgetExceededError, LedgerRefusedError, PrivacyError
+from parley.privacy.filters import Cap, Charge, Cost, Policy
 from parley.privacy.finite_precision import EXACT
 from parley.privacy.head import Head
 from parley.privacy.ledger import EndProof, Ledger
-from parley.privacy.mechanism import ROW, Mechanism, Unit
-from parley.privacy.sampling import Poisson
-from tests.privacy.ledgers import BASIC, BY_RDP, CAP, EVENT, accepted, new, rows
+from parley.privacy.mechanism import ROW
+from tests.support.ledgers import BASIC, BY_RDP, CAP, EVENT, accepted, new, rows
 
 
 def test_runs_are_charged_until_the_cap_and_the_refusal_says_what_is_left_and_what_fits(tmp_path: Path) -> None:
@@ -114,130 +111,11 @@ def test_what_is_charged_always_lasts(tmp_path: Path) -> None:
     assert ledger._chain._connection.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
-def test_only_a_proved_end_gives_back_and_the_basic_filter_gives_back_whole_runs_only(tmp_path: Path) -> None:
-    def refused(proof: EndProof) -> None:
-        raise LedgerRefusedError("the signature is not the aggregator's: ask it again")
-
-    ledger = new(tmp_path / "l")
-    ledger.reserve("unused", "ward", BASIC)
-    ledger.reserve("used", "ward", BASIC)
-    with pytest.raises(LedgerRefusedError, match="signature"):
-        ledger.settle(EndProof("unused", 0, "counters", b"x"), refused)
-    assert ledger.populations["ward"].spent.epsilon == 0.6
-    ledger.settle(EndProof("unused", 0, "counters", b"x"), accepted)
-    assert ledger.populations["ward"].spent.epsilon == 0.3
-    ledger.record("used", 4, "a")
-    with pytest.raises(LedgerRefusedError, match=r"round 4 .* on record"):
-        ledger.settle(EndProof("used", 4, "counters", b"x"), accepted)
-    ledger.settle(EndProof("used", 5, "counters", b"x"), accepted)
-    assert ledger.populations["ward"].spent.epsilon == 0.3
-    with pytest.raises(LedgerRefusedError, match="ended"):
-        ledger.record("used", 5, "a")
-    with pytest.raises(LedgerRefusedError, match="ended"):
-        ledger.settle(EndProof("used", 5, "counters", b"x"), accepted)
-    with pytest.raises(LedgerRefusedError, match="ended"):
-        ledger.reserve("used", "ward", BASIC)
-
-
-def test_the_rdp_filter_gives_back_the_rounds_that_were_not_released(tmp_path: Path) -> None:
-    ledger = new(tmp_path / "l", Policy("rdp", 16))
-    ledger.reserve("run", "ward", BY_RDP)
-    ledger.settle(EndProof("run", 5, "counters", b"x"), accepted)
-    assert ledger.populations["ward"].spent.rdp == pytest.approx(0.025)
-    # 16-RDP of R gives ε = R + log(15/16) − log(16·δ)/15 (Canonne, Kamath and Steinke 2020), here at δ = 1e-5.
-    fitting = int((1.0 - 0.5180 - 0.025) / 0.105)
-    for index in range(fitting):
-        ledger.reserve(f"{index}", "ward", BY_RDP)
-    with pytest.raises(BudgetExceededError, match=r"Renyi divergence .* would fit"):
-        ledger.reserve("one more", "ward", BY_RDP)
-
-
-def test_charges_computed_from_a_mechanism_fit_the_filter_they_were_made_for(
-    tmp_path: Path, mechanism: Mechanism
-) -> None:
-    pld = accountant("pld")
-    basic = charge_of(mechanism, "north", 10, 1e-6, pld, EXACT, Policy())
-    assert basic.cost.epsilon == pld.epsilon(mechanism.event("north"), 1e-6).epsilon
-    renyi = charge_of(mechanism, "north", 10, 1e-6, pld, EXACT, Policy("rdp", 16))
-    assert renyi.after(7).rdp == pytest.approx(renyi.cost.rdp / 3)
-    assert renyi.after(0) == Cost()
-    with pytest.raises(LedgerRefusedError, match="adds up by basic"):
-        new(tmp_path / "a").reserve("run", "ward", renyi)
-    with pytest.raises(LedgerRefusedError, match="adds up by rdp"):
-        new(tmp_path / "b", Policy("rdp", 16)).reserve("run", "ward", basic)
-    with pytest.raises(LedgerRefusedError, match="adds up by rdp"):
-        new(tmp_path / "c", Policy("rdp", 8)).reserve("run", "ward", renyi)
-
-
-def test_rows_are_refused_where_patients_are_kept_and_patients_are_fine_where_rows_are(tmp_path: Path) -> None:
-    by_patient = Charge("m", EVENT, Unit("patient"), EXACT, "pld", BASIC.cost)
-    patients = new(tmp_path / "patients", unit=Unit("patient"))
-    with pytest.raises(LedgerRefusedError, match="kept by patient and the run protects single rows"):
-        patients.reserve("run", "ward", BASIC)
-    with pytest.raises(LedgerRefusedError, match="column doctor"):
-        patients.reserve("run", "ward", Charge("m", EVENT, Unit("doctor"), EXACT, "pld", BASIC.cost))
-    patients.reserve("run", "ward", by_patient)
-    new(tmp_path / "rows").reserve("run", "ward", by_patient)
-
-
-def test_budgets_are_kept_under_replace_one_only(tmp_path: Path) -> None:
-    event = Event((SampledGaussian(Poisson(9, 3, 9), 4.0, 1),), NeighbouringRelation.ADD_OR_REMOVE)
-    with pytest.raises(LedgerRefusedError, match="replace-one"):
-        new(tmp_path / "l").reserve("run", "ward", Charge("m", event, ROW, EXACT, "pld", BASIC.cost))
-
-
-def test_a_population_is_found_again_by_its_content_renamed_reordered_or_slightly_changed(tmp_path: Path) -> None:
-    ledger = new(tmp_path / "l")
-    assert ledger.find(ledger.identity(reversed(rows(1000)))) == "ward"
-    assert ledger.find(ledger.identity(rows(1000) + rows(3))) == "ward"
-    assert ledger.find(ledger.identity(rows(1000, start=10))) == "ward"
-    assert ledger.find(ledger.identity(rows(400))) == "ward"
-    assert ledger.find(ledger.identity(rows(5000))) == "ward"
-    assert ledger.find(ledger.identity(rows(1000, start=5000))) is None
-    large = Ledger.create(tmp_path / "large", Policy())
-    large.register("city", ROW, CAP, large.identity(rows(60_000)))
-    assert large.find(large.identity(rows(300, start=1000))) == "city"
-    assert large.find(large.identity(rows(70_000, start=3000))) == "city"
-    assert large.find(large.identity(rows(60_000, start=58_000))) is None
-    with pytest.raises(LedgerRefusedError, match="those of population ward"):
-        ledger.register("renamed", ROW, CAP, ledger.identity(rows(1000, start=10)))
-    ledger.declare_apart("others", "Ada Osei")
-    ledger.register("others", ROW, CAP, ledger.identity(rows(1000, start=5000)))
-    with pytest.raises(LedgerRefusedError, match="not of ward"):
-        ledger.extend("ward", ledger.identity(rows(1000, start=5001)))
-    ledger.extend("ward", ledger.identity(rows(100, start=20_000)))
-    assert Ledger.open(tmp_path / "l").find(ledger.identity(rows(90, start=20_000))) == "ward"
-
-
 def test_a_mark_is_of_one_ledger(tmp_path: Path) -> None:
     """A seal says by it under whose salt its identity is: one of another ledger would recognise nobody here."""
     first, second = (Ledger.create(tmp_path / name, Policy()) for name in ("first.sqlite", "second.sqlite"))
     assert first.mark != second.mark
     assert Ledger.open(tmp_path / "first.sqlite").mark == first.mark
-
-
-def test_all_data_are_one_population_until_somebody_answers_for_it_that_they_are_not(tmp_path: Path) -> None:
-    ledger = new(tmp_path / "l")
-    others = ledger.identity(rows(1000, start=5000))
-    with pytest.raises(LedgerRefusedError, match="keeps the budget of ward, and others would be a fresh one"):
-        ledger.register("others", ROW, CAP, others)
-    with pytest.raises(InvalidParameterError, match="whoever answers"):
-        ledger.declare_apart("others", " ")
-    ledger.declare_apart("others", "Ada Osei")
-    with pytest.raises(LedgerRefusedError, match="those of population ward"):  # no declaration makes these others
-        ledger.register("others", ROW, CAP, ledger.identity(rows(1000, start=10)))
-    ledger.close()
-    ledger = Ledger.open(tmp_path / "l")
-    ledger.register("others", ROW, CAP, others)
-    with pytest.raises(LedgerRefusedError, match="nothing to declare"):
-        ledger.declare_apart("others", "Ada Osei")
-    assert ledger.declared_apart == {"others"}
-    ledger.verify()
-
-
-def test_content_digests_are_salted_so_that_they_cannot_be_tried_elsewhere(tmp_path: Path) -> None:
-    one, other = new(tmp_path / "a"), new(tmp_path / "b")
-    assert one.identity(rows(5)).digest != other.identity(rows(5)).digest
 
 
 def test_caps_are_final_and_registering_again_is_harmless(tmp_path: Path) -> None:
@@ -248,13 +126,6 @@ def test_caps_are_final_and_registering_again_is_harmless(tmp_path: Path) -> Non
     with pytest.raises(LedgerRefusedError, match="register it"):
         ledger.reserve("run", "elsewhere", BASIC)
     assert ledger.verify().sequence == 2
-
-
-def test_the_filter_is_fixed_for_life(tmp_path: Path) -> None:
-    new(tmp_path / "l").close()
-    with pytest.raises(LedgerRefusedError, match="exists already"):
-        Ledger.create(tmp_path / "l", Policy("rdp", 16))
-    assert Ledger.open(tmp_path / "l").policy == Policy()
 
 
 def test_two_writers_never_admit_more_than_one_budget(tmp_path: Path) -> None:
@@ -277,23 +148,6 @@ def test_two_writers_never_admit_more_than_one_budget(tmp_path: Path) -> None:
         thread.join()
     assert len(admitted) == 3
     assert Ledger.open(tmp_path / "l").populations["ward"].spent.epsilon == pytest.approx(0.9)
-
-
-@pytest.mark.parametrize(
-    ("policy", "charge"),
-    [
-        (Policy(), Charge("m", EVENT, ROW, EXACT, "pld", Cost())),
-        (Policy(), Charge("m", EVENT, ROW, EXACT, "pld", Cost(epsilon=0.1))),
-        (Policy("rdp", 16), Charge("m", EVENT, ROW, EXACT, "rdp at order 16", Cost(rdp=0.01), ((21, 0.005),))),
-        (Policy("rdp", 16), Charge("m", EVENT, ROW, EXACT, "rdp at order 16", Cost(rdp=0.05), ((10, 0.005),))),
-        (Policy("rdp", 16), Charge("m", EVENT, ROW, EXACT, "rdp at order 16", Cost(), ((21, 0.0),))),
-    ],
-)
-def test_a_charge_that_does_not_follow_from_its_event_is_refused(
-    tmp_path: Path, policy: Policy, charge: Charge
-) -> None:
-    with pytest.raises(LedgerRefusedError, match="does not follow"):
-        new(tmp_path / "l", policy).reserve("run", "ward", charge)
 
 
 def test_a_head_that_cannot_be_written_loses_no_charge_and_stops_the_entry_after_it(
@@ -323,9 +177,6 @@ def test_a_failed_operation_leaves_the_ledger_usable(tmp_path: Path) -> None:
             ledger.record("nobody", 0, "a")
     ledger.reserve("run", "ward", BASIC)
     assert ledger.verify().sequence == 3
-
-
-# --- Hands on the file -------------------------------------------------------------------------------------------
 
 
 class AnyOrder(RuleBasedStateMachine):

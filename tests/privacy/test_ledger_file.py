@@ -12,86 +12,10 @@ from parley.privacy.chain import entry_digest
 from parley.privacy.errors import LedgerCorruptError, LedgerRefusedError
 from parley.privacy.filters import Charge, Cost
 from parley.privacy.finite_precision import EXACT
-from parley.privacy.head import Head
 from parley.privacy.ledger import Ledger
 from parley.privacy.mechanism import ROW
-from tests.privacy.ledgers import BASIC, EVENT, new
-
-
-def filled(path: Path) -> tuple[Path, Head]:
-    ledger = new(path)
-    ledger.reserve("one", "ward", BASIC)
-    ledger.record("one", 0, "a")
-    ledger.reserve("two", "ward", BASIC)
-    head = ledger.verify()
-    ledger.close()
-    return path, head
-
-
-def by_hand(path: Path, *statements: str, keep_triggers: bool = False) -> None:
-    connection = sqlite3.connect(path)
-    dropped = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
-    for name, _ in dropped:
-        connection.execute(f"DROP TRIGGER {name}")
-    for statement in statements:
-        connection.execute(statement)
-    for _, sql in () if keep_triggers else dropped:
-        connection.execute(sql)
-    connection.commit()
-    connection.close()
-
-
-def mended(path: Path) -> None:
-    """Recompute every digest, as somebody who knows the format would."""
-    connection = sqlite3.connect(path)
-    previous = "0" * 64
-    for sequence, kind, body in connection.execute("SELECT sequence, kind, body FROM entries ORDER BY 1").fetchall():
-        digest = entry_digest(previous, sequence, kind, body)
-        connection.execute("UPDATE entries SET previous=?, digest=? WHERE sequence=?", (previous, digest, sequence))
-        previous = digest
-    connection.commit()
-    connection.close()
-
-
-@pytest.mark.parametrize(
-    ("statements", "found"),
-    [
-        (
-            ["UPDATE entries SET body = replace(body, '0.3', '0.1') WHERE sequence = 3"],
-            "entry 3 is not what was written",
-        ),
-        (["UPDATE entries SET kind = 'settle' WHERE sequence = 3"], "entry 3 is not what was written"),
-        (["DELETE FROM entries WHERE sequence = 4"], "entry 4 is missing"),
-        (
-            [
-                "UPDATE entries SET sequence = 99 WHERE sequence = 3",
-                "UPDATE entries SET sequence = 3 WHERE sequence = 4",
-                "UPDATE entries SET sequence = 4 WHERE sequence = 99",
-            ],
-            "entry 3 is not what was written",
-        ),
-        (["DELETE FROM entries WHERE sequence = 5"], "cut"),
-        (["DELETE FROM entries WHERE sequence > 2"], "cut"),
-        (["DELETE FROM entries"], "empty"),
-        (["CREATE TABLE spare (x)"], "altered"),
-    ],
-)
-def test_every_edit_gap_reordering_and_cut_is_found(tmp_path: Path, statements: list[str], found: str) -> None:
-    path, _ = filled(tmp_path / "l")
-    by_hand(path, *statements)
-    with pytest.raises(LedgerCorruptError, match=found):
-        Ledger.open(path)
-
-
-def test_an_edit_with_a_mended_chain_is_found_by_the_head_beside_the_ledger(tmp_path: Path) -> None:
-    path, _ = filled(tmp_path / "l")
-    by_hand(path, "UPDATE entries SET body = replace(body, '0.3', '0.1') WHERE sequence = 3")
-    dropped = sqlite3.connect(path).execute("SELECT sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
-    by_hand(path, keep_triggers=True)
-    mended(path)
-    by_hand(path, *[sql for (sql,) in dropped], keep_triggers=True)
-    with pytest.raises(LedgerCorruptError, match="rewritten"):
-        Ledger.open(path)
+from tests.support.ledger_files import by_hand, filled
+from tests.support.ledgers import BASIC, EVENT, new
 
 
 def test_restoring_both_files_to_an_old_state_is_found_by_an_anchor_that_somebody_else_kept(tmp_path: Path) -> None:
@@ -124,20 +48,6 @@ def test_a_missing_or_broken_head_and_altered_triggers_are_found(tmp_path: Path)
     Ledger.open(path).close()
     by_hand(path, keep_triggers=True)
     with pytest.raises(LedgerCorruptError, match="triggers"):
-        Ledger.open(path)
-
-
-def test_the_head_may_lag_one_entry_behind_and_not_two(tmp_path: Path) -> None:
-    path, _ = filled(tmp_path / "l")
-    digests = dict(sqlite3.connect(path).execute("SELECT sequence, digest FROM entries").fetchall())
-    head = Path(f"{path}.head")
-    head.write_text(f"4:{digests[4]}\n")
-    assert Ledger.open(path).verify() == Head(5, digests[5])
-    assert head.read_text() == f"5:{digests[5]}\n"
-    head.write_text(f"3:{digests[3]}\n")  # entry 4 is a release, which does not move the head
-    assert Ledger.open(path).verify() == Head(5, digests[5])
-    head.write_text(f"2:{digests[2]}\n")
-    with pytest.raises(LedgerCorruptError, match="2 entries behind"):
         Ledger.open(path)
 
 
@@ -187,20 +97,6 @@ def test_entries_that_this_program_never_writes_are_found_though_their_digests_a
             Ledger.open(copy)
 
 
-def test_every_single_byte_that_is_changed_in_an_entry_is_found(tmp_path: Path) -> None:
-    path, _ = filled(tmp_path / "l")
-    body = sqlite3.connect(path).execute("SELECT body FROM entries WHERE sequence = 3").fetchone()[0]
-    for position in range(0, len(body), 17):
-        changed = body[:position] + chr(ord(body[position]) ^ 1) + body[position + 1 :]
-        for suffix in ("", ".head"):
-            shutil.copy(f"{path}{suffix}", tmp_path / f"copy{suffix}")
-        by_hand(
-            tmp_path / "copy", f"UPDATE entries SET body = '{changed.replace(chr(39), chr(39) * 2)}' WHERE sequence = 3"
-        )
-        with pytest.raises(LedgerCorruptError):
-            Ledger.open(tmp_path / "copy")
-
-
 def test_a_file_that_is_no_ledger_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "noise").write_bytes(bytes(range(256)) * 64)
     for path, kind in ((tmp_path / "noise", LedgerCorruptError), (tmp_path / "absent", LedgerRefusedError)):
@@ -214,9 +110,6 @@ def test_a_creation_that_was_cut_short_can_be_repeated(tmp_path: Path) -> None:
     sqlite3.connect(tmp_path / "l").close()
     new(tmp_path / "l").reserve("run", "ward", BASIC)
     assert Ledger.open(tmp_path / "l").populations["ward"].spent.epsilon == 0.3
-
-
-# --- Any order of operations ---------------------------------------------------------------------------------------
 
 
 def test_the_ledger_is_readable_without_this_program(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from parley.mpc.randomness import Csprng
 from parley.mpc.session import Session
 from parley.mpc.steps import Bytes, Steps
 from parley.mpc.tables import Cover, Precision, check_precision, load
-from tests.mpc.two import run_both
+from tests.support.two import run_both
 
 HERE = Path(__file__).parent
 PRESETS = [("strips", "standard"), ("strips", "high"), ("rectangle", "standard")]

@@ -23,9 +23,10 @@ from parley.aggregator.opening_store import Opened, OpeningStore
 from parley.aggregator.request import Request
 from parley.mpc.ring import Lattice
 from parley.party.outbox import Outbox
-from tests.federation.documents import manifest
-from tests.federation.party_process import EVERYONE, Running, verified
-from tests.federation.stage import Stage, question, wait_for
+from tests.support.documents import manifest
+from tests.support.party_process import EVERYONE, Running, verified
+from tests.support.stage import Stage, question
+from tests.support.until import until
 
 NOISE = {"mechanism.noise_multiplier": 40.0}
 
@@ -54,15 +55,15 @@ def party_state(folder: Path) -> Path:
         before = len(stage.coordinator.joins)
         with Running(stage):
             joins = stage.coordinator.joins
-            wait_for(partial(has_joined, joins, before, made.digest))
+            until(partial(has_joined, joins, before, made.digest))
             for index in range(rounds):
                 points = [np.full(3, 0.1 * (index + 1)), np.full(3, 0.1 * index)]
                 stage.coordinator.ask(question(made, index, points if index else points[:1]))
                 stage.opened(index)
-                wait_for(partial(answered, stage, index))
+                until(partial(answered, stage, index))
             if ends:
                 stage.finish(stage.ends(made, rounds))
-                wait_for(lambda: Outbox(stage.node / "state" / "outbox.sqlite").runs()[-1].state == "settled")
+                until(lambda: Outbox(stage.node / "state" / "outbox.sqlite").runs()[-1].state == "settled")
     stage.close()
     return stage.node
 

@@ -138,6 +138,11 @@ def start_together() -> Steps[None]:
     yield [np.zeros(1, np.uint8)]
 
 
+def end_together() -> Steps[None]:
+    """The same at its end: who stopped its pool first would take the other one's samples with the session."""
+    yield from start_together()
+
+
 class Server:
     """Carries out the tasks of a benchmark."""
 
@@ -248,12 +253,14 @@ class Server:
             opened = Aggregator(self.settings.role, pool, store).open(channel, request, contributions)
             online = time.perf_counter() - started
             np.save(folder / f"opened-{self.settings.role}.npy", np.frombuffer(opened.share, "<u8"))
-            return {
+            done = {
                 "online": online,
                 "pooled": pooled,
                 "finished": time.monotonic(),
                 "sent": channel.traffic.bytes_sent,
             }
+            channel.run(end_together())
+            return done
         finally:
             pool.stop()
             store.close()

@@ -3,7 +3,7 @@
 Everything between the records and the coordinator is the code that a federation runs: the batch, the clip and the exact
 integers come from `party`, the steps from `coordinator`, the noise has the law of the two servers, bit for bit
 (parley.mpc.clear), on the lattice that data and noise share. Only the network and the sharing are left out, which
-change nothing that is released (tests/learning/test_federation.py). A deliberate fault replaces one of the parts.
+change nothing that is released (tests/study/test_simulation.py). A deliberate fault replaces one of the parts.
 """
 
 from dataclasses import dataclass, field

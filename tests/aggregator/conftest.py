@@ -1,0 +1,26 @@
+"""Two servers: in one process with their stores, or as processes; and a party beside them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.aggregator.test_pool import pools
+from tests.party.conftest import stage, verified_in_process  # noqa: F401  fixtures
+from tests.support.both_links import identities  # noqa: F401  fixtures
+from tests.support.openings import Federation as Pair
+from tests.support.servers import Federation
+
+
+@pytest.fixture
+def federation(tmp_path: Path) -> Iterator[Pair]:
+    with pools() as (a, b, _):
+        yield Pair(tmp_path, [a, b])
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
+    federation = Federation(tmp_path_factory.mktemp("servers"))
+    federation.start()
+    yield federation
+    federation.close()

@@ -1,0 +1,28 @@
+"""The page about privacy: everything that the guarantee rests on."""
+
+import json
+
+from parley.privacy.ledger import Ledger
+from tests.dashboard.conftest import Make
+from tests.support.folders import CLAIM
+from tests.support.pages import wait_for
+
+
+def test_the_privacy_page_states_everything_that_the_guarantee_rests_on(browser: Make) -> None:
+    made = browser(10).login()
+    page = wait_for(made, "/runs/heart-1/privacy", "Ledger head</dt><dd><code>")
+    document = made.document
+    plain = page.replace("<wbr>", "")
+    for text in (
+        str(CLAIM["statement"]), "ε = 1.78", "δ = 1e−5", "replace-one", "without replacement", "row", "0.00012",
+        "3.1e−8", "Only the two aggregators together could break it", "North Trust", "South Foundation", "University Hospital",
+        "epsilon 8.4 at delta 1e-05 if a server lies", "holds against an aggregator that follows the protocol",
+        "each server adds 0.5 times as much of its own", "<th scope=\"col\">If a server lies</th>",
+        "hospital-b", document.digest.hex(), document.mechanism.digest, "ε 2.28", "pilot",
+    ):  # fmt: skip
+        assert text in plain, text
+    trail = json.loads((made.state / "trail.jsonl").read_text().splitlines()[-1])
+    assert f"{trail['sequence']}:{trail['hash']}" in plain
+    ledger = Ledger.open(made.state / "ledger.sqlite")
+    assert str(ledger.verify()) in plain
+    ledger.close()

@@ -1,0 +1,50 @@
+"""Figures of a run, as pages show them."""
+
+import contextlib
+import sqlite3
+
+from parley.coordinator.store import RunStore, State
+from parley.dashboard import figures
+from parley.dashboard.history import Histories
+from parley.federation.names import Role
+from parley.v1 import common_pb2
+from tests.dashboard.conftest import Make
+from tests.support.pages import wait_for
+
+
+def test_sums_that_were_opened_and_not_recorded_are_counted_as_spent(browser: Make) -> None:
+    """A stop between an opening and its record: the aggregators' word is more than the coordinator's history."""
+    made = browser(10).login()
+    store = RunStore(made.state / "runs.sqlite")
+    row, history = store.runs()[0], Histories(store).of(made.document.digest)
+    aggregators = [name.uri for name in made.document.identities(Role.aggregator)]
+    words = {uri: common_pb2.SignedEnd(aggregator=uri, openings=12).SerializeToString() for uri in aggregators}
+    one = dict(list(words.items())[:1])
+    assert figures.exposed(row, made.document, history, {}) == 11
+    assert figures.exposed(row, made.document, history, one) == 11
+    assert figures.exposed(row, made.document, history, words) == 12
+    for uri, word in words.items():
+        store.put_end(made.document.digest, uri, word)
+    store.set_state(made.document.digest, State.failed, "stopped for good by the operator")
+    store.close()
+    wait_for(made, "/runs/heart-1/privacy", "over 12 opened sums")
+
+
+def test_before_a_run_has_started_nothing_is_spent(browser: Make) -> None:
+    made = browser(0).login()
+    with contextlib.closing(sqlite3.connect(made.state / "runs.sqlite")) as database, database:
+        database.execute("UPDATE runs SET started = NULL, state = 'gathering'")
+    page = wait_for(made, "/runs/heart-1?part=live", "chart-spent")
+    spent = [view for template, view in made.views if template == "live.html"][-1].spent
+    assert (spent.pld, spent.rdp, spent.upto) == (0.0, 0.0, 0)
+    assert 0 < spent.pld_end < spent.rdp_end
+    assert "“So far” covers" not in page
+
+
+def test_presence_is_the_share_of_rounds() -> None:
+    assert figures._strip([], 10, 0) == (1.0,) * 10
+    assert figures._strip([9], 10, 0)[-1] == 0.0
+    long = figures._strip(list(range(5000)), 10_000, 0)
+    assert long[0] == 0.0
+    assert long[-1] == 1.0
+    assert abs(sum(long) / len(long) - 0.5) < 0.02

@@ -1,0 +1,3 @@
+"""The demonstration's federation in folders."""
+
+from tests.support.containers import federation  # noqa: F401  fixtures

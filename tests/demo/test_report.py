@@ -1,0 +1,55 @@
+"""What the demonstration says at its end."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from parley.demo.report import show_report
+from tests.support.screens import CAST, console, report
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_report_tells_a_newcomer_everything_within_the_width(width: int) -> None:
+    shown, out = console(terminal=False, width=width)
+    show_report(shown, report(), CAST)
+    text = out.getvalue()
+    assert max(map(len, text.splitlines())) <= width
+    flat = " ".join(text.split())
+    for words in (
+        "Who could see what",
+        "the model after each of 20 rounds" if width > 100 else "after each of 20 rounds",
+        "Cleveland Clinic alone 227 77.0% 0.850",
+        "together, private: epsilon 1 690 82.0% 0.890",
+        "no privacy 690 82.2% 0.899",
+        "at most 2.72 times higher or lower",
+        "chance of 1e-5",
+        "The sentence for the data-protection officer.",
+        "1.00 / 2.40, 1e-05 3.00, 3e-05",
+        "1,234,567",
+        "54,321 bytes",
+        "model.npz",
+        "report.json",
+        "http://127.0.0.1:7500",
+    ):
+        assert words in flat, words
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_where_there_is_none_the_report_says_no_guarantee(width: int) -> None:
+    shown, out = console(terminal=False, width=width)
+    budgets = tuple(replace(each, spent_if_a_server_lies=None) for each in report().budgets)
+    show_report(shown, replace(report(), budgets=budgets, epsilon_if_a_server_lies=None), CAST)
+    text = out.getvalue()
+    assert max(map(len, text.splitlines())) <= width
+    assert text.count("no guarantee, 1e-05") == len(budgets)
+    assert "there is no such guarantee" in " ".join(text.split())
+
+
+def test_the_json_line_has_the_promised_fields() -> None:
+    body = json.loads(json.dumps(report().as_json(), allow_nan=False))
+    for name in ("run", "model", "report", "epsilon", "delta", "accuracy", "auc", "pooled_auc", "rounds"):
+        assert body[name] is not None, name
+    assert (body["seconds"], body["bytes"]) == (4.5, 1_234_567)
+    budget = {"party": "cleveland", "spent": 1.0, "total": 4.0, "left": 3.0, "spent_if_a_server_lies": 2.4}
+    assert body["budgets"][0].items() >= {**budget, "delta_spent": 1e-5, "delta_total": 4e-5}.items()

@@ -1,0 +1,17 @@
+"""The command as scripts and people call it."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+
+def parley(*words: str, timeout: float = 120) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "parley.cli.main", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def answer(done: "subprocess.CompletedProcess[str]") -> dict[str, Any]:
+    """The last line of standard output."""
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result

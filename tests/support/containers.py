@@ -1,0 +1,15 @@
+"""Files of containers."""
+
+from pathlib import Path
+
+import pytest
+
+from parley.demo import provision as provisioning
+from parley.demo import recipe as demo_recipe
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("federation")
+    provisioning.provision(folder, demo_recipe.manifest(), 4, lambda line: None)
+    return folder

@@ -1,0 +1,5 @@
+"""Mechanisms."""
+
+from parley.privacy.randomness import SystemRandomness
+
+SOURCE = SystemRandomness()
