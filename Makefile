@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(wildcard mpc/native/*.c) mpc/parley/mpc/native/build.py
 PROTOS := $(wildcard proto/parley/v1/*.proto)
 
-.PHONY: demo compose-demo compose-up compose-link compose-down test test-all test-long check generate clean
+.PHONY: demo compose-demo compose-up compose-link compose-down test test-all test-long check fix generate clean
 
 demo: $(VENV)/.installed  ## four hospitals train together on this machine: a model and a privacy report
 	$(BIN)/parley demo
@@ -36,6 +36,10 @@ check: $(VENV)/.test-installed  ## lint, types, generated code
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m tools.generate --check
+
+fix: $(VENV)/.test-installed  ## what ruff can mend by itself, then its formatter
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
 
 generate: $(VENV)/.test-installed  ## rewrite the code generated from proto/
 	$(BIN)/python -m tools.generate

@@ -2,8 +2,8 @@
 
     python examples/least_noise.py
 
-The same as `parley privacy calibrate`, as a function. The figure is the noise's standard deviation over the most that one
-record can change the sum.
+The same as `parley privacy calibrate`, as a function. The figure is the noise's standard deviation over the most
+that one record can change the sum.
 """
 
 from parley.privacy.accountants import accountant

@@ -76,9 +76,11 @@ def test_the_walks_document_is_the_one_that_is_shown() -> None:
         assert excerpt in (ROOT / "examples" / "own-data" / "run.toml").read_text()
 
 
-def test_the_two_commands_are_targets_of_make() -> None:
+def test_what_make_is_asked_for_is_a_target() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    assert set(re.findall(r"\bmake ([a-z-]+)", README)) <= targets
+    for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        asked = set(re.findall(r"(?:`|^ *)make ([a-z-]+)", path.read_text(), re.MULTILINE))
+        assert asked <= targets, path
 
 
 def test_the_demos_table_names_the_demos_hospitals() -> None:
