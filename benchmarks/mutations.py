@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SECONDS = 240
-PARTIES, RUNS, DRIVER = (f"coordinator/service/{name}.py" for name in ("parties", "runs", "driver"))
+PARTIES, RUNS, DRIVER = (f"coordinator/parley/coordinator/{name}.py" for name in ("parties", "runs", "driver"))
 WHO = "federation/parley/node/authorization.py"
 NAMES = "federation/parley/node/credentials.py"
 COORDINATOR, FLOODS, OPERATOR, CERTIFICATES, PARTY = (

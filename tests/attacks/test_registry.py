@@ -20,7 +20,7 @@ from parley.attacks.kinds import Attack, Finding, Guard
 OF_THE_REVIEWS = {
     "records": {"C1", "C2", "H5", "M5", "M6", "M7"},
     "contribution": {"C3a", "C3b", "C3c", "H1"},
-    "spending": {"H2", "H3", "H4"},
+    "budgets": {"H2", "H3", "H4"},
     "keys": {"H6"},
     "servers": {"squeeze", "peek"},
     "noise": {"collapse", "leak"},
@@ -41,7 +41,7 @@ NEW = {
 NAMED_ONLY = {"M1"}
 """What cannot be stopped."""
 NO_SURFACES = {
-    "__init__", "house", "institution", "kinds", "lying_server", "registry", "staging", "surroundings",
+    "__init__", "audit", "house", "institution", "kinds", "lying_server", "registry", "stage", "surroundings",
     "unguarded", "words",
 }  # fmt: skip
 

@@ -232,7 +232,7 @@ def _many_sizes(folder: Path, _: tuple[Guard, ...]) -> Finding:
         readings += 1
         return gaussian_reading(*arguments)
 
-    following, lying = (f"privacy.{module}:gaussian_reading" for module in ("claim", "lying"))
+    following, lying = (f"parley.privacy.{module}:gaussian_reading" for module in ("claim", "lying"))
     with removed(Guard("counter", following, counted)), removed(Guard("counter", lying, counted)):
         verify(asked)
     bound = 2 * MOST_READINGS  # against servers that follow, and if one lies

@@ -16,7 +16,7 @@ from pathlib import Path
 from parley.attacks.kinds import Attack, Finding, Guard, removed
 from parley.node.deploy_errors import DeployError
 
-SURFACES: tuple[str, ...] = ("records", "contribution", "spending", "keys", "servers", "noise", "floods")
+SURFACES: tuple[str, ...] = ("records", "contribution", "budgets", "keys", "servers", "noise", "floods")
 
 
 @dataclass(frozen=True)
