@@ -83,6 +83,13 @@ def test_what_make_is_asked_for_is_a_target() -> None:
         assert asked <= targets, path
 
 
-def test_the_demos_table_names_the_demos_hospitals() -> None:
-    for hospital in HOSPITALS:
-        assert f"{hospital.title} alone" in README
+def test_the_demos_table_has_the_hospitals_and_the_figures_of_the_experiment() -> None:
+    """The private row differs with every run; what is beside it follows from the records."""
+    measured = (ROOT / "docs" / "experiments" / "heart-disease.md").read_text()
+    beside = {f"{hospital.title} alone": f"{hospital.name} alone" for hospital in HOSPITALS}
+    beside["records pooled in one place, no privacy"] = "pooled"
+    for shown, row in beside.items():
+        accuracy, area = re.findall(rf"^{re.escape(shown)} +\d+ +([\d.]+)% +([\d.]+)$", README, re.MULTILINE)[0]
+        found = re.search(rf"^\| {re.escape(row)} \| ([\d.]+) \| ([\d.]+) \|$", measured, re.MULTILINE)
+        assert found, row
+        assert (area, float(accuracy)) == (found[1], pytest.approx(100 * float(found[2]), abs=0.051))
