@@ -2,10 +2,13 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := pyproject.toml $(wildcard mpc/native/*.c) mpc/parley/mpc/native/build.py
+SOURCES := pyproject.toml $(wildcard mpc/parley/mpc/native/*.c) mpc/parley/mpc/native/build.py
 PROTOS := $(wildcard proto/parley/v1/*.proto)
 
-.PHONY: demo compose-demo compose-up compose-link compose-down test test-all test-long check fix generate clean
+.PHONY: help demo compose-demo compose-up compose-link compose-down test test-all test-long check fix generate help-pages clean
+
+help:  ## what can be made, a line each
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed  ## four hospitals train together on this machine: a model and a privacy report
 	$(BIN)/parley demo
@@ -44,6 +47,9 @@ fix: $(VENV)/.test-installed  ## what ruff can mend by itself, then its formatte
 generate: $(VENV)/.test-installed  ## rewrite the code generated from proto/
 	$(BIN)/python -m tools.generate
 
+help-pages: $(VENV)/.test-installed  ## rewrite tests/cli/help/, after a change of a --help that was meant
+	$(BIN)/python -m tests.cli.help_pages
+
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
@@ -55,5 +61,5 @@ $(VENV)/.test-installed: $(SOURCES) | $(VENV)/bin/python
 	$(BIN)/pip install -q -e ".[dev]"
 	touch $@ $(VENV)/.installed
 
-clean:
+clean:  ## remove the environment and all caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

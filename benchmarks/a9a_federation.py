@@ -23,12 +23,12 @@ from scipy.stats import ttest_ind
 from parley.algorithms.regularisers import Regulariser
 from parley.bench.train_bench import admit_beforehand
 from parley.coordinator.operator_client import Coordinator
-from parley.coordinator.preparation import model_of
 from parley.coordinator.store import State
 from parley.demo.local import LocalFederation
 from parley.federation.manifest import Manifest, Operator
 from parley.learning.holding import Layout
 from parley.learning.records import load
+from parley.learning.registry import model_of
 from parley.learning.schema import Schema, schema_from_json
 from parley.mpc.parts import USUAL
 from parley.research.experiments.tables import DATA_SETS, TARGET
@@ -90,7 +90,7 @@ def over_the_federation(manifest: Manifest, data: dict[str, list[Path]], test: P
         theta = coordinator.store.theta(digest)
     assert theta is not None
     _, model = model_of(manifest)
-    from parley.study.evaluation import evaluate
+    from parley.learning.evaluation import evaluate
 
     quality = evaluate(model, load([test], schema()), theta, REGULARISER, "binary")
     return {

@@ -21,15 +21,16 @@ from typing import Any
 
 import numpy as np
 
+from parley.algorithms.registry import build_algorithm, setting_of
 from parley.algorithms.regularisers import Regulariser
 from parley.demo.heart_data import hold_out_file
 from parley.demo.recipe import ALGORITHM, DELTA, HOSPITALS, MODEL, SIZES, schema
 from parley.learning.records import Records, load
+from parley.learning.registry import build_model
 from parley.learning.rows import DenseRows
 from parley.learning.schema import Category
 from parley.research.comparison import compare, fit_logistic, score
 from parley.research.comparison import dense as matrix
-from parley.study.run_file import build_algorithm, build_model, setting_of
 from parley.study.simulation import Federation, calibrate
 
 EPSILONS = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0)

@@ -31,10 +31,11 @@ PATIENCE_SECONDS = 900.0
 BASELINE = """
 from parley.mpc import kernels
 kernels.processor_features = lambda: kernels.BASELINE_FEATURES
-from parley.cli.main import main
-main()
+import runpy, sys
+module, *sys.argv[1:] = sys.argv[1:]
+runpy.run_module(module, run_name="__main__", alter_sys=True)
 """
-"""`parley` on the processor that valgrind plays: /proc/cpuinfo is still this machine's."""
+"""A role's process on the processor that valgrind plays: /proc/cpuinfo is still this machine's."""
 COUNTED = re.compile(r"I\s+refs:\s+([\d,]+)")
 
 
@@ -47,9 +48,9 @@ def play(parties: int, dimension: int, rounds: int, counted: str, log: Path) -> 
     start = subprocess.Popen
 
     def starting(command: list[str], *rest: Any, **more: Any) -> "subprocess.Popen[bytes]":
-        if "parley.cli.main" in command and Path(command[-1]).name == counted:
+        if command[0] == sys.executable and Path(command[-1]).name == counted:
             tool = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
-            command = [*tool, f"--log-file={log}", sys.executable, "-c", BASELINE, *command[-3:]]
+            command = [*tool, f"--log-file={log}", sys.executable, "-c", BASELINE, *command[3:]]
         return start(command, *rest, **more)
 
     # The older checkout has no place for a command in front, nor for more patience.

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from parley.attacks import stage as staging
+from parley.attacks import stage
 from parley.attacks.registry import guards
 from parley.demo.local import LocalFederation, NodeProcess
 from parley.federation.names import Role
@@ -33,15 +33,15 @@ def newcomer(federated: LocalFederation, node: NodeProcess) -> bool:
     stub: Any
     if node.role is Role.aggregator:
         port = node.ready["ports"]["control"]
-        channel = staging.channel(federated, Role.coordinator, manifest.coordinator.name, server, port)
+        channel = stage.channel(federated, Role.coordinator, manifest.coordinator.name, server, port)
         stub, call = aggregator_pb2_grpc.ControlServiceStub(channel), aggregator_pb2.StatusRequest()
         method = stub.Status
     else:
-        channel = staging.channel(federated, Role.party, manifest.parties[0], server, node.ready["ports"]["parties"])
+        channel = stage.channel(federated, Role.party, manifest.parties[0], server, node.ready["ports"]["parties"])
         stub, call = coordinator_pb2_grpc.CoordinatorServiceStub(channel), coordinator_pb2.ListRunsRequest()
         method = stub.ListRuns
     try:
-        return staging.answers(method, call, 5.0)
+        return stage.answers(method, call, 5.0)
     finally:
         channel.close()
 
@@ -50,7 +50,7 @@ def measure(federated: LocalFederation, node: NodeProcess, addresses: int, secon
     """One flood."""
     assert node.process is not None
     place = f"/proc/{node.process.pid}/fd"
-    before, served, over, most = staging.resident_mib(node), list[bool](), threading.Event(), [0]
+    before, served, over, most = stage.resident_mib(node), list[bool](), threading.Event(), [0]
 
     def come() -> None:
         while not over.wait(0.3):
@@ -64,9 +64,9 @@ def measure(federated: LocalFederation, node: NodeProcess, addresses: int, secon
     for thread in threads:
         thread.start()
     places = [f"127.0.2.{number + 1}" for number in range(addresses)]
-    with staging.Silence(list(node.ready["ports"].values()), places) as silence:
+    with stage.Silence(list(node.ready["ports"].values()), places) as silence:
         silence.spread(seconds, HELD)
-        grown = staging.resident_mib(node) - before
+        grown = stage.resident_mib(node) - before
     over.set()
     for thread in threads:
         thread.join()
@@ -74,7 +74,7 @@ def measure(federated: LocalFederation, node: NodeProcess, addresses: int, secon
     return {
         "node": node.role.value, "addresses": addresses, "seconds": seconds, "opened": silence.opened,
         "most_descriptors": most[0], "before_mib": round(before), "grown_mib": round(grown),
-        "grown_after_mib": round(staging.resident_mib(node) - before),
+        "grown_after_mib": round(stage.resident_mib(node) - before),
         "newcomers": len(served), "newcomers_served": sum(served),
     }  # fmt: skip
 
@@ -91,10 +91,10 @@ def main() -> None:
         for role in (Role.aggregator, Role.coordinator):
             with (
                 tempfile.TemporaryDirectory() as folder,
-                staging.federation(Path(folder), staging.sample(), without) as federated,
+                stage.federation(Path(folder), stage.sample(), without) as federated,
             ):
                 node = federated.aggregators[1] if role is Role.aggregator else federated.coordinator
-                staging.started(node)
+                stage.started(node)
                 time.sleep(1)
                 print(json.dumps(measure(federated, node, addresses, chosen.seconds)), flush=True)
 

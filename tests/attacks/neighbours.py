@@ -17,9 +17,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.federation.question import LocalFit
 from parley.learning.contributor import FRAMED, Contributor, Encoding, Query
 from parley.learning.errors import PartyError
-from parley.learning.local import MARGIN, LocalFit, constants
+from parley.learning.local import MARGIN, constants
 from parley.learning.models import Huber, Linear, Logistic, Model, Residual, Softmax, Squared
 from parley.learning.perceptron import Perceptron
 from parley.learning.proximal import SmoothedHinge

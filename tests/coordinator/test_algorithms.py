@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from parley.algorithms.algorithm import Algorithm, Plan, Setting, build, known
+from parley.algorithms.algorithm import Algorithm, Plan, Setting
 from parley.algorithms.auto import Auto
 from parley.algorithms.errors import AlgorithmError
+from parley.algorithms.registry import build, known
 from parley.algorithms.regularisers import Regulariser
 from parley.algorithms.schedules import Output, Schedule
 from parley.federation.kinds import PROGRAMMES, kind_of
-from parley.learning.encoding import Terms
 from parley.privacy.clipping import MomentumClip
 from parley.privacy.randomness import SystemRandomness
 
@@ -278,7 +278,7 @@ def test_recursive_momentum_asks_at_as_many_points_as_parties_evaluate(gamma: fl
     """With γ = 1 the difference has weight zero: a party is asked at one point."""
     algorithm, plan = started("ddp-srm", gamma=gamma, batch=10)
     for index in range(3):
-        assert len(algorithm.ask(index).points) == Terms.of(plan.clip, index, 1.0).points
+        assert len(algorithm.ask(index).points) == plan.clip.terms(index).points
         algorithm.tell(index, np.ones(3))
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import grpc
 import pytest
 
-from parley.algorithms.errors import RunFailedError
 from parley.coordinator import controls
 from parley.coordinator.controls import Control, StalledError
+from parley.coordinator.errors import RunFailedError
 from parley.federation.names import NodeName, Role
 from parley.node.credentials import NodeFolder
 from parley.v1 import aggregator_pb2

@@ -8,7 +8,7 @@ import pytest
 from tests.hostile.lead import Lead, asking, joining, verified
 
 import parley.coordinator.process
-from parley.algorithms.errors import StateError
+from parley.coordinator.errors import StateError
 from parley.coordinator.store import State
 from parley.federation.manifest import Manifest
 from parley.privacy.ledger import Ledger

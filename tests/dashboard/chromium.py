@@ -18,7 +18,8 @@ from playwright.sync_api import Browser, Page, Route, sync_playwright
 from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
-from parley.dashboard.server import Settings, serve
+from parley.dashboard.server import serve
+from parley.web.listener import Settings
 from tests.dashboard.folders import place_of
 
 PATH = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from parley.dashboard import rendering
-from parley.dashboard.access import token_in
-from parley.dashboard.server import Settings, assemble
+from parley.dashboard import pages
+from parley.dashboard.server import assemble
 from parley.federation.manifest import Manifest
+from parley.web.access import token_in
+from parley.web.listener import Settings
 from tests.dashboard.folders import FakeOperator, coordinator_folder, place_of
 
 HOME = "http://127.0.0.1:7480"
@@ -48,7 +49,7 @@ def browser(tmp_path: Path) -> Iterator[Make]:
     def make(rounds: int | None = 10, operator: FakeOperator | None = None, **settings: Any) -> Browser:
         state, document = coordinator_folder(tmp_path / f"node-{len(made)}", rounds)
         found = Browser(state, document, operator or FakeOperator(), Settings("127.0.0.1", 7480, **settings))
-        rendering.watchers.append(lambda template, view: found.views.append((template, view)))
+        pages.watchers.append(lambda template, view: found.views.append((template, view)))
         found.client.__enter__()  # one event loop for all its requests
         made.append(found)
         return found
@@ -58,4 +59,4 @@ def browser(tmp_path: Path) -> Iterator[Make]:
         each.client.portal.call(each.app.state.wiring.accounts.close)  # type: ignore[union-attr]
         each.client.__exit__(None, None, None)
         each.app.state.wiring.store.close()
-    rendering.watchers.clear()
+    pages.watchers.clear()

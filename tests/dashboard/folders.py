@@ -9,10 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from parley.algorithms.errors import CoordinatorError
+from parley.coordinator.errors import CoordinatorError
+from parley.coordinator.operator_client import Presence
 from parley.coordinator.store import RoundRecord, RunStore, State
 from parley.dashboard.server import Place
-from parley.dashboard.servers import Presence
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.node.trail import Trail
@@ -34,8 +34,8 @@ CLAIM = {
     "follows the protocol: the 40 released estimators are (1.78, 1e-05)-differentially private for each row (that of "
     "hospital-a, the least protected of 3) under replace-one, by batches of fixed size drawn without replacement (rate "
     "0.05) and noise of 1.2 times the sensitivity, accountant pld; the finite noise sampler takes 0.00012 of epsilon "
-    "and 3.1e-08 of delta; if that aggregator does anything whatever, they are (8.4, 1e-05)-differentially private by "
-    "the noise that the other one adds of its own; to break it, both aggregators would have to collude.",
+    "and 3.1e-08 of delta. If that aggregator does anything at all, they are (8.4, 1e-05)-differentially private by "
+    "the noise that the other one adds of its own. Only the two aggregators together could break it.",
     "epsilon_if_a_server_lies": 8.4,
 }
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from parley.algorithms.errors import StateError
-from parley.dashboard.access import SESSION_SECONDS, TOKEN_FILE, Sessions, token_in
+from parley.node.errors import NodeError
+from parley.web.access import SESSION_SECONDS, TOKEN_FILE, Sessions, token_in
 from tests.dashboard.conftest import HOME, Make
 from tests.dashboard.folders import FakeOperator
 
@@ -23,7 +23,7 @@ def test_the_token_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) -> N
 def test_a_token_that_others_may_read_is_refused(tmp_path: Path) -> None:
     token_in(tmp_path)
     (tmp_path / TOKEN_FILE).chmod(0o640)
-    with pytest.raises(StateError, match="others may read"):
+    with pytest.raises(NodeError, match="others can read"):
         token_in(tmp_path)
 
 

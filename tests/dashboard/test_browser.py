@@ -10,10 +10,10 @@ from playwright.sync_api import Browser
 from parley.bench.train_data import study, write_party
 from parley.coordinator.operator_client import Coordinator
 from parley.coordinator.store import State
-from parley.dashboard.access import token_in
 from parley.demo.local import LocalFederation
 from parley.privacy.ledger import Ledger
 from parley.v1 import common_pb2
+from parley.web.access import token_in
 from tests.dashboard.chromium import (
     FITS,
     LINES_SHOWN,

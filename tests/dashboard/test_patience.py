@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from parley.dashboard import patience
-from parley.dashboard.patience import MOST_IDLE_OF_ONE, Impatient
+from parley.web import patience
+from parley.web.patience import MOST_IDLE_OF_ONE, Impatient
 
 SHORT = 0.4
 GET = b"GET /now HTTP/1.1\r\nHost: x\r\n\r\n"

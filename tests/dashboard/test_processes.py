@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from parley.attacks import stage as staging
-from parley.dashboard.access import token_in
+from parley.attacks import stage
 from parley.demo.local import LocalFederation
+from parley.web.access import token_in
 from tests.dashboard.chromium import free_port, wait_until_served
 
 pytestmark = pytest.mark.slow
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def federation(tmp_path: Path) -> Iterator[LocalFederation]:
     """With only its coordinator running."""
-    with LocalFederation(tmp_path / "n", staging.sample(), staging.records(), dashboard=True) as made:
+    with LocalFederation(tmp_path / "n", stage.sample(), stage.records(), dashboard=True) as made:
         home = made.coordinator.folder / "node.toml"
         home.write_text(home.read_text() + f'[metrics]\nlisten = "127.0.0.1:{free_port()}"\n')
         made.coordinator.start()

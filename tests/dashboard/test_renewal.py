@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from parley.dashboard import server
-from parley.dashboard.server import Settings, serve
+from parley.dashboard.server import serve
 from parley.federation.names import NodeName, Role
 from parley.node import installation as nodes
 from parley.node.authority import PEM, ThrowAwayAuthority
 from parley.node.credentials import NodeFolder
+from parley.web import listener
+from parley.web.listener import Settings
 from tests.dashboard.chromium import free_port
 from tests.dashboard.folders import coordinator_folder, place_of
 
@@ -34,7 +35,7 @@ def presented(port: int) -> x509.Certificate:
 
 @pytest.fixture
 def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[NodeFolder, int]:
-    monkeypatch.setattr(server, "RENEWAL_SECONDS", QUICKLY_SECONDS)
+    monkeypatch.setattr(listener, "RENEWAL_SECONDS", QUICKLY_SECONDS)
     state, _ = coordinator_folder(tmp_path, None)
     folder = AUTHORITY.install(tmp_path / "identity", LEAD)
     port = free_port()

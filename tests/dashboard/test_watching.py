@@ -8,11 +8,11 @@ import pytest
 from rich.console import Console
 
 from parley.cli.watch_screen import follow_plainly, spark, view
+from parley.coordinator.operator_client import Presence
 from parley.coordinator.store import RoundRecord, RunRow, RunStore, State
 from parley.dashboard.history import Histories
-from parley.dashboard.launcher import DEFAULT, link, settings_of
-from parley.dashboard.servers import Presence
-from parley.node.deploy_errors import DeployError, NodeFileError
+from parley.dashboard.process import DEFAULT, link, settings_of
+from parley.node.errors import NodeError, NodeFileError
 from parley.node.node_file import Address, CoordinatorNode, read_node
 from tests.dashboard.folders import coordinator_folder, write_run
 
@@ -110,7 +110,7 @@ def test_a_link_leads_to_where_a_container_publishes_the_port(tmp_path: Path) ->
 
 def test_elsewhere_it_needs_a_certificate(tmp_path: Path) -> None:
     node = _read(tmp_path, '[dashboard]\nlisten = "0.0.0.0:7480"\n')
-    with pytest.raises(DeployError, match="does not exist"):
+    with pytest.raises(NodeError, match="does not exist"):
         settings_of(node)
     (tmp_path / "c").write_text("")
     (tmp_path / "k").write_text("")

@@ -80,8 +80,8 @@ def test_a_rewritten_trail_is_found_by_its_peer(nodes: tuple[Path, Path]) -> Non
     ("words", "says"),
     [
         (["nowhere"], "neither a trail nor a node's folder"),
-        ([".", ".", "--anchor", "1:" + "0" * 64], "an anchor is of one trail"),
-        ([".", "--anchor", "yesterday"], "is no head"),
+        ([".", ".", "--anchor", "1:" + "0" * 64], "an anchor belongs to one trail"),
+        ([".", "--anchor", "yesterday"], "is not a head"),
     ],
 )
 def test_a_wrong_call_gets_one_line(words: list[str], says: str) -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from parley.algorithms.algorithm import Ask
+from parley.algorithms.registry import query_of
 from parley.coordinator.preparation import prepare
 from parley.coordinator.questions import Question
 from parley.demo.recipe import AGGREGATORS, COORDINATOR, MODEL, SIZES, schema
@@ -13,7 +14,6 @@ from parley.party.errors import RefusedRunError
 from parley.party.questions import HELD, Points, check_form
 from parley.privacy.randomness import SystemRandomness
 from parley.study.manifests import draft
-from parley.study.simulation import query_of
 
 
 @pytest.fixture(scope="module")

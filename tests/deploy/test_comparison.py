@@ -8,8 +8,8 @@ from sklearn.metrics import roc_auc_score
 from parley.demo.heart_data import hold_out_file
 from parley.demo.recipe import HOSPITALS, SIZES, schema
 from parley.learning.records import Records, load
-from parley.node.deploy_errors import DeployError
 from parley.research.comparison import Comparison, Score, compare, dense, fit_logistic
+from parley.study.errors import StudyError
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +62,10 @@ def test_the_json_has_the_promised_fields() -> None:
 
 
 def test_what_cannot_be_compared_is_refused(hospitals: dict[str, Records], hold_out: Records) -> None:
-    with pytest.raises(DeployError, match="3 parameters"):
+    with pytest.raises(StudyError, match="3 parameters"):
         compare(np.zeros(3), hospitals, hold_out)
     healthy = hold_out.select(np.flatnonzero(hold_out.targets == 0))
-    with pytest.raises(DeployError, match="one outcome"):
+    with pytest.raises(StudyError, match="one outcome"):
         compare(np.zeros(hold_out.rows.dimension), hospitals, healthy)
-    with pytest.raises(DeployError, match="too large"):
+    with pytest.raises(StudyError, match="too large"):
         fit_logistic(np.zeros((1, 5000)), np.zeros(1))

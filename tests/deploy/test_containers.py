@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.demo import provision as provisioning
+from parley.demo import provision
 from parley.demo import recipe as demo_recipe
 from parley.federation.manifest import read_manifest
 from parley.federation.names import Role
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("federation")
-    provisioning.provision(folder, demo_recipe.manifest(), 4, lambda line: None)
+    provision.provision(folder, demo_recipe.manifest(), 4, lambda line: None)
     return folder
 
 
@@ -49,7 +49,7 @@ def test_every_node_gets_a_certificate_of_its_own_and_a_configuration_that_is_un
 def test_provisioning_again_changes_nothing(federation: Path) -> None:
     before = {path: path.read_bytes() for path in federation.rglob("*") if path.is_file()}
     said: list[str] = []
-    provisioning.provision(federation, read_manifest(federation / provisioning.STUDY_FILE), 4, said.append)
+    provision.provision(federation, read_manifest(federation / provision.STUDY_FILE), 4, said.append)
     assert said == []
     assert before == {path: path.read_bytes() for path in federation.rglob("*") if path.is_file()}
 
@@ -58,13 +58,13 @@ def test_a_certificate_that_is_about_to_expire_is_renewed_under_a_running_node(
     federation: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the folder that its container holds, by one move of the link; nobody else's is touched."""
-    study = read_manifest(federation / provisioning.STUDY_FILE)
+    study = read_manifest(federation / provision.STUDY_FILE)
     folder = NodeFolder(federation / "va" / "identity")
     before, place = folder.load(), folder.path.stat().st_ino
-    monkeypatch.setattr(provisioning, "SHORTEST_LEFT", before.expires - dt.datetime.now(dt.UTC) + dt.timedelta(hours=1))
-    monkeypatch.setattr(provisioning, "node_files", lambda *_: {"va": (Role.party, "")})
+    monkeypatch.setattr(provision, "SHORTEST_LEFT", before.expires - dt.datetime.now(dt.UTC) + dt.timedelta(hours=1))
+    monkeypatch.setattr(provision, "node_files", lambda *_: {"va": (Role.party, "")})
     said: list[str] = []
-    provisioning.provision(federation, study, 4, said.append)
+    provision.provision(federation, study, 4, said.append)
     after = folder.load()
     assert len(said) == 1
     assert after.name == before.name
@@ -76,7 +76,7 @@ def test_a_certificate_that_is_about_to_expire_is_renewed_under_a_running_node(
 
 
 def test_the_study_is_the_manifest_that_was_drafted(federation: Path) -> None:
-    manifest = read_manifest(federation / provisioning.STUDY_FILE)
+    manifest = read_manifest(federation / provision.STUDY_FILE)
     assert manifest.digest == demo_recipe.manifest().digest
     assert [str(name) for name in manifest.identities(Role.party)]
 

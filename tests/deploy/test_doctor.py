@@ -10,13 +10,13 @@ from typing import Any
 import grpc
 import pytest
 
-from parley.cli import doctor
-from parley.cli.doctor import FAILED, OK, UNKNOWN, WARNING, Finding, examine, healthy
+from parley.cli.commands.doctor import examine
 from parley.federation.admission import AdmissionRecord
 from parley.federation.names import NodeName, Role
-from parley.node import trust as pinning
+from parley.node import doctor, trust
 from parley.node.authority import ThrowAwayAuthority, Validity
 from parley.node.credentials import NodeFolder
+from parley.node.doctor import FAILED, OK, UNKNOWN, WARNING, Finding, healthy
 from parley.node.trail import Trail
 from parley.node.transport import server_credentials
 from parley.party.record_check import seal_node
@@ -85,7 +85,7 @@ def test_a_healthy_party_passes_every_check(party: Path) -> None:
     assert {name for name, each in found.items() if each.state not in (OK, UNKNOWN)} == set()
     assert {"certificate", "key", "coordinator lead", "aggregator north", "aggregator south", "budget"} <= set(found)
     assert found["run heart-1: data"].problem == "its columns and its count of units are those of schema.toml"
-    assert "could double" in found["run heart-1: ring"].problem
+    assert found["run heart-1: ring"].problem == "no overflow possible (16 bits to spare)"
     assert "answers in" in found["coordinator lead"].problem
 
 
@@ -147,7 +147,7 @@ def test_peers_that_are_absent_exchanged_or_strange_are_told_apart(party: Path, 
         found = by_check(examine(party))
     assert "refused" in found["coordinator lead"].problem
     assert found["aggregator north"].problem.startswith(
-        f"127.0.0.1:{ports['south']} has not the key that is pinned for parley://cardio/aggregator/north"
+        f"127.0.0.1:{ports['south']} does not have the key that is pinned for parley://cardio/aggregator/north"
     )
     assert found["aggregator south"].state == OK
     assert not healthy(list(found.values()))
@@ -159,11 +159,11 @@ def test_a_node_of_another_authority_is_not_accepted(party: Path, tmp_path: Path
     found = by_check(examine(stranger))
     assert found["coordinator lead"].fix.endswith("`parley pin add parley://cardio/coordinator/lead PIN`")
     lead = NodeName("cardio", Role.coordinator, "lead")
-    pinning.add(NodeFolder(stranger / "identity"), lead, AUTHORITY.issue_as(lead).pin)
+    trust.add(NodeFolder(stranger / "identity"), lead, AUTHORITY.issue_as(lead).pin)
     assert "does not accept this node's key" in by_check(examine(stranger))["coordinator lead"].problem
     twin = ThrowAwayAuthority("cardio").issue_as(lead).pin
-    pinning.add(NodeFolder(stranger / "identity"), lead, twin, replacing=True)
-    assert "has not the key that is pinned for" in by_check(examine(stranger))["coordinator lead"].problem
+    trust.add(NodeFolder(stranger / "identity"), lead, twin, replacing=True)
+    assert "does not have the key that is pinned for" in by_check(examine(stranger))["coordinator lead"].problem
     own = NodeFolder(party / "identity").current
     (NodeFolder(stranger / "identity").current / "authority.crt").write_bytes((own / "authority.crt").read_bytes())
     assert by_check(examine(stranger))["certificate"].state == FAILED

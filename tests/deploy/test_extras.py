@@ -38,9 +38,17 @@ class Installed(PathFinder):
 sys.meta_path[sys.meta_path.index(PathFinder)] = Installed
 """
 PLAYER = """
-import contextlib, io, json, sys, traceback
+import contextlib, io, json, os, subprocess, sys, traceback
 from parley.cli.main import main
 
+def beside(program, words):
+    # A command that becomes a role's process would end this one.
+    done = subprocess.run(words, capture_output=True, text=True)
+    print(done.stdout, end="")
+    print(done.stderr, end="", file=sys.stderr)
+    raise SystemExit(done.returncode)
+
+os.execv = beside
 for words in json.load(sys.stdin):
     code, out, err = 0, io.StringIO(), io.StringIO()
     sys.argv = ["parley", *words]

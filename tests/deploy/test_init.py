@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import typer
 
+from parley.algorithms.registry import named_by
 from parley.cli.commands.init import write_project
+from parley.cli.console import CommandError
 from parley.cli.main import app
 from parley.federation.manifest import read_manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.policy import ROLES, read_policy, reasons_against
-from parley.node.deploy_errors import DeployError
 from parley.node.node_file import AggregatorNode, CoordinatorNode, PartyNode, read_node
-from parley.study.vocabulary import check_vocabulary
 from tests.deploy.test_commands import answer, parley
 
 NODES = {"hospital-a": PartyNode, "north": AggregatorNode, "south": AggregatorNode, "lead": CoordinatorNode}
@@ -43,7 +43,7 @@ def test_the_manifest_keeps_its_claim_and_every_policy_admits_it(project: Path) 
     from parley.federation.meaning import verify
 
     manifest = read_manifest(project / "run.toml")
-    check_vocabulary(manifest)
+    named_by(manifest)
     meaning = verify(manifest)
     assert 0.98 < meaning.epsilon <= 1.0
     for name in NODES:
@@ -55,7 +55,7 @@ def test_the_manifest_keeps_its_claim_and_every_policy_admits_it(project: Path) 
 
 def test_nothing_is_overwritten(project: Path) -> None:
     (project / "run.toml").write_text("mine")
-    with pytest.raises(DeployError, match="already: nothing was written"):
+    with pytest.raises(CommandError, match="already: nothing was written"):
         write_project(project)
     assert (project / "run.toml").read_text() == "mine"
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from parley.algorithms.algorithm import build
+from parley.algorithms.registry import build, check_answers, named_by
 from parley.algorithms.regularisers import Regulariser
 from parley.demo.recipe import (
     AGGREGATORS,
@@ -22,15 +22,14 @@ from parley.federation.errors import ManifestError
 from parley.federation.manifest import Manifest, Operator
 from parley.federation.meaning import verify
 from parley.learning.contributor import Encoding
+from parley.learning.registry import build_model
 from parley.learning.schema import Schema, schema_from_json
 from parley.mpc.errors import MpcError
 from parley.mpc.parts import NoiseParts
 from parley.mpc.tables import FORMATS
-from parley.node.deploy_errors import DeployError
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
+from parley.study.errors import StudyError
 from parley.study.manifests import draft, smallest_own
-from parley.study.run_file import build_model
-from parley.study.vocabulary import check_answers, check_vocabulary
 
 A9A = schema_from_json(
     {
@@ -62,7 +61,7 @@ def drafted(**changes: Any) -> Manifest:
 
 def accepted(made: Manifest) -> float:
     """Checked as roles check it; the share of the claimed epsilon that is used."""
-    check_vocabulary(made)
+    named_by(made)
     return verify(made).epsilon / made.guarantee.epsilon
 
 
@@ -124,7 +123,7 @@ def test_precision_is_raised_where_the_cheap_preset_would_cost_too_much() -> Non
     found = drafted(schema=wide, algorithm={"name": "dp-gd", "steps_taken": 40}, epsilon=0.2)
     assert found.noise.precision == "high"
     assert accepted(found) <= 1
-    with pytest.raises((InvalidParameter, MpcError)):
+    with pytest.raises((InvalidParameterError, MpcError)):
         drafted(schema=wide, algorithm={"name": "dp-gd", "steps_taken": 40}, epsilon=0.2, precision="standard")
 
 
@@ -152,14 +151,14 @@ def test_the_least_own_noise_is_chosen_that_keeps_to_what_a_lying_server_may_cos
     assert costs[1.0] is not None
     assert smallest_own(costs[0.5], study).noise.parts.own == 0.5
     assert smallest_own(costs[0.5] * 0.999, study).noise.parts.own == 1.0
-    with pytest.raises(InvalidParameter, match=r"worst_epsilon is .* and the most own noise"):
+    with pytest.raises(InvalidParameterError, match=r"worst_epsilon is .* and the most own noise"):
         smallest_own(costs[1.0] * 0.99, study)
     whole = smallest_own(0.5, {**study, "parts": NoiseParts("malicious", 1.0)})
     assert whole.noise.parts.security == "malicious"
 
 
 def test_what_is_not_private_is_refused() -> None:
-    with pytest.raises(DeployError, match="not private"):
+    with pytest.raises(StudyError, match="not private"):
         drafted(algorithm={"name": "storm"})
 
 
@@ -181,7 +180,7 @@ def test_a_question_with_more_numbers_than_there_is_noise_for_is_refused(
 
 
 def test_what_cannot_be_drafted_is_refused() -> None:
-    with pytest.raises(InvalidParameter, match="takes over 1%"):
+    with pytest.raises(InvalidParameterError, match="takes over 1%"):
         drafted(epsilon=1e-9)
     with pytest.raises(ManifestError, match="legal entities"):
         drafted(aggregators=(Operator("a", "One"), Operator("b", "one")))

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parley.coordinator.result import write_result
+from parley.coordinator.result import write_model, write_result
 from parley.coordinator.store import RoundRecord, RunStore
-from parley.node.deploy_errors import ModelFileError
+from parley.learning.errors import ModelFileError
+from parley.learning.model_archive import card_path
 from parley.node.software import source_digest
-from parley.study.model_file import LoadedModel, card_path, load, read_model, write_model
+from parley.study.model_file import LoadedModel, load, read_model
 from tests.deploy.test_commands import answer, parley
 from tests.federation.documents import BODY, manifest, meaning
 
@@ -155,7 +156,7 @@ def test_a_pickle_is_refused_and_never_executed(path: Path, capsys: pytest.Captu
 def test_archives_of_another_shape_are_refused(path: Path) -> None:
     data = path.read_bytes()
     rewritten(path, more=np.zeros(1))
-    with pytest.raises(ModelFileError, match="is no model file"):
+    with pytest.raises(ModelFileError, match="is not a model file"):
         read_model(path)
     path.write_bytes(data)
     with np.load(io.BytesIO(data)) as found:
@@ -164,7 +165,7 @@ def test_archives_of_another_shape_are_refused(path: Path) -> None:
         read_model(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("theta.npy", b"")
-    with pytest.raises(ModelFileError, match="is no model file"):
+    with pytest.raises(ModelFileError, match="is not a model file"):
         read_model(path)
     path.write_bytes(data[:-40])
     with pytest.raises(ModelFileError):

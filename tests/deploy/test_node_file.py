@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from parley.federation.names import Role
-from parley.node.deploy_errors import DeployError, NodeFileError
+from parley.node.errors import NodeError, NodeFileError
 from parley.node.node_file import (
     Address,
     AggregatorNode,
@@ -96,7 +96,7 @@ def test_a_partys_process_takes_what_the_one_parser_read(tmp_path: Path) -> None
     assert (settings.cap.epsilon, settings.cap.delta) == (4.0, 1e-4)
     assert (settings.policy, settings.state) == (tmp_path / "policy.toml", tmp_path / "state")
     write(tmp_path, COORDINATOR)
-    with pytest.raises(DeployError, match="is the folder of a coordinator: give a party's"):
+    with pytest.raises(NodeError, match="is the folder of a coordinator: give a party's"):
         party_node(tmp_path)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from parley.algorithms.errors import StateError
+from parley.coordinator.errors import StateError
 from parley.coordinator.operator_socket import LONGEST_PATH, SocketAddress
 from parley.coordinator.process import bind_socket
 from parley.v1 import operator_pb2, operator_pb2_grpc
@@ -53,5 +53,5 @@ def test_a_folder_that_others_may_enter_is_refused(tmp_path: Path) -> None:
     async def bound() -> None:
         bind_socket(grpc.aio.server(), folder)
 
-    with pytest.raises(StateError, match="may be entered by others: chmod 700 it"):
+    with pytest.raises(StateError, match="can be entered by others: chmod 700 it"):
         asyncio.run(bound())

@@ -17,7 +17,7 @@ from parley.federation.errors import (
 )
 from parley.federation.names import NodeName, Role
 from parley.node import installation as nodes
-from parley.node import trust as pinning
+from parley.node import trust
 from parley.node.authority import PEM, ThrowAwayAuthority, Validity
 from parley.node.credentials import NodeFolder
 from parley.node.node_file import read_node
@@ -82,13 +82,13 @@ def test_a_node_from_request_to_rotation_by_its_commands(tmp_path: Path) -> None
     listed = answer(parley("pin", "list", "--folder", folder, "--json"))["pins"]
     assert {each["node"]: each["pin"] for each in listed} == {name.uri: pin for name, pin in pins.items()}
     assert (home / "identity" / "pins.toml").stat().st_mode & 0o777 == 0o600
-    pinning.require(read_node(home))
+    trust.require(read_node(home))
 
     renewed = answer(parley("node", "renew", "--folder", folder, "--json"))
     assert (renewed["pin"], renewed["rotation"]) == (asked["pin"], None)
     answer(parley("node", "install", approve(renewed), "--folder", folder, "--json"))
     peer = alone(tmp_path / "peer", others, NORTH)
-    pinning.add(peer, PARTY, parse_key(asked["pin"]))
+    trust.add(peer, PARTY, parse_key(asked["pin"]))
     rotated = answer(parley("node", "rotate", "--folder", folder, "--json"))
     assert rotated["pin"] != asked["pin"]
     answer(parley("node", "install", approve(rotated), "--folder", folder, "--json"))
@@ -108,25 +108,25 @@ def test_another_key_needs_a_rotation_or_the_word_that_the_old_one_is_lost(
 ) -> None:
     folder = alone(tmp_path / "node", authority, PARTY)
     first, second = authority.issue_as(SOUTH).pin, authority.twin(SOUTH).pin
-    pinning.add(folder, SOUTH, first)
-    pinning.add(folder, SOUTH, first)
+    trust.add(folder, SOUTH, first)
+    trust.add(folder, SOUTH, first)
     with pytest.raises(PinError, match="--replace"):
-        pinning.add(folder, SOUTH, second)
-    pinning.add(folder, SOUTH, second, replacing=True)
+        trust.add(folder, SOUTH, second)
+    trust.add(folder, SOUTH, second, replacing=True)
     assert folder.load().pins.of(SOUTH) == (second,)
     with pytest.raises(PinError, match="gave this key up"):
-        pinning.add(folder, SOUTH, first, replacing=True)
+        trust.add(folder, SOUTH, first, replacing=True)
 
 
 def test_what_cannot_be_pinned(tmp_path: Path, authority: ThrowAwayAuthority) -> None:
     folder = alone(tmp_path / "node", authority, PARTY)
-    pinning.add(folder, SOUTH, authority.issue_as(SOUTH).pin)
+    trust.add(folder, SOUTH, authority.issue_as(SOUTH).pin)
     with pytest.raises(PinError, match="pinned to one key"):
-        pinning.add(folder, NORTH, authority.issue_as(SOUTH).pin)
+        trust.add(folder, NORTH, authority.issue_as(SOUTH).pin)
     with pytest.raises(PinError, match="of this node itself"):
-        pinning.add(folder, NORTH, authority.issue_as(PARTY).pin)
+        trust.add(folder, NORTH, authority.issue_as(PARTY).pin)
     with pytest.raises(PinError, match="another federation"):
-        pinning.add(folder, NodeName("other", Role.aggregator, "north"), authority.twin(NORTH).pin)
+        trust.add(folder, NodeName("other", Role.aggregator, "north"), authority.twin(NORTH).pin)
     for text in ("", "02", "zz" * 33, "02" + "00" * 31, "05" + "11" * 32, "02" + "ff" * 32, "04" + "11" * 64):
         with pytest.raises(PinError, match="66 digits"):
             parse_key(text)
@@ -138,9 +138,9 @@ def test_a_rotation_is_of_the_key_in_use_and_signed_by_both(tmp_path: Path, auth
     rotation = Succession.of(old, new)
     assert Succession.parse(rotation.text().encode()) == rotation
     with pytest.raises(NotPinnedError):
-        pinning.accept(folder, rotation, new.pin)
-    pinning.add(folder, SOUTH, old.pin)
-    pinning.add(folder, NORTH, authority.issue_as(NORTH).pin)
+        trust.accept(folder, rotation, new.pin)
+    trust.add(folder, SOUTH, old.pin)
+    trust.add(folder, NORTH, authority.issue_as(NORTH).pin)
     for broken in (
         Succession(NORTH, rotation.old, rotation.new, rotation.by_old, rotation.by_new),
         Succession(SOUTH, rotation.old, rotation.new, rotation.by_new, rotation.by_old),
@@ -148,16 +148,16 @@ def test_a_rotation_is_of_the_key_in_use_and_signed_by_both(tmp_path: Path, auth
         Succession(SOUTH, new.pin, old.pin, rotation.by_old, rotation.by_new),
     ):
         with pytest.raises(NotAuthenticatedError):
-            pinning.accept(folder, broken, broken.new)
+            trust.accept(folder, broken, broken.new)
     other = Succession.of(authority.twin(SOUTH), new)
     with pytest.raises(PinError, match="not from the key that is pinned"):
-        pinning.accept(folder, other, new.pin)
+        trust.accept(folder, other, new.pin)
     assert folder.load().pins.of(SOUTH) == (old.pin,)
-    pinning.accept(folder, rotation, new.pin)
+    trust.accept(folder, rotation, new.pin)
     assert folder.load().pins.of(SOUTH) == (new.pin, old.pin)
     back = Succession.of(new, old)
     with pytest.raises(PinError, match="gave the new key up"):
-        pinning.accept(folder, back, old.pin)
+        trust.accept(folder, back, old.pin)
     for text in (b"", b"[]", b"{}", b"nonsense", b"[" * 5000, rotation.text().encode() + b" " * 9000):
         with pytest.raises(PinError):
             Succession.parse(text)
@@ -167,19 +167,19 @@ def test_one_rotation_after_another_and_a_lost_key_in_between(tmp_path: Path, au
     """Whatever the order, the file can be read again, and no key that was given up comes back."""
     folder = alone(tmp_path / "node", authority, PARTY)
     keys = [authority.issue_as(SOUTH), *(authority.twin(SOUTH) for _ in range(4))]
-    pinning.add(folder, SOUTH, keys[0].pin)
-    pinning.accept(folder, Succession.of(keys[0], keys[1]), keys[1].pin)
-    pinning.accept(folder, Succession.of(keys[1], keys[2]), keys[2].pin)
+    trust.add(folder, SOUTH, keys[0].pin)
+    trust.accept(folder, Succession.of(keys[0], keys[1]), keys[1].pin)
+    trust.accept(folder, Succession.of(keys[1], keys[2]), keys[2].pin)
     assert folder.load().pins.of(SOUTH) == (keys[2].pin, keys[1].pin)
-    pinning.add(folder, SOUTH, keys[3].pin, replacing=True)
+    trust.add(folder, SOUTH, keys[3].pin, replacing=True)
     assert folder.load().pins.of(SOUTH) == (keys[3].pin,)
-    pinning.accept(folder, Succession.of(keys[3], keys[4]), keys[4].pin, pinning.NO_OVERLAP)
+    trust.accept(folder, Succession.of(keys[3], keys[4]), keys[4].pin, trust.NO_OVERLAP)
     assert folder.load().pins.of(SOUTH) == (keys[4].pin,)
     for old in keys[:4]:
         with pytest.raises(PinError, match="before"):
-            pinning.add(folder, SOUTH, old.pin, replacing=True)
+            trust.add(folder, SOUTH, old.pin, replacing=True)
         with pytest.raises(PinError, match="before"):
-            pinning.accept(folder, Succession.of(keys[4], old), old.pin)
+            trust.accept(folder, Succession.of(keys[4], old), old.pin)
 
 
 def test_a_former_key_is_taken_for_seven_days_and_no_longer() -> None:
@@ -227,7 +227,7 @@ def test_a_file_that_others_may_write_is_refused(tmp_path: Path, authority: Thro
 def test_what_root_pins_belongs_to_the_nodes_own_user(tmp_path: Path, authority: ThrowAwayAuthority) -> None:
     folder = alone(tmp_path / "node", authority, PARTY)
     os.chown(folder.path, 10001, 10001)
-    pinning.add(folder, SOUTH, authority.issue_as(SOUTH).pin)
+    trust.add(folder, SOUTH, authority.issue_as(SOUTH).pin)
     for name in ("pins.toml", "pins.lock"):
         status = (folder.path / name).stat()
         assert (status.st_uid, status.st_mode & 0o777) == (10001, 0o600)
@@ -242,7 +242,7 @@ def test_a_key_is_one_nodes() -> None:
 
 
 def _add(path: Path, name: NodeName, key: bytes) -> None:
-    pinning.add(NodeFolder(path), name, key)
+    trust.add(NodeFolder(path), name, key)
 
 
 def test_installing_asks_for_the_peers_that_are_not_pinned_yet(tmp_path: Path, authority: ThrowAwayAuthority) -> None:
@@ -253,12 +253,12 @@ def test_installing_asks_for_the_peers_that_are_not_pinned_yet(tmp_path: Path, a
         asked.append(peer)
         return answers[peer]
 
-    pinning.ask(folder, [f"aggregator/north={key_text(authority.issue_as(NORTH).pin)}"], [LEAD, NORTH, SOUTH], prompt)
+    trust.ask(folder, [f"aggregator/north={key_text(authority.issue_as(NORTH).pin)}"], [LEAD, NORTH, SOUTH], prompt)
     assert asked == [LEAD, SOUTH]
     assert sorted(folder.load().pins) == [NORTH, SOUTH, PARTY]
     for given in ("aggregator/north", "north=02", f"cook/north={answers[SOUTH]}"):
         with pytest.raises(FederationError):
-            pinning.ask(folder, [given], [], prompt)
+            trust.ask(folder, [given], [], prompt)
 
 
 def test_several_commands_at_once_lose_nothing(tmp_path: Path, authority: ThrowAwayAuthority) -> None:
@@ -279,11 +279,11 @@ def test_an_existing_node_starts_only_once_its_peers_are_pinned(tmp_path: Path, 
     folder = alone(home / "identity", authority, PARTY)
     (home / "node.toml").write_text(NODE)
     with pytest.raises(PinError) as refused:
-        pinning.require(read_node(home))
+        trust.require(read_node(home))
     for peer in (LEAD, NORTH, SOUTH):
         assert f"parley pin add {peer} PIN --folder {folder.path}" in str(refused.value)
-        pinning.add(folder, peer, authority.issue_as(peer).pin)
-    pinning.require(read_node(home))
+        trust.add(folder, peer, authority.issue_as(peer).pin)
+    trust.require(read_node(home))
 
 
 def test_a_renewal_keeps_the_pin_and_a_rotation_does_not(tmp_path: Path, authority: ThrowAwayAuthority) -> None:

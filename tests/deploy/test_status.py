@@ -1,10 +1,11 @@
 """`parley status`: what a server that lies could cost stands beside epsilon."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from parley.coordinator.operator_client import show_status
+from parley.cli.commands.status import show_status
 from parley.coordinator.store import RunStore
 from tests.dashboard.folders import CLAIM, coordinator_folder, write_run
 
@@ -20,8 +21,10 @@ def test_a_run_shows_what_holds_if_a_server_lies(
     store = RunStore(state / "runs.sqlite")
     write_run(store, document, 3, claim={**CLAIM, "epsilon_if_a_server_lies": lying})
     store.close()
-    (run,) = show_status(state.parent, quiet=False)["runs"]
+    show_status(state.parent, json_output=False)
     shown = capsys.readouterr().out
     assert "if a server lies" in shown
     assert said in shown
+    show_status(state.parent, json_output=True)
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
     assert run["epsilon_if_a_server_lies"] == lying

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parley.algorithms.registry import named_by
 from parley.cli.commands.init import write_project
 from parley.federation.errors import FieldError
 from parley.federation.manifest import read_manifest
-from parley.node.deploy_errors import RunFileError
 from parley.node.toml_text import toml_text
+from parley.study.errors import RunFileError
 from parley.study.study_file import draft_from, read_study
-from parley.study.vocabulary import check_vocabulary
 from tests.deploy.test_commands import answer, parley
 from tests.federation.documents import BODY
 
@@ -48,7 +48,7 @@ def test_the_template_becomes_the_templates_manifest_but_for_the_rounded_noise(t
     assert done.returncode == 0, done.stderr
     manifest, shown = read_manifest(out), read_manifest(tmp_path / "project/run.toml")
     assert answer(done)["digest"] == manifest.digest.hex()
-    check_vocabulary(manifest)
+    named_by(manifest)
     drafted, written = manifest.as_json(), shown.as_json()
     noise = drafted["mechanism"].pop("noise_multiplier")
     assert noise < written["mechanism"].pop("noise_multiplier") < noise * 1.01

@@ -153,7 +153,7 @@ class Federation:
         found = self.container(name)
         if found.status != "running":
             return False
-        answer = found.exec_run(["python", "-m", "parley.node.health", "/node"])
+        answer = found.exec_run(["python", "-P", "-m", "parley.node.health", "/node"])
         return bool(answer.exit_code == 0)
 
     def wait_ready(self, name: str, seconds: float = 90.0) -> None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2, norm
 
 from parley.aggregator.opening_store import Counts, OpeningStore, Phase, Stored
+from parley.algorithms.registry import query_of
 from parley.coordinator.preparation import prepare
 from parley.coordinator.store import RoundRecord, RunStore, State
 from parley.demo.local import LocalFederation, NodeProcess
@@ -24,10 +25,9 @@ from parley.federation.names import NodeName, Role
 from parley.node.trail import verify as verify_trail
 from parley.party.data import Shelf, understand
 from parley.party.outbox import SETTLED, Outbox
-from parley.party.process import party_node, settings_of, vocabulary
+from parley.party.process import party_node, settings_of
 from parley.privacy.ledger import Ledger
 from parley.privacy.randomness import SystemRandomness
-from parley.study.simulation import query_of
 from tests.end_to_end.killing import Watched
 
 FALSE_ALARM = 1e-6
@@ -223,4 +223,4 @@ def _party(node: NodeProcess, manifest: Manifest) -> Any:
     shelf = Shelf(settings_of(party_node(node.folder)))
     sealed = shelf.seals.sealed()
     assert sealed is not None
-    return shelf.contributor(manifest, understand(manifest, vocabulary), name, sealed)
+    return shelf.contributor(manifest, understand(manifest), name, sealed)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import grpc
 
-from parley.algorithms.errors import StateError
+from parley.coordinator.errors import StateError
 from parley.coordinator.operator_client import Coordinator
 from parley.coordinator.store import RunRow, State
 from parley.demo.local import LocalFederation, NodeProcess

@@ -10,7 +10,7 @@ import grpc
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.aggregator.terms import CallRefusedError
+from parley.aggregator.refusals import CallRefusedError
 from parley.algorithms.algorithm import Ask
 from parley.coordinator.controls import Control, Controls, Opening, Wanted
 from parley.coordinator.driver import Tools as DriverTools

@@ -18,7 +18,7 @@ import grpc
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.aggregator.terms import CallRefusedError
+from parley.aggregator.refusals import CallRefusedError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.party.memory import Recollection

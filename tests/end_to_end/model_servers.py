@@ -5,7 +5,6 @@ Noise of zeros exists here only: the product refuses σ = 0.
 
 import asyncio
 import contextvars
-import os
 from collections.abc import Awaitable, Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -16,24 +15,20 @@ import grpc
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.aggregator.admission import terms_of
 from parley.aggregator.opening import Aggregator
 from parley.aggregator.opening_store import OpeningStore
 from parley.aggregator.peer import AnsweringLink, Conversation, DiallingLink, Halves, naming
 from parley.aggregator.pool import Reservation
 from parley.aggregator.run import Run
-from parley.aggregator.state import Tools
-from parley.aggregator.terms import RunTerms
+from parley.aggregator.signer import Signer
 from parley.aggregator.uploads import Memory
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.mpc.errors import PeerClosedError
-from parley.mpc.history import Draft
 from parley.mpc.tables import FORMATS
 from parley.node.authority import ThrowAwayAuthority
 from parley.node.credentials import Identity
 from parley.node.refusals import CODES, METADATA
-from parley.node.statements import LIFE_BYTES, sign_receipt, sign_statement
 from parley.v1 import aggregator_pb2, common_pb2
 from tests.end_to_end.virtual import NODE, Died, FrameLink, Mortal, Threads, World
 
@@ -45,21 +40,6 @@ DIAL_SECONDS = 0.02
 def authority(federation: str) -> ThrowAwayAuthority:
     """Who vouches for the servers' keys: statements are signed and verified as ever."""
     return ThrowAwayAuthority(federation)
-
-
-class SignedWords:
-    """What a server signs."""
-
-    def __init__(self, manifest: Manifest, role: int) -> None:
-        name = manifest.identities(Role.aggregator)[role]
-        self._identity = identity(name)
-        self._life = os.urandom(LIFE_BYTES)
-
-    def statement(self, terms: RunTerms, draft: Draft) -> bytes:
-        return sign_statement(self._identity, terms.digest, terms.role, terms.mode, self._life, draft)
-
-    def receipt(self, terms: RunTerms, index: int, query: bytes, upload: bytes) -> bytes:
-        return sign_receipt(self._identity, terms.digest, terms.role, self._life, index, query, upload)
 
 
 @cache
@@ -199,7 +179,6 @@ class Server(Mortal):
         self.links: set[FrameLink] = set()
         self.released: dict[int, set[bytes]] = {}
         self.most_opened = 0
-        self.terms = terms_of(manifest, role)
         self._threads = Threads(world)
 
     def start(self) -> None:
@@ -208,12 +187,19 @@ class Server(Mortal):
         token = NODE.set(self)
         self.store = OpeningStore(self.path)
         pool: Any = ZeroPool(self.session)
-        tools = Tools(
-            self.store, Aggregator(self.role, pool, self.store, 10.0), Memory(1 << 20), self._threads,
-            self._dial if self.role == 0 else None, lambda digest: True, lambda event, **fields: "",
-            SignedWords(self.manifest, self.role),
-        )  # fmt: skip
-        self.run = Run(self.terms, tools)
+        name = self.manifest.identities(Role.aggregator)[self.role]
+        server: Any = SimpleNamespace(
+            role=self.role,
+            store=self.store,
+            opener=Aggregator(self.role, pool, self.store, 10.0),
+            memory=Memory(1 << 20),
+            workers=self._threads,
+            dial=self._dial if self.role == 0 else None,
+            admissions=SimpleNamespace(manifest=lambda digest: self.manifest),
+            note=lambda event, **fields: "",
+            signer=Signer(self.role, lambda: identity(name)),
+        )
+        self.run = Run(self.manifest, server)
         self.world.loop.call_soon(self.run.check_soon)
         NODE.reset(token)
 

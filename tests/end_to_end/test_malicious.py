@@ -64,7 +64,7 @@ def test_a_run_without_joint_noise_ends_with_a_model_and_no_pool_was_ever_filled
     card = read_model(federation.coordinator.folder / "models" / f"{manifest.run}.npz").card
     assert (card["security"], card["own"]) == ("malicious", 1.0)
     assert card["epsilon_if_a_server_lies"] == card["epsilon"]
-    assert "may do anything whatever" in card["statement"]
+    assert "may do anything at all" in card["statement"]
     # Servers without a pool take part in nothing that needs one.
     joint = study("joint", PARTIES, DIMENSION, ROUNDS)
     first, second = joint.identities(Role.aggregator)

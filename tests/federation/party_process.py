@@ -11,7 +11,7 @@ from parley.federation.meaning import Meaning, verify_with_charge
 from parley.learning.contributor import Contributor
 from parley.party.client import PartyClient
 from parley.party.data import Shelf, understand
-from parley.party.process import party_node, settings_of, vocabulary
+from parley.party.process import party_node, settings_of
 from parley.privacy.filters import Charge, Policy
 from parley.privacy.ledger import Ledger
 from tests.federation.stage import PARTY, Stage, question, wait_for
@@ -32,7 +32,7 @@ class Running:
     """The client, until the block is left."""
 
     def __init__(self, stage: Stage) -> None:
-        self.client = PartyClient(settings_of(party_node(stage.node)), vocabulary)
+        self.client = PartyClient(settings_of(party_node(stage.node)))
         self.thread = threading.Thread(target=self.client.serve)
         self.thread.start()
 
@@ -50,7 +50,7 @@ def contributor(stage: Stage, made: Manifest) -> Contributor:
     shelf = Shelf(settings)
     sealed = shelf.seals.sealed()
     assert sealed is not None
-    return shelf.contributor(made, understand(made, vocabulary), PARTY, sealed)
+    return shelf.contributor(made, understand(made), PARTY, sealed)
 
 
 def charged(stage: Stage, made: Manifest) -> None:

@@ -16,7 +16,6 @@ from typing import Any
 import grpc
 import numpy as np
 
-from parley.aggregator.relay import RoundKey, seal
 from parley.federation.admission import BY_HAND, AdmissionRecord
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
@@ -26,6 +25,7 @@ from parley.mpc.ring import share
 from parley.node.authority import ThrowAwayAuthority
 from parley.node.credentials import Identity
 from parley.node.refusals import refusal_in
+from parley.node.relay import RoundKey, seal
 from parley.node.transport import open_channel
 from parley.v1 import aggregator_pb2 as wire
 from parley.v1 import aggregator_pb2_grpc
@@ -51,7 +51,7 @@ class Server:
         environment |= {"OMP_NUM_THREADS": "1"} | ({VARIABLE: crash_at} if crash_at else {})
         log = (self.path / "log").open("a")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "parley.cli.main", "aggregator", "run", str(self.path)],
+            [sys.executable, "-m", "parley.aggregator", str(self.path)],
             stdout=subprocess.PIPE, stderr=log, text=True, env=environment,
         )  # fmt: skip
         assert self.process.stdout is not None

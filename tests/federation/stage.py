@@ -12,7 +12,6 @@ import grpc
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.aggregator.relay import Keys
 from parley.attacks.words import Signed
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
@@ -23,6 +22,7 @@ from parley.node.authority import ThrowAwayAuthority
 from parley.node.authorization import peer_of
 from parley.node.credentials import Identity, NodeFolder
 from parley.node.endings import sign_admission, sign_end
+from parley.node.relay import Keys
 from parley.node.transport import server_credentials
 from parley.party.questions import digest_of
 from parley.party.record_check import seal_node

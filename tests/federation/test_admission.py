@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from parley.aggregator import admission as aggregator_admission
-from parley.algorithms.errors import RunFailedError
 from parley.coordinator import process as nodes_coordinator
+from parley.coordinator.errors import RunFailedError
 from parley.federation.admission import Admission, AdmissionRecord, Refusal, admit, approve_by_hand
 from parley.federation.claimed import reasons_even_if_true
 from parley.federation.errors import ApprovalError, PolicyError
@@ -250,7 +250,7 @@ def test_a_runs_name_is_taken_once(tmp_path: Path) -> None:
     chosen = policy(tmp_path, Role.party)
     assert isinstance(admit(record, meaning(), node(Role.party), chosen, 0.0), Admission)
     second = meaning(**{"mechanism.noise_multiplier": 1.3})
-    with pytest.raises(ApprovalError, match="taken once"):
+    with pytest.raises(ApprovalError, match="used only once"):
         admit(record, second, node(Role.party), chosen, 0.0)
     with pytest.raises(ApprovalError):
         record.require(second.manifest.digest)

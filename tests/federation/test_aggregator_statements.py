@@ -12,6 +12,8 @@ import grpc
 import pytest
 
 from parley.federation.manifest import Manifest
+from parley.federation.names import NodeName, Role
+from parley.federation.rounds import commitment_a, commitment_b, upload_digest
 from parley.node.pins import Pins
 from parley.node.refusals import refusal_in
 from parley.node.statements import check_agreement, check_statement, read_receipt, read_statement
@@ -46,11 +48,9 @@ def open_all(federation: Federation, manifest: Manifest, index: int) -> list[Any
 
 
 def upload_digest_of(manifest: Manifest, made: Contribution) -> bytes:
-    from parley.aggregator.admission import terms_of
-    from parley.federation.rounds import commitment_a, commitment_b
-
     words = (query_of(made.index), commitment_a(made.payloads[0]), commitment_b(made.payloads[1]))
-    return terms_of(manifest, 0).upload_digest(made.index, made.party, *words)
+    uri = NodeName(manifest.federation, Role.party, made.party).uri
+    return upload_digest(manifest.digest, made.index, uri, *words)
 
 
 def test_receipts_and_a_chain_of_statements(federation: Federation) -> None:

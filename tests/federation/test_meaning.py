@@ -43,7 +43,7 @@ def test_the_meaning_is_the_accountants_and_the_laws() -> None:
         "Unit of privacy: row",
         "replace-one",
         "standard",
-        "double",
+        "no overflow possible",
     ):
         assert words in text
 
@@ -74,7 +74,7 @@ def test_what_a_lying_server_costs_is_computed_and_a_claim_below_it_refused() ->
         ({}, "no guarantee if a server lies"),  # noise of 1.2 times the sensitivity: more than 10
         ({"noise.own": 0.0}, "no guarantee if a server lies"),
         ({"mechanism.noise_multiplier": 6.0}, "if a server lies, whatever it does"),
-        ({"noise.own": 1.0, "noise.security": "malicious"}, "against one aggregator that does anything whatever"),
+        ({"noise.own": 1.0, "noise.security": "malicious"}, "against one aggregator that does anything at all"),
     ],
 )
 def test_who_approves_reads_what_holds_against_whom(changes: dict[str, Any], says: str) -> None:

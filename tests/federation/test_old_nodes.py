@@ -16,8 +16,8 @@ from parley.cli.commands.party import app
 from parley.federation.admission import AdmissionRecord
 from parley.federation.errors import ApprovalError
 from parley.party.outbox import Outbox
-from parley.privacy.chain import Head
-from parley.privacy.errors import LedgerCorrupt, LedgerRefused, OtherContent
+from parley.privacy.errors import LedgerCorruptError, LedgerRefusedError, OtherContentError
+from parley.privacy.head import Head
 from parley.privacy.ledger import EndProof, Ledger
 from tests.federation.documents import manifest
 from tests.federation.old_nodes import unpack
@@ -65,7 +65,7 @@ def test_an_old_ledger_is_written_again_with_its_salt_apart_and_nothing_spent_is
     assert (path.parent / "ledger.sqlite.salt").read_text().strip() == salt
     with closing(Ledger.open_newest(path)) as again:
         assert again.verify() == now
-    with pytest.raises(LedgerCorrupt):
+    with pytest.raises(LedgerCorruptError):
         Ledger.open(path, Head(head.sequence, "0" * 64))
 
 
@@ -96,10 +96,11 @@ def test_another_salt_or_another_head_beside_a_migrated_ledger_is_found(old: Pat
     salt = path.with_name("ledger.sqlite.salt")
     kept = salt.read_text()
     salt.write_text("0" * 32 + "\n")
-    with pytest.raises(LedgerCorrupt, match="salt"):
+    with pytest.raises(LedgerCorruptError, match="salt"):
         Ledger.open(path)
     salt.unlink()
-    with closing(Ledger.open(path)) as ledger, pytest.raises(LedgerCorrupt, match="salt"):  # what was spent is read
+    # What was spent is read.
+    with closing(Ledger.open(path)) as ledger, pytest.raises(LedgerCorruptError, match="salt"):
         ledger.identity([b"a row"])
     salt.write_text(kept)
     Ledger.open(path).close()
@@ -112,15 +113,15 @@ def test_an_old_run_with_several_contents_is_bound_to_none(tmp_path: Path) -> No
         ledger.extend("patients", ledger.identity([b"other rows"]))
         known = ledger.populations["patients"].identities
         for content in (each.digest for each in known[1:]):
-            with pytest.raises(OtherContent):
+            with pytest.raises(OtherContentError):
                 ledger.require_content("heart-2", content)
         ledger.require_content("heart-2", known[0].digest)
-        with pytest.raises(LedgerRefused):
+        with pytest.raises(LedgerRefusedError):
             ledger.settle(EndProof("heart-2", 0, "words", b""), _refuse)
 
 
 def _refuse(proof: EndProof) -> None:
-    raise LedgerRefused("no")
+    raise LedgerRefusedError("no")
 
 
 def test_an_old_outbox_gets_its_seals_and_keeps_every_answer(old: Path) -> None:

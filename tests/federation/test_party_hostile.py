@@ -14,8 +14,8 @@ from parley.node.authority import ThrowAwayAuthority
 from parley.node.endings import sign_end
 from parley.party.client import PartyClient
 from parley.party.outbox import Outbox
-from parley.party.process import party_node, settings_of, vocabulary
-from parley.privacy.errors import LedgerRefused
+from parley.party.process import party_node, settings_of
+from parley.privacy.errors import LedgerRefusedError
 from parley.v1 import common_pb2, coordinator_pb2
 from tests.federation.documents import PARTY_POLICY, manifest
 from tests.federation.party_process import EVERYONE, Running, charged, ledger
@@ -271,16 +271,18 @@ def test_no_words_of_a_coordinator_make_another_population_of_the_same_people(st
     with Running(stage):
         charged(stage, made)
     stage.write_node(population="patients of study two")
-    with pytest.raises(LedgerRefused, match="keeps the budget of patients, and patients of study two would be a fresh"):
-        PartyClient(settings_of(party_node(stage.node)), vocabulary)
-    with pytest.raises(LedgerRefused, match="those of population patients"):
+    with pytest.raises(
+        LedgerRefusedError, match="keeps the budget of patients, and patients of study two would be a fresh"
+    ):
+        PartyClient(settings_of(party_node(stage.node)))
+    with pytest.raises(LedgerRefusedError, match="those of population patients"):
         stage.seal()
     declare = ["populations", str(stage.node), "--apart", "staff", "--by", "Ada Osei", "--json"]
     done = subprocess.run([sys.executable, "-m", "parley.cli.main", "party", *declare], capture_output=True, check=True)
     assert json.loads(done.stdout)["declared_apart"] == ["staff"]
     assert b'"population":"staff"' in (stage.node / "state" / "trail.jsonl").read_bytes()
     stage.write_node(population="staff")
-    with pytest.raises(LedgerRefused, match="those of population patients"):  # nor does a declaration make it one
+    with pytest.raises(LedgerRefusedError, match="those of population patients"):  # nor does a declaration make it one
         stage.seal()
     assert list(ledger(stage).populations) == ["patients"]
 

@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from parley.cli.commands.doctor import examine
 from parley.cli.commands.ledger import app as ledger_app
 from parley.cli.commands.party import app
-from parley.cli.doctor import FAILED, OK, WARNING, examine
 from parley.federation.manifest import Manifest
+from parley.node.doctor import FAILED, OK, WARNING
 from parley.party.admission import exceeded
 from parley.party.errors import OutboxError
 from parley.party.outbox import Outbox
 from parley.party.settlement import settle
-from parley.privacy.errors import BudgetExceeded, LedgerCorrupt
+from parley.privacy.errors import BudgetExceededError, LedgerCorruptError
 from parley.privacy.filters import LYING
 from parley.v1 import aggregator_pb2
 from tests.federation.documents import PARTY_POLICY, manifest
@@ -192,7 +193,7 @@ def test_a_lost_ledger_beside_what_was_answered_is_no_new_ledger(stage: Stage, g
         charged(stage, made)
     for path in files(stage, gone):
         path.unlink()
-    with pytest.raises(LedgerCorrupt):
+    with pytest.raises(LedgerCorruptError):
         Running(stage)
     done = CliRunner().invoke(
         app, ["approve", str(stage.node), "heart-1", "--digest", made.digest.hex(), "--by", "Ada"]
@@ -242,7 +243,7 @@ def test_any_one_of_the_other_files_tells_that_there_was_a_ledger(stage: Stage, 
     for path in files(stage, "*"):
         if path not in kept:
             path.unlink()
-    with pytest.raises(LedgerCorrupt, match=r"is missing, and .* tell of runs: put back"):
+    with pytest.raises(LedgerCorruptError, match=r"is missing, and .* tell of runs: put back"):
         Running(stage)
 
 
@@ -282,7 +283,7 @@ def test_a_first_question_that_is_refused_costs_nothing(stage: Stage) -> None:
 
 def test_a_refusal_names_what_may_cost_too_much_if_a_server_lies() -> None:
     """And what to change, which a smaller delta is not."""
-    said = str(exceeded(BudgetExceeded("", (LYING,))))
+    said = str(exceeded(BudgetExceededError("", (LYING,))))
     assert "privacy.epsilon_if_a_server_lies" in said
     assert "own noise" in said
     assert "delta" not in said
@@ -382,7 +383,7 @@ def test_files_of_the_state_are_their_owners_alone(stage: Stage) -> None:
 
 
 def test_a_run_that_a_server_could_make_too_dear_is_refused_with_what_would_help() -> None:
-    error = exceeded(BudgetExceeded("reached", ("epsilon_if_a_server_lies",)))
+    error = exceeded(BudgetExceededError("reached", ("epsilon_if_a_server_lies",)))
     assert "privacy.epsilon_if_a_server_lies" in str(error)
     assert "own noise" in error.hint
     assert "delta" not in error.hint

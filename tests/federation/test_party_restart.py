@@ -36,7 +36,7 @@ def asked(made: Any, index: int) -> Any:
 
 def process(stage: Stage, crash_at: str = "") -> "subprocess.Popen[bytes]":
     environment = {**os.environ, crash.VARIABLE: crash_at, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "parley.cli.main", "party", "run", str(stage.node)]
+    command = [sys.executable, "-m", "parley.party", str(stage.node)]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 

@@ -10,8 +10,8 @@ import grpc
 import numpy as np
 import pytest
 
-from parley.aggregator import relay
 from parley.federation.manifest import Manifest
+from parley.node import relay
 from parley.node.refusals import refusal_in
 from parley.v1 import aggregator_pb2 as wire
 from tests.federation import documents

@@ -16,7 +16,7 @@ from parley.federation.errors import TrailError, TrailRefusedError
 from parley.federation.names import NodeName, Role
 from parley.node import mentions
 from parley.node.trail import Trail, cross_check, verify
-from parley.privacy.chain import START, Head
+from parley.privacy.head import START, Head
 
 PARTY = NodeName("cardio", Role.party, "hospital-a")
 NORTH = NodeName("cardio", Role.aggregator, "north")

@@ -33,8 +33,7 @@ from parley.federation.errors import (
 )
 from parley.federation.names import NodeName, Role
 from parley.node import installation as nodes
-from parley.node import pins, tls, transport
-from parley.node import trust as pinning
+from parley.node import pins, tls, transport, trust
 from parley.node.authority import PEM, Authority, ThrowAwayAuthority, Validity, request_fingerprint
 from parley.node.authorization import AioAuthorization, Authorization, Authorizer, peer_of
 from parley.node.credentials import Identity, NodeFolder
@@ -333,13 +332,13 @@ def test_a_pin_that_is_removed_ends_with_the_next_call(served: Served) -> None:
     with open_channel(f"127.0.0.1:{served.port}", client, SERVER) as standing:
         single = standing.unary_unary("/test.Service/Single")
         assert single(b"", timeout=10) == ALLOWED.uri.encode()
-        pinning.remove(served.folder, ALLOWED)
+        trust.remove(served.folder, ALLOWED)
         with pytest.raises(grpc.RpcError) as refused:
             single(b"", timeout=10)
         assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
         with pytest.raises(NotAuthenticatedError, match="has not pinned this node's"):
             call(served.port, client)
-        pinning.add(served.folder, ALLOWED, client.pin)
+        trust.add(served.folder, ALLOWED, client.pin)
         assert call(served.port, client) == ALLOWED.uri
 
 
@@ -365,7 +364,7 @@ def test_a_new_key_is_trusted_by_those_who_accepted_it_and_breaks_no_connection(
         certificate = AUTHORITY.authority.approve(waiting.path.read_bytes(), waiting.fingerprint)
         bundle = certificate.public_bytes(PEM) + AUTHORITY.authority.certificate.public_bytes(PEM)
         rotation = Succession.parse(waiting.rotation.read_bytes())
-        pinning.accept(folders["accepts"], rotation, waiting.pin)
+        trust.accept(folders["accepts"], rotation, waiting.pin)
         assert call(served.port, folders["accepts"].load()) == ALLOWED.uri  # still with the old key
         nodes.install(served.folder, bundle, None)
         assert single(b"", timeout=10) == ALLOWED.uri.encode()

@@ -12,7 +12,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from parley.aggregator.terms import CallWaitsError
+from parley.aggregator.refusals import CallWaitsError
 from parley.aggregator.uploads import Memory, Upload
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
@@ -147,16 +147,14 @@ def test_a_list_of_expected_parties_without_end_is_refused(servers: Federation, 
 
 
 def test_uploads_beyond_the_servers_memory_have_to_wait() -> None:
-    from parley.aggregator.admission import terms_of
-
     made = documents.manifest()
-    memory, terms = Memory(100), terms_of(made, 0)
+    memory = Memory(100)
     first, second = (contributions(made, 0)[place].request(0) for place in (0, 1))
-    upload = Upload(terms, "hospital-a", first, memory)
+    upload = Upload(made, 0, "hospital-a", first, memory)
     with pytest.raises(CallWaitsError, match="wait for rounds to be opened"):
-        Upload(terms, "hospital-b", second, memory)
+        Upload(made, 0, "hospital-b", second, memory)
     upload.erase()
-    Upload(terms, "hospital-b", second, memory)
+    Upload(made, 0, "hospital-b", second, memory)
     assert memory.held == second.size
 
 

@@ -12,9 +12,9 @@ import grpc
 import pytest
 from rich.console import Console
 
-from parley.algorithms.errors import StateError
+from parley.cli.commands.status import show_status
 from parley.cli.watch_screen import follow
-from parley.coordinator.operator_client import show_status
+from parley.coordinator.errors import StateError
 from parley.coordinator.process import bind_socket
 from parley.coordinator.store import State
 from parley.federation.manifest import HEADER, Manifest
@@ -72,7 +72,7 @@ MANIFESTS: dict[str, bytes] = {
     "one legal entity in wide letters": BODY.replace(b'"South Foundation"', b'"\\uff2eorth Trust"'),
     "minimum of one": BODY.replace(b'"minimum_parties":2', b'"minimum_parties":1'),
     "no noise": BODY.replace(b'"noise_multiplier":1.2', b'"noise_multiplier":0.0'),
-    "noise that is no number": BODY.replace(b'"noise_multiplier":1.2', b'"noise_multiplier":NaN'),
+    "noise that is not a number": BODY.replace(b'"noise_multiplier":1.2', b'"noise_multiplier":NaN'),
 }
 
 
@@ -130,8 +130,9 @@ def test_what_parties_say_is_text_on_the_operators_terminal(
     while run.state is not State.failed and time.monotonic() < until:
         time.sleep(0.02)
     assert REASON in run.outcome
-    monkeypatch.setattr("rich.console.Console", lambda **_: Console(width=2000))
-    show_status(lead.folder, quiet=False)
+    monkeypatch.setattr("parley.cli.commands.status.Console", lambda **_: Console(width=2000))
+    monkeypatch.setattr("parley.cli.watch_screen.Console", lambda **_: Console(width=2000))
+    show_status(lead.folder, json_output=False)
     from parley.coordinator.operator_client import Coordinator
 
     follow(Coordinator(lead.folder), made.digest)

@@ -9,20 +9,21 @@ import pytest
 from numpy.typing import NDArray
 from typer.testing import CliRunner
 
+from parley.algorithms.errors import AlgorithmError
+from parley.algorithms.registry import build_algorithm
 from parley.algorithms.regularisers import Regulariser
 from parley.cli.main import app
+from parley.federation.kinds import CENTRAL
 from parley.learning.models import Huber, Linear, Logistic
 from parley.learning.records import Records
 from parley.learning.rows import DenseRows
 from parley.mpc.randomness import Csprng
-from parley.node.deploy_errors import RunFileError
 from parley.privacy.randomness import SystemRandomness
 from parley.research.central.method import Own, Target, known
 from parley.research.central.minima import MinimaPerturbation
 from parley.research.central.noise import Noise, gaussian_delta, largest_ratio
 from parley.research.central.objective import ObjectivePerturbation, minimise, plane_delta, shortened
 from parley.research.central.pure_output import PureOutputPerturbation
-from parley.study.run_file import build_algorithm
 
 Floats = NDArray[np.float64]
 D, N = 3, 400
@@ -179,9 +180,13 @@ def test_the_average_of_parties_is_weighted_and_silent_noise_finds_the_minimum(n
     assert np.linalg.norm(together) > 0.1
 
 
+def test_the_table_that_a_federation_refuses_by_names_every_central_method() -> None:
+    assert set(CENTRAL) == set(known())
+
+
 @pytest.mark.parametrize("name", sorted(known()))
 def test_no_federation_can_be_asked_for_a_central_method(name: str) -> None:
-    with pytest.raises(RunFileError, match="no mechanism accounts"):
+    with pytest.raises(AlgorithmError, match="no mechanism accounts"):
         build_algorithm({"name": name}, Regulariser())
 
 

@@ -2,12 +2,13 @@
 
 import pytest
 
-from parley.algorithms.algorithm import Setting, build
+from parley.algorithms.algorithm import Setting
+from parley.algorithms.registry import build
 from parley.mpc.parts import NoiseParts
-from parley.node.deploy_errors import RunFileError
 from parley.privacy.finite_precision import EXACT
 from parley.privacy.mechanism import Unit
 from parley.study.certified import calibrate_certified, cheapest
+from parley.study.errors import RunFileError
 from parley.study.simulation import calibrate
 
 SIZES = {"a": 600, "b": 400}

@@ -58,10 +58,10 @@ def test_a_row_of_table_2_has_every_field(folder: Path, method: str) -> None:
 
 
 def test_a_folder_without_the_data_is_one_line(tmp_path: Path) -> None:
-    from parley.node.deploy_errors import RunFileError
+    from parley.study.errors import RunFileError
 
     with pytest.raises(RunFileError, match=r"a9a/a9a\.xz is not in the folder"):
-        tables.reproduce("a9a", tmp_path, 1)
+        tables.reproduce("a9a", tmp_path, 1, (), print)
 
 
 def test_a_figure_has_a_curve_per_method_and_epsilon(

@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from parley.algorithms.algorithm import Algorithm, Plan, Setting, build, known
+from parley.algorithms.algorithm import Algorithm, Plan, Setting
+from parley.algorithms.registry import build, known, query_of
 from parley.learning.models import Linear, Logistic
 from parley.learning.records import Records
 from parley.learning.rows import DenseRows
@@ -17,7 +18,7 @@ from parley.mpc.reference import Lane, sample
 from parley.mpc.ring import expand, share
 from parley.mpc.tables import FORMATS, load
 from parley.privacy.mechanism import Unit
-from parley.study.simulation import Federation, calibrate, mechanism_of, query_of, split
+from parley.study.simulation import Federation, calibrate, mechanism_of, split
 
 D, N = 6, 240
 

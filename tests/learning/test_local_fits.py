@@ -5,13 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from parley.algorithms.algorithm import Plan, Setting, build
+from parley.algorithms.algorithm import Plan, Setting
+from parley.algorithms.registry import build
+from parley.federation.question import LocalFit
 from parley.learning.errors import QueryError
-from parley.learning.local import LocalFit, constants, fit, require_reach
+from parley.learning.local import constants, fit, require_reach
 from parley.learning.models import Linear, Logistic
 from parley.learning.records import Records
 from parley.learning.rows import DenseRows
 from parley.privacy.clipping import GradientClip
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.mechanism import Unit
 from parley.privacy.randomness import SystemRandomness
 from parley.study.simulation import Federation, mechanism_of
@@ -92,5 +95,5 @@ def test_a_fit_for_shorter_rows_than_the_schema_admits_is_refused_without_a_look
     "numbers", [(1e-31, 0.0, 1.0), (1.0, 0.0, 1e31), (1.0, 1e-31, 1.0), (1.0, np.inf, 1.0), (1.0, np.nan, 1.0)]
 )
 def test_a_fits_numbers_are_such_that_can_be_counted_with(numbers: tuple[float, float, float]) -> None:
-    with pytest.raises(QueryError, match="from 1e-30 to 1e"):
+    with pytest.raises(InvalidParameterError, match="from 1e-30 to 1e"):
         LocalFit("descent", 5, *numbers)

@@ -9,8 +9,9 @@ from sklearn.metrics import roc_auc_score
 from typer.testing import CliRunner
 
 from parley.cli.main import app
-from parley.node.deploy_errors import RunFileError
-from parley.study.evaluation import area_under_curve
+from parley.learning.errors import ModelError
+from parley.learning.evaluation import area_under_curve
+from parley.study.errors import RunFileError
 from parley.study.run_file import read_run_file
 
 RUN = """
@@ -89,7 +90,7 @@ def test_simulate_trains_a_useful_model_and_speaks_json(folder: Path, workers: i
 def test_a_wrong_run_file_is_one_line_that_says_what_to_change(folder: Path, old: str, new: str, message: str) -> None:
     from parley.algorithms.errors import AlgorithmError
 
-    with pytest.raises((RunFileError, AlgorithmError), match=message):
+    with pytest.raises((RunFileError, AlgorithmError, ModelError), match=message):
         read_run_file(write(folder, RUN.replace(old, new).replace("ALGORITHM", "auto")))
 
 

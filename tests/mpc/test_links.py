@@ -16,13 +16,14 @@ import grpc
 import numpy as np
 import pytest
 
-from parley.aggregator.grpc_link import KEEPALIVE, GrpcLink, NoiseServicer, dial
+from parley.aggregator.grpc_link import GrpcLink, NoiseServicer, dial
 from parley.bench.socket_link import SocketLink
 from parley.mpc.channel import Channel, Link
 from parley.mpc.errors import FrameError, PeerClosedError, PeerError, PeerTimeoutError
 from parley.mpc.session import Session
 from parley.mpc.tables import load
 from parley.node.authority import ThrowAwayAuthority, identity_uri
+from parley.node.connections import KEEPALIVE
 from parley.node.credentials import Identity
 from parley.v1 import noise_pb2_grpc
 from tests.mpc.two import run_both

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from parley.learning.contributor import Contributor, Encoding, Query, answer_length
-from parley.learning.encoding import Scale, Terms, fraction_bits
+from parley.federation.question import answer_length
+from parley.learning.contributor import Contributor, Encoding, Query
+from parley.learning.encoding import Scale, fraction_bits
 from parley.learning.errors import QueryError
 from parley.learning.frame import BITS, Frame
 from parley.learning.models import Constant, Linear, Logistic, Model, Softmax
@@ -56,7 +57,7 @@ def test_means_are_sums_of_framed_rows_as_long_as_a_model(kind: str, expected: N
     query = Query(0, (shift, scale), kind)
     lattice = party.encoding.lattice(0)
     answer = lattice.decode(party.contribution(query))
-    assert len(answer) == answer_length(query, 3 * COLUMNS)
+    assert len(answer) == answer_length(query.kind, len(query.points), 3 * COLUMNS)
     limit = rounding(lattice, Frame(shift[:COLUMNS], scale[:COLUMNS]))
     assert (abs(answer[:COLUMNS] - expected.sum(axis=0)) <= limit).all()
     assert not answer[COLUMNS:].any()
@@ -86,7 +87,7 @@ def test_in_any_frame_one_record_moves_a_sum_by_at_most_the_declared_bound(
 ) -> None:
     rng = np.random.default_rng(seed)
     clip = MomentumClip(bound, bound / 7, 0.3) if kind == "two points" else GradientClip(bound)
-    terms, sigma = Terms.of(clip, 1), 1.3 * 2 * clip.contribution_bound(1)
+    terms, sigma = clip.terms(1), 1.3 * 2 * clip.contribution_bound(1)
     lattice = Lattice(sigma, fraction_bits(COUNT, clip.contribution_bound(1), sigma, 41, 1 << 21))
     scale = Scale.of(lattice, clip.contribution_bound(1), COUNT)
     frame = Frame(rng.normal(0, size, COLUMNS), np.exp(rng.normal(0, 3, COLUMNS)), form)

@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from parley.learning.contributor import clip_vectors
-from parley.learning.encoding import Scale, Terms, fraction_bits
+from parley.learning.encoding import Scale, fraction_bits
 from parley.learning.models import Huber, Linear, Logistic, Model, Softmax, Squared
 from parley.learning.perceptron import Perceptron
 from parley.learning.proximal import SmoothedHinge
@@ -61,7 +61,7 @@ def test_the_fused_query_is_the_sum_of_clipped_records(name: str, clip: Clip, di
     rows, targets, theta = data(name)
     model, block = MODELS[name], rows.take(np.arange(N))
     near = theta + np.random.default_rng(3).normal(0, distance / np.sqrt(len(theta)), len(theta))
-    terms = Terms.of(clip, 1)
+    terms = clip.terms(1)
     bound = clip.contribution_bound(1)
     sigma = 2.0 * 1.3 * bound
     lattice = Lattice(sigma, fraction_bits(N, bound, sigma, 41, model.largest_limit))
@@ -103,7 +103,7 @@ def test_sparse_and_dense_rows_give_the_same_integers(name: str) -> None:
     np.put_along_axis(dense, columns, values, axis=1)
     _, targets, theta = data(name)
     clip = GradientClip(0.5)
-    terms = Terms.of(clip, 0)
+    terms = clip.terms(0)
     lattice = Lattice(1.3, 20)
     scale = Scale.of(lattice, clip.norm, N)
     everyone, present = np.arange(N), np.ones(N, np.bool_)
@@ -124,7 +124,7 @@ def test_a_perceptrons_answer_is_the_same_with_and_without_the_compiled_sums(
     rows, targets, theta = data("perceptron")
     near = theta + np.random.default_rng(3).normal(0, 1e-3, len(theta))
     clip = MomentumClip(0.4, 0.05, 0.3) if momentum else GradientClip(0.3)
-    terms = Terms.of(clip, 1)
+    terms = clip.terms(1)
     bound = clip.contribution_bound(1)
     sigma = 2.0 * 1.3 * bound
     lattice = Lattice(sigma, fraction_bits(N, bound, sigma, 41, MODELS["perceptron"].largest_limit))
@@ -142,7 +142,7 @@ def test_a_perceptrons_record_with_a_runaway_score_contributes_zero() -> None:
     model = Perceptron(2, (3,), Squared())
     rows = DenseRows.of(np.array([[3, 4], [1, 0]]), 0).take(np.array([0, 1]))
     clip = MomentumClip(1.0, 0.5, 0.3)
-    terms = Terms.of(clip, 1)
+    terms = clip.terms(1)
     scale = Scale.of(Lattice(2.0, 16), clip.contribution_bound(1), 2)
     points = (np.linspace(-1, 1, model.dimension), np.linspace(-1, 1.1, model.dimension))
     alone = model.contribution(rows, np.array([0.5, 0.0]), np.array([True, False]), points, terms, scale)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from parley.learning.encoding import Scale, Terms, fraction_bits
+from parley.learning.encoding import Scale, fraction_bits
 from parley.learning.models import Huber, Linear, Logistic, Model, Softmax, Squared
 from parley.learning.perceptron import Perceptron
 from parley.learning.proximal import SmoothedHinge
@@ -68,7 +68,7 @@ def test_replacing_one_record_moves_the_sum_by_at_most_the_declared_bound(
 ) -> None:
     rng = np.random.default_rng(seed)
     clip = MomentumClip(first, second, gamma) if rng.random() < 0.7 else GradientClip(first)
-    terms = Terms.of(clip, round_index)
+    terms = clip.terms(round_index)
     bound = clip.contribution_bound(round_index)
     sigma = noise * 2 * bound
     lattice = Lattice(sigma, fraction_bits(RECORDS, bound, sigma, 41, 1 << 21))
@@ -97,7 +97,7 @@ def test_a_clip_is_exact_at_its_boundary() -> None:
     """A gradient of exactly the clip norm passes unchanged; one just beyond it is brought back to it."""
     lattice = Lattice(2.0, 20)
     clip = GradientClip(1.0)
-    terms = Terms.of(clip, 0)
+    terms = clip.terms(0)
     scale = Scale.of(lattice, clip.norm, 1)
     model = Linear(2, Squared())
     rows = DenseRows.of(np.array([[3, 4]]), 0)
@@ -113,7 +113,7 @@ def test_a_clip_is_exact_at_its_boundary() -> None:
 
 def test_an_absent_record_and_a_failing_record_contribute_zero() -> None:
     lattice = Lattice(1.0, 20)
-    terms = Terms.of(GradientClip(1.0), 0)
+    terms = GradientClip(1.0).terms(0)
     scale = Scale.of(lattice, 1.0, 2)
     model = Linear(2, Squared())
     rows = DenseRows.of(np.array([[3, 4], [1, 0]]), 0).take(np.array([0, 1]))

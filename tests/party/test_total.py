@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.federation.documents import manifest
 
 from parley.federation.errors import ManifestError
+from parley.federation.question import LocalFit
 from parley.learning.contributor import Contributor, Encoding, Query
 from parley.learning.errors import QueryError, SchemaError
 from parley.learning.frame import Frame, largest_entry
-from parley.learning.local import LocalFit
 from parley.learning.models import Linear, Logistic, Model, Softmax
 from parley.learning.perceptron import MOST_FEATURES, MOST_HIDDEN, Perceptron
 from parley.learning.readers import Table
@@ -24,7 +24,7 @@ from parley.learning.schema import LARGEST_SQUARED, schema_from_json
 from parley.mpc.ring import Lattice
 from parley.mpc.tables import FORMATS
 from parley.privacy.clipping import Clip, GradientClip, MomentumClip
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.mechanism import Cohort, Mechanism, Unit
 from parley.privacy.randomness import SystemRandomness
 from parley.privacy.sampling import FixedSize
@@ -146,13 +146,13 @@ def test_noise_never_falls_short_of_the_multiplier_that_is_accounted(
 
 @pytest.mark.parametrize("value", [0.99e-30, 1.01e30, 5e-324, 2.73e-312, 1e-300])
 def test_numbers_beyond_what_float64_holds_well_are_refused_everywhere(value: float) -> None:
-    with pytest.raises(InvalidParameter, match="from 1e-30 to 1e"):
+    with pytest.raises(InvalidParameterError, match="from 1e-30 to 1e"):
         GradientClip(value)
     for norms in ((value, 1.0), (1.0, value)):
-        with pytest.raises(InvalidParameter, match="from 1e-30 to 1e"):
+        with pytest.raises(InvalidParameterError, match="from 1e-30 to 1e"):
             MomentumClip(*norms, 0.5)
     if value < 1:
-        with pytest.raises(InvalidParameter, match="gamma is"):
+        with pytest.raises(InvalidParameterError, match="gamma is"):
             MomentumClip(1.0, 1.0, value)
         with pytest.raises(ManifestError, match=r"mechanism\.clip\.norm"):
             manifest(**{"mechanism.clip": {"kind": "gradient", "norm": value}})

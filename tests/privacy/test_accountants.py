@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from parley.privacy.accountants import ACCOUNTANTS, accountant, trajectory, worst_party
 from parley.privacy.calibration import largest_count, smallest_noise
-from parley.privacy.errors import ConditionsUnmet, InvalidParameter
+from parley.privacy.errors import ConditionsUnmetError, InvalidParameterError
 from parley.privacy.event import Event, NeighbouringRelation, SampledGaussian
 from parley.privacy.mechanism import Mechanism
 from parley.privacy.paper_accountant import PaperAccountant
@@ -64,21 +64,21 @@ def test_the_papers_lemma_refuses_its_own_settings_and_says_which_condition_fail
 ) -> None:
     chosen = PaperAccountant()
     assert chosen.smallest_certifiable(wor(A9A, batch, rounds), DELTA) == pytest.approx(least, rel=0.02)
-    with pytest.raises(ConditionsUnmet, match=r"alpha = .* exceeds"):
+    with pytest.raises(ConditionsUnmetError, match=r"alpha = .* exceeds"):
         chosen.epsilon(wor(A9A, batch, rounds, 5.0), DELTA)
-    with pytest.raises(ConditionsUnmet, match="no noise reaches"):
+    with pytest.raises(ConditionsUnmetError, match="no noise reaches"):
         smallest_noise(chosen, wor(A9A, batch, rounds), 0.2, DELTA)
 
 
 def test_the_papers_lemma_needs_enough_noise_and_certifies_where_it_holds() -> None:
-    with pytest.raises(ConditionsUnmet, match=r"below 0\.7"):
+    with pytest.raises(ConditionsUnmetError, match=r"below 0\.7"):
         PaperAccountant().epsilon(wor(A9A, 50, 10, 0.5), DELTA)
     event = wor(100_000, 100, 120_000, 3.0)
     reading = PaperAccountant().epsilon(event, 0.01)
     assert PLD.epsilon(event, 0.01).epsilon <= reading.epsilon
     assert reading.rdp_order is not None
     assert reading.rdp_order >= 2
-    with pytest.raises(InvalidParameter, match="fixed-size"):
+    with pytest.raises(InvalidParameterError, match="fixed-size"):
         PaperAccountant().epsilon(poisson(100, 10, 1), DELTA)
 
 
@@ -249,7 +249,7 @@ def test_both_accounts_are_tracked_per_round_and_rdp_as_a_curve() -> None:
     orders, values = RDP.curve(event)
     assert [60 * value for value in RDP.curve(wor(1000, 20, 1, 2.0))[1]] == pytest.approx(list(values))
     assert RDP.renyi(event, 16) == values[orders.index(16)]
-    with pytest.raises(InvalidParameter, match="order"):
+    with pytest.raises(InvalidParameterError, match="order"):
         RDP.renyi(event, 16.5)
 
 
@@ -261,10 +261,10 @@ def test_an_event_without_releases_costs_nothing() -> None:
 @pytest.mark.parametrize("delta", [0.0, 1.0, -1e-5, math.nan, math.inf, True])
 @pytest.mark.parametrize("name", ACCOUNTANTS)
 def test_a_delta_outside_of_0_and_1_is_refused(name: str, delta: float) -> None:
-    with pytest.raises(InvalidParameter, match="delta"):
+    with pytest.raises(InvalidParameterError, match="delta"):
         accountant(name).epsilon(wor(100, 10, 1), delta)
 
 
 def test_an_unknown_accountant_is_refused_with_those_there_are() -> None:
-    with pytest.raises(InvalidParameter, match="pld, rdp, paper, lower"):
+    with pytest.raises(InvalidParameterError, match="pld, rdp, paper, lower"):
         accountant("moments")

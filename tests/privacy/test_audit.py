@@ -19,7 +19,7 @@ from parley.privacy.audit import (
     one_run_test,
     worst_neighbours,
 )
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.mechanism import Mechanism
 from parley.privacy.randomness import SystemRandomness
 from parley.research import privacy_audit as command
@@ -65,7 +65,7 @@ def test_a_delta_that_explains_the_guesses_leaves_no_bound() -> None:
     assert epsilon_from_guesses(1000, 100, 100, 1e-5, 0.05) > 2
     assert epsilon_from_guesses(1000, 100, 100, 0.05, 0.05) == 0.0
     assert epsilon_from_guesses(1000, 100, 50, 0.0, 0.05) == 0.0
-    with pytest.raises(InvalidParameter, match="cannot be"):
+    with pytest.raises(InvalidParameterError, match="cannot be"):
         epsilon_from_guesses(10, 5, 6, 0.0, 0.05)
 
 
@@ -115,5 +115,5 @@ def test_the_path_releases_what_the_mechanism_accounts() -> None:
 
 
 def test_features_that_are_not_whole_are_refused() -> None:
-    with pytest.raises(InvalidParameter, match="whole numbers"):
+    with pytest.raises(InvalidParameterError, match="whole numbers"):
         command.HONEST(command.audited(8)).run(Records(np.full((8, 1), 0.5), np.zeros(8)))

@@ -14,11 +14,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from parley.privacy import chain
 from parley.privacy.accountants import accountant
-from parley.privacy.chain import Head
-from parley.privacy.errors import BudgetExceeded, InvalidParameter, LedgerRefused, PrivacyError
+from parley.privacy.errors import BudgetExceededError, InvalidParameterError, LedgerRefusedError, PrivacyError
 from parley.privacy.event import Event, NeighbouringRelation, SampledGaussian
 from parley.privacy.filters import Cap, Charge, Cost, Policy, charge_of
 from parley.privacy.finite_precision import EXACT
+from parley.privacy.head import Head
 from parley.privacy.ledger import EndProof, Ledger
 from parley.privacy.mechanism import ROW, Mechanism, Unit
 from parley.privacy.sampling import Poisson
@@ -30,7 +30,7 @@ def test_runs_are_charged_until_the_cap_and_the_refusal_says_what_is_left_and_wh
     for index in range(3):
         ledger.reserve(f"run {index}", "ward", BASIC)
     with pytest.raises(
-        BudgetExceeded, match=r"epsilon 0\.1 of 1 .* are left, the run needs 0\.3 .*calibrate --epsilon 0\.1"
+        BudgetExceededError, match=r"epsilon 0\.1 of 1 .* are left, the run needs 0\.3 .*calibrate --epsilon 0\.1"
     ):
         ledger.reserve("run 3", "ward", BASIC)
     spent = ledger.populations["ward"].spent
@@ -40,7 +40,7 @@ def test_runs_are_charged_until_the_cap_and_the_refusal_says_what_is_left_and_wh
 
 def test_delta_has_a_cap_of_its_own(tmp_path: Path) -> None:
     ledger = new(tmp_path / "l")
-    with pytest.raises(BudgetExceeded, match="delta 1e-05 of 1e-05"):
+    with pytest.raises(BudgetExceededError, match="delta 1e-05 of 1e-05"):
         ledger.reserve("run", "ward", Charge("m", EVENT, ROW, EXACT, "pld", Cost(epsilon=0.1, delta=2e-5)))
 
 
@@ -56,21 +56,21 @@ def test_a_run_that_comes_again_after_a_crash_is_charged_once_and_only_as_it_was
     ledger.reserve("run", "ward", BASIC)
     ledger.reserve("run", "ward", BASIC)
     assert Ledger.open(tmp_path / "l").populations["ward"].spent.epsilon == 0.3
-    with pytest.raises(LedgerRefused, match="another mechanism"):
+    with pytest.raises(LedgerRefusedError, match="another mechanism"):
         ledger.reserve("run", "ward", Charge("other", EVENT, ROW, EXACT, "pld", Cost(epsilon=0.1, delta=1e-6)))
 
 
 def test_a_release_is_recorded_once_within_the_run_and_never_with_another_content(tmp_path: Path) -> None:
     ledger = new(tmp_path / "l")
-    with pytest.raises(LedgerRefused, match="not admitted"):
+    with pytest.raises(LedgerRefusedError, match="not admitted"):
         ledger.record("run", 0, "a")
     ledger.reserve("run", "ward", BASIC)
     ledger.record("run", 0, "a")
     ledger.record("run", 0, "a")
-    with pytest.raises(LedgerRefused, match="another content"):
+    with pytest.raises(LedgerRefusedError, match="another content"):
         ledger.record("run", 0, "b")
     for wrong in (21, -1, True):
-        with pytest.raises(LedgerRefused, match="rounds 0 to 20"):
+        with pytest.raises(LedgerRefusedError, match="rounds 0 to 20"):
             ledger.record("run", wrong, "a")
     assert ledger.verify().sequence == 4
 
@@ -105,7 +105,7 @@ def test_what_a_loss_of_power_takes_is_releases_that_need_not_last_and_they_come
 
 def test_what_is_charged_always_lasts(tmp_path: Path) -> None:
     ledger = new(tmp_path / "l")
-    with pytest.raises(LedgerRefused, match="has to last"), ledger._writing(lasting=False):
+    with pytest.raises(LedgerRefusedError, match="has to last"), ledger._writing(lasting=False):
         ledger._append("reserve", {"run": "run", "population": "ward", "charge": BASIC.as_json()})
     ledger.reserve("run", "ward", BASIC)
     ledger.record("run", 0, "0", lasting=False)
@@ -116,26 +116,26 @@ def test_what_is_charged_always_lasts(tmp_path: Path) -> None:
 
 def test_only_a_proved_end_gives_back_and_the_basic_filter_gives_back_whole_runs_only(tmp_path: Path) -> None:
     def refused(proof: EndProof) -> None:
-        raise LedgerRefused("the signature is not the aggregator's: ask it again")
+        raise LedgerRefusedError("the signature is not the aggregator's: ask it again")
 
     ledger = new(tmp_path / "l")
     ledger.reserve("unused", "ward", BASIC)
     ledger.reserve("used", "ward", BASIC)
-    with pytest.raises(LedgerRefused, match="signature"):
+    with pytest.raises(LedgerRefusedError, match="signature"):
         ledger.settle(EndProof("unused", 0, "counters", b"x"), refused)
     assert ledger.populations["ward"].spent.epsilon == 0.6
     ledger.settle(EndProof("unused", 0, "counters", b"x"), accepted)
     assert ledger.populations["ward"].spent.epsilon == 0.3
     ledger.record("used", 4, "a")
-    with pytest.raises(LedgerRefused, match=r"round 4 .* on record"):
+    with pytest.raises(LedgerRefusedError, match=r"round 4 .* on record"):
         ledger.settle(EndProof("used", 4, "counters", b"x"), accepted)
     ledger.settle(EndProof("used", 5, "counters", b"x"), accepted)
     assert ledger.populations["ward"].spent.epsilon == 0.3
-    with pytest.raises(LedgerRefused, match="ended"):
+    with pytest.raises(LedgerRefusedError, match="ended"):
         ledger.record("used", 5, "a")
-    with pytest.raises(LedgerRefused, match="ended"):
+    with pytest.raises(LedgerRefusedError, match="ended"):
         ledger.settle(EndProof("used", 5, "counters", b"x"), accepted)
-    with pytest.raises(LedgerRefused, match="ended"):
+    with pytest.raises(LedgerRefusedError, match="ended"):
         ledger.reserve("used", "ward", BASIC)
 
 
@@ -148,7 +148,7 @@ def test_the_rdp_filter_gives_back_the_rounds_that_were_not_released(tmp_path: P
     fitting = int((1.0 - 0.5180 - 0.025) / 0.105)
     for index in range(fitting):
         ledger.reserve(f"{index}", "ward", BY_RDP)
-    with pytest.raises(BudgetExceeded, match=r"Renyi divergence .* would fit"):
+    with pytest.raises(BudgetExceededError, match=r"Renyi divergence .* would fit"):
         ledger.reserve("one more", "ward", BY_RDP)
 
 
@@ -161,20 +161,20 @@ def test_charges_computed_from_a_mechanism_fit_the_filter_they_were_made_for(
     renyi = charge_of(mechanism, "north", 10, 1e-6, pld, EXACT, Policy("rdp", 16))
     assert renyi.after(7).rdp == pytest.approx(renyi.cost.rdp / 3)
     assert renyi.after(0) == Cost()
-    with pytest.raises(LedgerRefused, match="adds up by basic"):
+    with pytest.raises(LedgerRefusedError, match="adds up by basic"):
         new(tmp_path / "a").reserve("run", "ward", renyi)
-    with pytest.raises(LedgerRefused, match="adds up by rdp"):
+    with pytest.raises(LedgerRefusedError, match="adds up by rdp"):
         new(tmp_path / "b", Policy("rdp", 16)).reserve("run", "ward", basic)
-    with pytest.raises(LedgerRefused, match="adds up by rdp"):
+    with pytest.raises(LedgerRefusedError, match="adds up by rdp"):
         new(tmp_path / "c", Policy("rdp", 8)).reserve("run", "ward", renyi)
 
 
 def test_rows_are_refused_where_patients_are_kept_and_patients_are_fine_where_rows_are(tmp_path: Path) -> None:
     by_patient = Charge("m", EVENT, Unit("patient"), EXACT, "pld", BASIC.cost)
     patients = new(tmp_path / "patients", unit=Unit("patient"))
-    with pytest.raises(LedgerRefused, match="kept by patient and the run protects single rows"):
+    with pytest.raises(LedgerRefusedError, match="kept by patient and the run protects single rows"):
         patients.reserve("run", "ward", BASIC)
-    with pytest.raises(LedgerRefused, match="column doctor"):
+    with pytest.raises(LedgerRefusedError, match="column doctor"):
         patients.reserve("run", "ward", Charge("m", EVENT, Unit("doctor"), EXACT, "pld", BASIC.cost))
     patients.reserve("run", "ward", by_patient)
     new(tmp_path / "rows").reserve("run", "ward", by_patient)
@@ -182,7 +182,7 @@ def test_rows_are_refused_where_patients_are_kept_and_patients_are_fine_where_ro
 
 def test_budgets_are_kept_under_replace_one_only(tmp_path: Path) -> None:
     event = Event((SampledGaussian(Poisson(9, 3, 9), 4.0, 1),), NeighbouringRelation.ADD_OR_REMOVE)
-    with pytest.raises(LedgerRefused, match="replace-one"):
+    with pytest.raises(LedgerRefusedError, match="replace-one"):
         new(tmp_path / "l").reserve("run", "ward", Charge("m", event, ROW, EXACT, "pld", BASIC.cost))
 
 
@@ -199,11 +199,11 @@ def test_a_population_is_found_again_by_its_content_renamed_reordered_or_slightl
     assert large.find(large.identity(rows(300, start=1000))) == "city"
     assert large.find(large.identity(rows(70_000, start=3000))) == "city"
     assert large.find(large.identity(rows(60_000, start=58_000))) is None
-    with pytest.raises(LedgerRefused, match="those of population ward"):
+    with pytest.raises(LedgerRefusedError, match="those of population ward"):
         ledger.register("renamed", ROW, CAP, ledger.identity(rows(1000, start=10)))
     ledger.declare_apart("others", "Ada Osei")
     ledger.register("others", ROW, CAP, ledger.identity(rows(1000, start=5000)))
-    with pytest.raises(LedgerRefused, match="not of ward"):
+    with pytest.raises(LedgerRefusedError, match="not of ward"):
         ledger.extend("ward", ledger.identity(rows(1000, start=5001)))
     ledger.extend("ward", ledger.identity(rows(100, start=20_000)))
     assert Ledger.open(tmp_path / "l").find(ledger.identity(rows(90, start=20_000))) == "ward"
@@ -219,17 +219,17 @@ def test_a_mark_is_of_one_ledger(tmp_path: Path) -> None:
 def test_all_data_are_one_population_until_somebody_answers_for_it_that_they_are_not(tmp_path: Path) -> None:
     ledger = new(tmp_path / "l")
     others = ledger.identity(rows(1000, start=5000))
-    with pytest.raises(LedgerRefused, match="keeps the budget of ward, and others would be a fresh one"):
+    with pytest.raises(LedgerRefusedError, match="keeps the budget of ward, and others would be a fresh one"):
         ledger.register("others", ROW, CAP, others)
-    with pytest.raises(InvalidParameter, match="whoever answers"):
+    with pytest.raises(InvalidParameterError, match="whoever answers"):
         ledger.declare_apart("others", " ")
     ledger.declare_apart("others", "Ada Osei")
-    with pytest.raises(LedgerRefused, match="those of population ward"):  # no declaration makes these others
+    with pytest.raises(LedgerRefusedError, match="those of population ward"):  # no declaration makes these others
         ledger.register("others", ROW, CAP, ledger.identity(rows(1000, start=10)))
     ledger.close()
     ledger = Ledger.open(tmp_path / "l")
     ledger.register("others", ROW, CAP, others)
-    with pytest.raises(LedgerRefused, match="nothing to declare"):
+    with pytest.raises(LedgerRefusedError, match="nothing to declare"):
         ledger.declare_apart("others", "Ada Osei")
     assert ledger.declared_apart == {"others"}
     ledger.verify()
@@ -243,16 +243,16 @@ def test_content_digests_are_salted_so_that_they_cannot_be_tried_elsewhere(tmp_p
 def test_caps_are_final_and_registering_again_is_harmless(tmp_path: Path) -> None:
     ledger = new(tmp_path / "l")
     ledger.register("ward", ROW, CAP, ledger.identity(rows(1000)))
-    with pytest.raises(LedgerRefused, match="final"):
+    with pytest.raises(LedgerRefusedError, match="final"):
         ledger.register("ward", ROW, Cap(2.0, 1e-5))
-    with pytest.raises(LedgerRefused, match="register it"):
+    with pytest.raises(LedgerRefusedError, match="register it"):
         ledger.reserve("run", "elsewhere", BASIC)
     assert ledger.verify().sequence == 2
 
 
 def test_the_filter_is_fixed_for_life(tmp_path: Path) -> None:
     new(tmp_path / "l").close()
-    with pytest.raises(LedgerRefused, match="exists already"):
+    with pytest.raises(LedgerRefusedError, match="exists already"):
         Ledger.create(tmp_path / "l", Policy("rdp", 16))
     assert Ledger.open(tmp_path / "l").policy == Policy()
 
@@ -266,7 +266,7 @@ def test_two_writers_never_admit_more_than_one_budget(tmp_path: Path) -> None:
         for index in range(8):
             try:
                 ledger.reserve(f"{name} {index}", "ward", BASIC)
-            except BudgetExceeded:
+            except BudgetExceededError:
                 return
             admitted.append(name)
 
@@ -292,7 +292,7 @@ def test_two_writers_never_admit_more_than_one_budget(tmp_path: Path) -> None:
 def test_a_charge_that_does_not_follow_from_its_event_is_refused(
     tmp_path: Path, policy: Policy, charge: Charge
 ) -> None:
-    with pytest.raises(LedgerRefused, match="does not follow"):
+    with pytest.raises(LedgerRefusedError, match="does not follow"):
         new(tmp_path / "l", policy).reserve("run", "ward", charge)
 
 
@@ -306,9 +306,9 @@ def test_a_head_that_cannot_be_written_loses_no_charge_and_stops_the_entry_after
 
     with monkeypatch.context() as patched:
         patched.setattr(chain, "replace_durably", full)
-        with pytest.raises(LedgerRefused, match="no space"):
+        with pytest.raises(LedgerRefusedError, match="no space"):
             ledger.reserve("one", "ward", BASIC)
-        with pytest.raises(LedgerRefused, match="no space"):
+        with pytest.raises(LedgerRefusedError, match="no space"):
             ledger.reserve("two", "ward", BASIC)
     assert set(Ledger.open(tmp_path / "l").runs) == {"one"}
     ledger.reserve("one", "ward", BASIC)
@@ -319,7 +319,7 @@ def test_a_head_that_cannot_be_written_loses_no_charge_and_stops_the_entry_after
 def test_a_failed_operation_leaves_the_ledger_usable(tmp_path: Path) -> None:
     ledger = new(tmp_path / "l")
     for _ in range(3):
-        with pytest.raises(LedgerRefused):
+        with pytest.raises(LedgerRefusedError):
             ledger.record("nobody", 0, "a")
     ledger.reserve("run", "ward", BASIC)
     assert ledger.verify().sequence == 3

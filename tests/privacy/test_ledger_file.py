@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from parley.privacy.chain import Head, entry_digest
-from parley.privacy.errors import LedgerCorrupt, LedgerRefused
-from parley.privacy.event import canonical_json
+from parley.privacy.canonical import canonical_json
+from parley.privacy.chain import entry_digest
+from parley.privacy.errors import LedgerCorruptError, LedgerRefusedError
 from parley.privacy.filters import Charge, Cost
 from parley.privacy.finite_precision import EXACT
+from parley.privacy.head import Head
 from parley.privacy.ledger import Ledger
 from parley.privacy.mechanism import ROW
 from tests.privacy.ledgers import BASIC, EVENT, new
@@ -78,7 +79,7 @@ def mended(path: Path) -> None:
 def test_every_edit_gap_reordering_and_cut_is_found(tmp_path: Path, statements: list[str], found: str) -> None:
     path, _ = filled(tmp_path / "l")
     by_hand(path, *statements)
-    with pytest.raises(LedgerCorrupt, match=found):
+    with pytest.raises(LedgerCorruptError, match=found):
         Ledger.open(path)
 
 
@@ -89,7 +90,7 @@ def test_an_edit_with_a_mended_chain_is_found_by_the_head_beside_the_ledger(tmp_
     by_hand(path, keep_triggers=True)
     mended(path)
     by_hand(path, *[sql for (sql,) in dropped], keep_triggers=True)
-    with pytest.raises(LedgerCorrupt, match="rewritten"):
+    with pytest.raises(LedgerCorruptError, match="rewritten"):
         Ledger.open(path)
 
 
@@ -104,7 +105,7 @@ def test_restoring_both_files_to_an_old_state_is_found_by_an_anchor_that_somebod
     ledger.close()
     assert Ledger.open(tmp_path / "l", anchor).verify(anchor) == anchor
     assert Ledger.open(tmp_path / "old").verify() != anchor
-    with pytest.raises(LedgerCorrupt, match="cut"):
+    with pytest.raises(LedgerCorruptError, match="cut"):
         Ledger.open(tmp_path / "old", anchor)
 
 
@@ -114,15 +115,15 @@ def test_a_missing_or_broken_head_and_altered_triggers_are_found(tmp_path: Path)
     kept = head.read_text()
     for text in ("", "x", "5:12", f"7:{'0' * 64}", "-1:" + "0" * 64):
         head.write_text(text)
-        with pytest.raises(LedgerCorrupt):
+        with pytest.raises(LedgerCorruptError):
             Ledger.open(path)
     head.unlink()
-    with pytest.raises(LedgerCorrupt, match="head"):
+    with pytest.raises(LedgerCorruptError, match="head"):
         Ledger.open(path)
     head.write_text(kept)
     Ledger.open(path).close()
     by_hand(path, keep_triggers=True)
-    with pytest.raises(LedgerCorrupt, match="triggers"):
+    with pytest.raises(LedgerCorruptError, match="triggers"):
         Ledger.open(path)
 
 
@@ -136,7 +137,7 @@ def test_the_head_may_lag_one_entry_behind_and_not_two(tmp_path: Path) -> None:
     head.write_text(f"3:{digests[3]}\n")  # entry 4 is a release, which does not move the head
     assert Ledger.open(path).verify() == Head(5, digests[5])
     head.write_text(f"2:{digests[2]}\n")
-    with pytest.raises(LedgerCorrupt, match="2 entries behind"):
+    with pytest.raises(LedgerCorruptError, match="2 entries behind"):
         Ledger.open(path)
 
 
@@ -182,7 +183,7 @@ def test_entries_that_this_program_never_writes_are_found_though_their_digests_a
         connection.execute("INSERT INTO entries VALUES (6, ?, ?, ?, ?)", (kind, text, previous, digest))
         connection.commit()
         connection.close()
-        with pytest.raises(LedgerCorrupt, match="entry 6"):
+        with pytest.raises(LedgerCorruptError, match="entry 6"):
             Ledger.open(copy)
 
 
@@ -196,13 +197,13 @@ def test_every_single_byte_that_is_changed_in_an_entry_is_found(tmp_path: Path) 
         by_hand(
             tmp_path / "copy", f"UPDATE entries SET body = '{changed.replace(chr(39), chr(39) * 2)}' WHERE sequence = 3"
         )
-        with pytest.raises(LedgerCorrupt):
+        with pytest.raises(LedgerCorruptError):
             Ledger.open(tmp_path / "copy")
 
 
 def test_a_file_that_is_no_ledger_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "noise").write_bytes(bytes(range(256)) * 64)
-    for path, kind in ((tmp_path / "noise", LedgerCorrupt), (tmp_path / "absent", LedgerRefused)):
+    for path, kind in ((tmp_path / "noise", LedgerCorruptError), (tmp_path / "absent", LedgerRefusedError)):
         with pytest.raises(kind) as refusal:
             Ledger.open(path)
         assert "\n" not in str(refusal.value)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.privacy.errors import LedgerCorrupt
+from parley.privacy.errors import LedgerCorruptError
 from parley.privacy.event import Event, SampledGaussian
 from parley.privacy.filters import Cap, Charge, Cost, Policy
 from parley.privacy.finite_precision import EXACT
@@ -70,7 +70,7 @@ def kill_many(directory: Path, count: int) -> int:
         # Opening is what a restarted process does first; a creation that was cut short is repeated.
         try:
             ledger = Ledger.open(path)
-        except LedgerCorrupt:
+        except LedgerCorruptError:
             assert reserved == 0
             ledger = Ledger.create(path, Policy())
         ledger.verify()

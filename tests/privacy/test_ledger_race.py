@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.privacy.errors import BudgetExceeded
+from parley.privacy.errors import BudgetExceededError
 from parley.privacy.filters import Cap, Charge, Cost, Limit, Policy
 from parley.privacy.finite_precision import EXACT
 from parley.privacy.ledger import Ledger
@@ -26,7 +26,7 @@ def charge(path: Path, name: str) -> None:
         ledger = Ledger.open(path)
         try:
             ledger.reserve(f"{name}-{number}", "ward", HALF, None, Limit(TOTAL))
-        except BudgetExceeded as refusal:
+        except BudgetExceededError as refusal:
             assert refusal.exhausted == ("epsilon",)
         finally:
             ledger.close()
@@ -61,7 +61,7 @@ def test_racing_and_killed_processes_never_exceed_the_limit(tmp_path: Path, seed
     held = Ledger.open(path)
     assert held.populations["ward"].spent.epsilon == TOTAL
     assert len(held.runs) == 4
-    with pytest.raises(BudgetExceeded, match="policy"):
+    with pytest.raises(BudgetExceededError, match="policy"):
         held.reserve("one more", "ward", HALF, None, Limit(TOTAL))
     held.reserve("one more", "ward", HALF, None, Limit(TOTAL + 0.5))
 
@@ -69,7 +69,7 @@ def test_racing_and_killed_processes_never_exceed_the_limit(tmp_path: Path, seed
 def test_what_a_run_claims_counts_where_it_is_more_than_its_charge(tmp_path: Path) -> None:
     ledger = Ledger.create(tmp_path / "l", Policy())
     ledger.register("ward", ROW, CAP, ledger.identity(rows(50)))
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceededError):
         ledger.reserve("run", "ward", HALF, None, Limit(TOTAL, claimed=2.1))
     ledger.reserve("run", "ward", HALF, None, Limit(TOTAL, claimed=2.0))
 
@@ -79,10 +79,10 @@ def test_a_refusal_names_what_is_exhausted(tmp_path: Path) -> None:
     ledger.register("ward", ROW, Cap(20.0, 3e-6), ledger.identity(rows(50)))
     for number in range(3):
         ledger.reserve(f"run {number}", "ward", HALF)
-    with pytest.raises(BudgetExceeded) as refusal:
+    with pytest.raises(BudgetExceededError) as refusal:
         ledger.reserve("one more", "ward", HALF)
     assert refusal.value.exhausted == ("delta",)
-    with pytest.raises(BudgetExceeded) as refusal:
+    with pytest.raises(BudgetExceededError) as refusal:
         ledger.reserve("large", "ward", Charge("m", EVENT, ROW, EXACT, "pld", Cost(epsilon=30.0, delta=1e-6)))
     assert refusal.value.exhausted == ("epsilon", "delta")
 
@@ -90,6 +90,6 @@ def test_a_refusal_names_what_is_exhausted(tmp_path: Path) -> None:
 def test_a_limit_holds_under_the_rdp_filter_too(tmp_path: Path) -> None:
     ledger = Ledger.create(tmp_path / "l", Policy("rdp", 16))
     ledger.register("ward", ROW, Cap(4.0, 1e-5), ledger.identity(rows(50)))
-    with pytest.raises(BudgetExceeded, match="policy"):
+    with pytest.raises(BudgetExceededError, match="policy"):
         ledger.reserve("run", "ward", BY_RDP, None, Limit(0.5))
     ledger.reserve("run", "ward", BY_RDP, None, Limit(2.0))

@@ -8,7 +8,7 @@ import pytest
 from parley.privacy.accountants import accountant
 from parley.privacy.calibration import smallest_noise
 from parley.privacy.claim import Claim
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.event import Event, SampledGaussian
 from parley.privacy.filters import Charge, Cost, Policy, charge_of
 from parley.privacy.finite_precision import EXACT, FinitePrecision
@@ -29,7 +29,7 @@ class Exactly:
 
     def __call__(self, samples: int, epsilon: float, delta: float) -> FinitePrecision:
         if epsilon > self.most:
-            raise InvalidParameter("not precise enough")
+            raise InvalidParameterError("not precise enough")
         return FinitePrecision(samples, self.xi, 0.0, 0.0)
 
 
@@ -85,7 +85,7 @@ def test_nothing_is_promised_without_own_noise_beyond_ten_or_without_a_certifica
 def test_where_every_server_adds_a_whole_sample_the_claim_itself_holds_and_says_so(mechanism: Mechanism) -> None:
     claim = Claim.of(mechanism, 100, DELTA, PLD, EXACT, Servers(1, 1.0, Exactly()))
     assert claim.epsilon_if_a_server_lies == claim.epsilon
-    assert "one aggregator that may do anything whatever" in claim.sentence
+    assert "one aggregator that may do anything at all" in claim.sentence
     assert "not the correctness of the result" in claim.sentence
     loud = Mechanism(mechanism.cohorts, mechanism.clip, 0.2, mechanism.steps)
     claim = Claim.of(loud, 100, DELTA, PLD, EXACT, Servers(1, 1.0, Exactly()))
@@ -96,17 +96,15 @@ def test_where_every_server_adds_a_whole_sample_the_claim_itself_holds_and_says_
 def test_the_sentence_says_both(mechanism: Mechanism) -> None:
     claim = Claim.of(mechanism, 100, DELTA, PLD, EXACT, own(1.0))
     assert "one aggregator that follows the protocol" in claim.sentence
-    assert (
-        f"if that aggregator does anything whatever, they are ({claim.epsilon_if_a_server_lies:.4g}" in claim.sentence
-    )
+    assert f"If that aggregator does anything at all, they are ({claim.epsilon_if_a_server_lies:.4g}" in claim.sentence
 
 
 def test_a_certificate_for_one_sample_does_not_carry_a_claim_on_two(mechanism: Mechanism) -> None:
     one = FinitePrecision(100 * mechanism.releases, 1e-6, 0.0, 0.0)
     Claim.of(mechanism, 100, DELTA, PLD, one)
-    with pytest.raises(InvalidParameter, match="certify the run's"):
+    with pytest.raises(InvalidParameterError, match="certify the run's"):
         Claim.of(mechanism, 100, DELTA, PLD, one, own(0.5))
-    with pytest.raises(InvalidParameter, match="certify the run's"):
+    with pytest.raises(InvalidParameterError, match="certify the run's"):
         charge_of(mechanism, "north", 100, DELTA, PLD, one, Policy(), own(0.5))
 
 

@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 from scipy.stats import binom, chi2
 
 from parley.privacy.clipping import GradientClip, MomentumClip, clip_rows
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.event import Event, NeighbouringRelation
 from parley.privacy.mechanism import ROW, Cohort, Mechanism, Unit
 from parley.privacy.randomness import SystemRandomness, uniform_below
@@ -61,7 +61,7 @@ def test_no_contribution_is_ever_longer_than_its_bound(
 ) -> None:
     clip = MomentumClip(first, second, gamma)
     for round_index in (0, 1):
-        for row in clip.contributions(round_index, gradients, previous):
+        for row in clip.terms(round_index).of(gradients, previous):
             length = math.sqrt(math.fsum(float(x) ** 2 for x in row))
             assert length <= clip.contribution_bound(round_index)
 
@@ -71,7 +71,7 @@ def test_a_gradient_that_is_not_finite_contributes_zero_and_stays_present() -> N
     clipped = clip_rows(rows, 1.0)
     assert np.all(clipped[:2] == 0)
     assert np.linalg.norm(clipped[2]) == pytest.approx(1.0)
-    assert np.all(MomentumClip(1.0, 1.0, 0.5).contributions(1, rows, np.zeros((3, 2)))[:2] == 0)
+    assert np.all(MomentumClip(1.0, 1.0, 0.5).terms(1).of(rows, np.zeros((3, 2)))[:2] == 0)
 
 
 def test_clipping_leaves_short_rows_alone_and_survives_extreme_ones() -> None:
@@ -152,7 +152,7 @@ def test_a_mechanism_survives_its_canonical_form(kind: str) -> None:
 
 def test_a_field_that_is_not_accounted_is_refused() -> None:
     stored = momentum().as_json() | {"public_data": True}
-    with pytest.raises(InvalidParameter, match="not accounted"):
+    with pytest.raises(InvalidParameterError, match="not accounted"):
         Mechanism.from_json(stored)
 
 
@@ -191,11 +191,11 @@ def test_the_digest_changes_with_every_field() -> None:
         ),
         (lambda: momentum().draw("b", 0, SOURCE), "no party"),
         (lambda: momentum().draw("a", 21, SOURCE), "round"),
-        (lambda: momentum().contributions(1, np.zeros((2, 2))), "previous"),
+        (lambda: momentum().clip.terms(1).of(np.zeros((2, 2)), None), "previous"),
     ],
 )
 def test_bad_settings_are_refused_in_one_line_that_says_what_to_change(build: object, message: str) -> None:
-    with pytest.raises(InvalidParameter, match=message) as refusal:
+    with pytest.raises(InvalidParameterError, match=message) as refusal:
         build()  # type: ignore[operator]
     assert "\n" not in str(refusal.value)
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parley.privacy.accountants import accountant
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.event import Event, SampledGaussian
 from parley.privacy.sampling import FixedSize, Poisson, Sampler
 from parley.privacy.worst import MOST_READINGS, worst
@@ -32,9 +32,9 @@ def test_thousands_of_sizes_are_one_reading_and_what_is_ordered_by_nothing_is_re
     ordered = {f"p{n}": event(FixedSize(1000 + n, 5), FixedSize(1000 + n, 5)) for n in range(5000)}
     assert list(worst(ordered, PLD)) == ["p0"]
     crossed = {f"p{n}": event(FixedSize(1000, 1 + n), FixedSize(1000, 100 - n)) for n in range(MOST_READINGS + 1)}
-    with pytest.raises(InvalidParameter, match="use fewer sizes"):
+    with pytest.raises(InvalidParameterError, match="use fewer sizes"):
         worst(crossed, PLD)
-    with pytest.raises(InvalidParameter, match="use fewer sizes"):
+    with pytest.raises(InvalidParameterError, match="use fewer sizes"):
         worst(ordered, accountant("paper"))
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.learning.encoding import Scale, Terms, fraction_bits
+from parley.learning.encoding import Scale, fraction_bits
 from parley.learning.models import Linear, Logistic, Model, Softmax
 from parley.learning.perceptron import Perceptron
 from parley.learning.rows import DenseRows
@@ -112,7 +112,7 @@ def measure(seconds: float = 1.0, batches: tuple[int, ...] = BATCHES) -> list[di
 def _private(
     case: Case, clip: Clip, batch: int, points: tuple[NDArray[np.float64], ...]
 ) -> Callable[[NDArray[np.int64]], Any]:
-    terms = Terms.of(clip, 1)
+    terms = clip.terms(1)
     bound = clip.contribution_bound(1)
     sigma = 2 * 1.3 * bound
     bits = fraction_bits(batch, bound, sigma, SCALE_BITS, case.model.largest_limit)

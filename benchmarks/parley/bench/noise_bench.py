@@ -42,7 +42,7 @@ class TwoServers:
 
     def _start(self) -> "subprocess.Popen[str]":
         return subprocess.Popen(
-            [sys.executable, "-m", "parley.bench.noise_server"],
+            [sys.executable, "-P", "-m", "parley.bench.noise_server"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -73,7 +73,8 @@ class Connections:
         else:
             import grpc  # here and below: the socket channel starts faster without it
 
-            from parley.aggregator.grpc_link import KEEPALIVE, NoiseServicer
+            from parley.aggregator.grpc_link import NoiseServicer
+            from parley.node.connections import KEEPALIVE
             from parley.v1 import noise_pb2_grpc
 
             self._accepted: queue.SimpleQueue[Link] = queue.SimpleQueue()
@@ -101,7 +102,8 @@ class Connections:
             return self._accepted.get()
         import grpc
 
-        from parley.aggregator.grpc_link import KEEPALIVE, dial
+        from parley.aggregator.grpc_link import dial
+        from parley.node.connections import KEEPALIVE
 
         identity = self._identity
         credentials = grpc.ssl_channel_credentials(identity.authority, identity.key, identity.certificate)

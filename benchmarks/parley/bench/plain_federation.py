@@ -19,28 +19,28 @@ from typing import Any
 import grpc
 import numpy as np
 
-from parley.aggregator.grpc_link import KEEPALIVE
 from parley.coordinator.controls import OPEN_WAIT_SECONDS, Control, Controls, Opening, Wanted
 from parley.coordinator.driver import Tools
 from parley.federation.admission import AdmissionRecord
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
+from parley.federation.rounds import PIECE_BYTES
 from parley.node.authorization import peer_of
 from parley.node.collector import settle
+from parley.node.connections import KEEPALIVE
 from parley.node.credentials import Identity
-from parley.node.deploy_errors import DeployError
+from parley.node.errors import NodeError
 from parley.node.node_file import AggregatorNode, CoordinatorNode, PartyNode, read_node
 from parley.node.transport import open_channel, server_credentials
 from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, common_pb2, coordinator_pb2, coordinator_pb2_grpc
 
 MARK = "plain-benchmark"
 """A file that only the benchmark puts into a node's folder."""
-PIECE_BYTES = 1 << 20
 
 
 def only_for_the_benchmark(folder: Path) -> None:
     if not (folder / MARK).exists():
-        raise DeployError(f"{folder} was not made by `parley bench train --plain`: there is no other use of this")
+        raise NodeError(f"{folder} was not made by `parley bench train --plain`: there is no other use of this")
 
 
 class Rounds:
@@ -200,10 +200,10 @@ async def coordinate(node: CoordinatorNode) -> None:
 
 def take_part(node: PartyNode) -> None:
     """One run, from its first round to its last."""
-    from parley.coordinator.preparation import model_of
     from parley.learning.contributor import Contributor, Encoding, Query
     from parley.learning.holding import read_holding
     from parley.learning.records import load
+    from parley.learning.registry import model_of
     from parley.mpc.tables import FORMATS
     from parley.privacy.randomness import SystemRandomness
 

@@ -23,6 +23,7 @@ from parley.bench.plain_federation import MARK
 from parley.bench.train_data import LAYOUT, study, write_party
 from parley.cli.console import progress
 from parley.coordinator.controls import Control
+from parley.coordinator.errors import RunFailedError
 from parley.coordinator.operator_client import Coordinator
 from parley.coordinator.store import RoundRecord, State
 from parley.demo.local import ONE_THREAD, LocalFederation, NodeProcess, terminated_like_interrupted
@@ -30,7 +31,7 @@ from parley.federation.admission import BY_HAND, AdmissionRecord
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import answered, charged, keep
 from parley.federation.names import Role
-from parley.node.deploy_errors import DeployError
+from parley.node.errors import NodeError
 from parley.node.node_file import AggregatorNode, read_node
 from parley.privacy.filters import Policy as Filters
 from parley.v1 import aggregator_pb2
@@ -118,7 +119,7 @@ def measure(
                     first = time.monotonic()
                     before = usage(federation)
             if row is None or row.state is not State.finished:
-                raise DeployError(f"the run ended as {row and row.state}: {row and row.outcome}")
+                raise RunFailedError(f"the run ended as {row and row.state}: {row and row.outcome}")
             after = usage(federation)
             records = coordinator.store.history(digest)
             received = sum(each.share_bytes for each in statuses(federation))
@@ -158,7 +159,7 @@ def started(federation: LocalFederation, secure: bool) -> Iterator[None]:
         (node.folder / MARK).touch()
         with node.log.open("ab") as log:
             node.process = subprocess.Popen(
-                [sys.executable, "-m", "parley.bench.plain_federation", node.role.value, str(node.folder)],
+                [sys.executable, "-P", "-m", "parley.bench.plain_federation", node.role.value, str(node.folder)],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env={**os.environ, **ONE_THREAD},
@@ -179,7 +180,7 @@ def wait_filled(federation: LocalFederation, samples: int) -> None:
         produced = [each.pool_produced for each in found]
         if time.monotonic() > until:
             held = min(each.pool_available for each in found)
-            raise DeployError(f"a pool holds {held:,} of {samples:,} samples after {FILL_SECONDS:g} s")
+            raise NodeError(f"a pool holds {held:,} of {samples:,} samples after {FILL_SECONDS:g} s")
         time.sleep(SETTLED_SECONDS)
 
 

@@ -6,21 +6,18 @@ points of a round's query; `tell` takes the noised mean. Adding one is one file 
 derived from `Algorithm` under `@register`.
 """
 
-import importlib
 import math
-import pkgutil
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-import parley.algorithms
 from parley.algorithms.errors import AlgorithmError
 from parley.algorithms.regularisers import Regulariser
 from parley.algorithms.schedules import Output
-from parley.federation.rounds import LocalWork
+from parley.federation.question import LocalFit
 from parley.privacy.clipping import Clip, MomentumClip
 from parley.privacy.randomness import Randomness, uniform_below
 
@@ -79,7 +76,7 @@ class Ask:
     kind: str = "gradient"
     scale: float = 1.0
     """What gradients, rows or loss differences are multiplied by before the clip; for `norms`, the histogram's top."""
-    local: LocalWork | None = None
+    local: LocalFit | None = None
 
 
 @dataclass(kw_only=True)
@@ -137,11 +134,11 @@ class Algorithm(ABC):
     def tell(self, round_index: int, estimate: Floats) -> None:
         """Take one round's noised mean, and keep what the output rule needs."""
         if not np.isfinite(estimate).all():
-            raise AlgorithmError(f"round {round_index}: the estimate is not finite, the run has gone astray")
+            raise AlgorithmError(f"round {round_index}: the estimate is not finite, the run has diverged")
         self._keep(round_index)
         self.advance(round_index, estimate)
         if not np.isfinite(self.theta).all():
-            raise AlgorithmError(f"the model left the finite numbers in round {round_index}: use a smaller step")
+            raise AlgorithmError(f"the model is no longer finite in round {round_index}: use a smaller step")
         if round_index == self.releases - 1:
             self._keep(self.releases)
 
@@ -186,28 +183,6 @@ def register(*names: str) -> Any:
         return kind
 
     return enter
-
-
-def known() -> dict[str, type[Algorithm]]:
-    """Every algorithm there is a file for."""
-    for module in pkgutil.iter_modules(parley.algorithms.__path__):
-        importlib.import_module(f"parley.algorithms.{module.name}")
-    return REGISTRY
-
-
-def build(name: str, parameters: dict[str, Any]) -> Algorithm:
-    """From a run file: unknown names and unknown parameters are refused."""
-    kinds = known()
-    if name not in kinds:
-        raise AlgorithmError(f"no algorithm {name!r}: use one of {', '.join(sorted(kinds))}")
-    allowed = {each.name for each in fields(kinds[name])}
-    for parameter in parameters:
-        if parameter not in allowed:
-            raise AlgorithmError(f"{name} has no parameter {parameter!r}: use {', '.join(sorted(allowed))}")
-    try:
-        return kinds[name](**parameters)
-    except TypeError as error:
-        raise AlgorithmError(f"{name}: {error}") from None
 
 
 def steps_for(passes: float, records: int, batch: int, evaluations: int = 1, initial: int = 0) -> int:

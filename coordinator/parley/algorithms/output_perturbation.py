@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from parley.algorithms.algorithm import Algorithm, Ask, Plan, Setting, register
 from parley.algorithms.errors import AlgorithmError
-from parley.federation.rounds import LocalWork
+from parley.federation.question import LocalFit
 from parley.privacy.clipping import GradientClip
 
 Floats = NDArray[np.float64]
@@ -42,7 +42,7 @@ class OutputPerturbation(Algorithm):
         if not (self.iterations >= 1 and self.strength >= 0 and self.loss_lipschitz > 0 and self.loss_smoothness > 0):
             raise AlgorithmError("iterations and the loss's constants must be above 0, strength at least 0")
         if self.regulariser.kind != "none":
-            raise AlgorithmError("a local fit has its own penalty, strength: leave the regulariser out")
+            raise AlgorithmError("a local fit has its own penalty, called strength: leave the regulariser out")
 
     def plan(self, setting: Setting) -> Plan:
         lipschitz = self.loss_lipschitz * setting.feature_bound
@@ -58,7 +58,7 @@ class OutputPerturbation(Algorithm):
 
     def _plan(self, setting: Setting, step: float, moved: float) -> Plan:
         """`moved`: the sensitivity times the records that it is divided by, the same for every party."""
-        self.work = LocalWork(self.method, self.iterations, step, self.strength, setting.feature_bound)
+        self.work = LocalFit(self.method, self.iterations, step, self.strength, setting.feature_bound)
         return Plan(setting.records, 1, GradientClip(moved / 2 * (1 + MARGIN)))
 
     def questions(self) -> dict[str, int]:

@@ -10,13 +10,14 @@ import grpc
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.aggregator.grpc_link import KEEPALIVE
-from parley.algorithms.errors import RunFailedError
+from parley.coordinator.errors import RunFailedError
 from parley.federation.errors import FederationError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.mpc.ring import Lattice
 from parley.node import mentions
+from parley.node.backoff import Backoff
+from parley.node.connections import KEEPALIVE
 from parley.node.credentials import Identity, NodeFolder
 from parley.node.refusals import refusal_in, words
 from parley.node.transport import InUse, open_aio_channel, refusal_of
@@ -123,7 +124,7 @@ class Control:
     async def call(self, method: str, request: Any, patience_seconds: float, wait_seconds: float = 0.0) -> Any:
         """One call, repeated while the server is away: every method here is idempotent."""
         given_up = time.monotonic() + patience_seconds
-        backoff = FIRST_BACKOFF_SECONDS
+        backoff = Backoff(FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS)
         while True:
             try:
                 return await self._ask(method, request, wait_seconds + SLACK_SECONDS)
@@ -141,8 +142,7 @@ class Control:
                     ) from None
             except FederationError as error:
                 raise StalledError(f"this node's certificate cannot be used: {error}") from None
-            await asyncio.sleep(backoff)
-            backoff = min(2 * backoff, LONGEST_BACKOFF_SECONDS)
+            await asyncio.sleep(backoff.next_seconds())
 
     def _refusal(self, error: grpc.aio.AioRpcError) -> FederationError | None:
         return refusal_of(error, self._identity, self.peer) if self._identity is not None else None

@@ -18,8 +18,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from parley.algorithms.errors import CoordinatorError, RunFailedError
+from parley.algorithms.errors import AlgorithmError
 from parley.coordinator.controls import Controls, Opener, Opening, ShortError, StalledError, Wanted
+from parley.coordinator.errors import CoordinatorError, RunFailedError
 from parley.coordinator.questions import Prepared, Question, signed_words
 from parley.coordinator.run import Run
 from parley.coordinator.store import RoundRecord, RunStore, State, pack, unpack
@@ -43,7 +44,7 @@ MOST_EVALUATIONS = 50
 
 
 class Books(Protocol):
-    """The coordinator's own admission, ledger and results; `deploy` keeps them, in this node's folder."""
+    """The coordinator's own admission, ledger and results; the process keeps them, in this node's folder."""
 
     async def admit(self, manifest: Manifest) -> dict[str, Any]:
         """Verify, admit by policy or by hand, charge the ledger; the claim, or an error that names the rule."""
@@ -100,7 +101,7 @@ class Driver:
             await self._move(State.stalled, f"{error}; parley resume {self.manifest.run} goes on from there")
         except TrailError as error:
             await self._interrupted(error)
-        except (CoordinatorError, FederationError, PrivacyError) as error:
+        except (CoordinatorError, AlgorithmError, FederationError, PrivacyError) as error:
             await self._fail(str(error))
         except Exception as error:
             await self._interrupted(error)
@@ -172,7 +173,7 @@ class Driver:
         try:
             await self._collect_ends(patience_seconds=self.manifest.deadline_seconds)
             await self.tools.books.close(self.manifest, self.run.ends)
-        except (CoordinatorError, FederationError, PrivacyError) as error:
+        except (CoordinatorError, AlgorithmError, FederationError, PrivacyError) as error:
             self.tools.note("run.end_not_signed", run=self.manifest.run, error=error)
 
     async def settle_late(self) -> None:

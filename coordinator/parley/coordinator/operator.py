@@ -5,7 +5,7 @@ from typing import Any
 
 import grpc
 
-from parley.algorithms.errors import CoordinatorError
+from parley.coordinator.errors import CoordinatorError
 from parley.coordinator.runs import Runs
 from parley.coordinator.store import State
 from parley.federation.errors import FederationError

@@ -2,17 +2,17 @@
 
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import grpc
 
-from parley.algorithms.errors import StateError
+from parley.coordinator.errors import StateError
 from parley.coordinator.operator_socket import SocketAddress
 from parley.coordinator.store import RoundRecord, RunRow, RunStore
-from parley.dashboard.servers import Presence
 from parley.federation.manifest import Manifest
-from parley.node.deploy_errors import DeployError
+from parley.node.errors import NodeError
 from parley.node.node_file import CoordinatorNode, read_node
 from parley.v1 import operator_pb2, operator_pb2_grpc
 
@@ -23,10 +23,25 @@ OPTIONS = [("grpc.use_local_subchannel_pool", 1)]
 PRESENCE_SECONDS = 2.0
 
 
+@dataclass(frozen=True)
+class Presence:
+    """Of one run, from the coordinator's memory."""
+
+    round: int
+    """That is open; −1 for none."""
+    uploaded: frozenset[str]
+    """Who says that both servers have its contribution to the open round."""
+    absent: frozenset[str]
+    """Who missed a round and has not been heard of since."""
+    open_seconds: float
+    troubles: tuple[tuple[str, str, float], ...] = ()
+    """Nodes, what is wrong with each (`parley.node.vigil`), and for how many seconds."""
+
+
 def coordinator_node(folder: Path) -> CoordinatorNode:
     node = read_node(folder)
     if not isinstance(node, CoordinatorNode):
-        raise DeployError(f"{folder} is the folder of a {node.role}: give a coordinator's")
+        raise NodeError(f"{folder} is the folder of {node.role.with_article}: give a coordinator's")
     return node
 
 
@@ -102,23 +117,3 @@ def summary(row: RunRow) -> dict[str, Any]:
         "epsilon_if_a_server_lies": row.claim.get("epsilon_if_a_server_lies"),
         **row.evaluation,
     }
-
-
-def show_status(folder: Path, quiet: bool) -> dict[str, Any]:
-    """Print a table of all runs; its content for scripts."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    from parley.privacy.lying import in_a_column
-
-    rows = [summary(row) for row in Coordinator(folder).store.runs()]
-    if not quiet:
-        table = Table("run", "state", "round", "epsilon", "if a server lies", "outcome", box=None)
-        for row in rows:
-            known = row["epsilon"] is not None
-            costs = (f"{row['epsilon']:.4g}", in_a_column(row["epsilon_if_a_server_lies"])) if known else ("", "")
-            outcome = escape(row["outcome"])  # it quotes peers
-            table.add_row(row["run"], row["state"], f"{row['round']}/{row['rounds']}", *costs, outcome)
-        Console().print(table if rows else "no runs yet: parley run RUN.toml --node NODE")
-    return {"runs": rows}

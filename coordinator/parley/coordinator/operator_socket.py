@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Self
 
-from parley.algorithms.errors import StateError
+from parley.coordinator.errors import StateError
 
 SOCKET = "operator.sock"
 LONGEST_PATH = 100

@@ -11,7 +11,7 @@ from parley.coordinator.run import Run
 from parley.coordinator.runs import Runs
 from parley.coordinator.store import State
 from parley.federation.names import NodeName, Role
-from parley.federation.rounds import MOST_WAIT_SECONDS, PIECE_BYTES
+from parley.federation.rounds import DIGEST_BYTES, PIECE_BYTES, bounded_wait
 from parley.node import mentions
 from parley.node.authorization import peer_of
 from parley.node.refusals import RefusedCallError, abort
@@ -25,7 +25,6 @@ MOST_KNOWN = 4096
 MOST_HELD = 256
 """Points that a party may say it holds."""
 LONGEST_REASON = 500
-DIGEST_BYTES = 32
 
 
 class PartyServicer(coordinator_pb2_grpc.CoordinatorServiceServicer):
@@ -44,7 +43,7 @@ class PartyServicer(coordinator_pb2_grpc.CoordinatorServiceServicer):
                     common_pb2.REFUSAL_MALFORMED, f"more than {MOST_KNOWN} known runs", "name the newest"
                 )
             async with self._polling(peer_of(context)) as party:
-                return await self._list(party, set(request.known_digests), _wait(request.wait_seconds))
+                return await self._list(party, set(request.known_digests), bounded_wait(request.wait_seconds))
         except RefusedCallError as error:
             await abort(context, error)
             raise
@@ -117,7 +116,7 @@ class PartyServicer(coordinator_pb2_grpc.CoordinatorServiceServicer):
             return run.state.final or run.has_work_for(party, request.after_round)
 
         run.note_asked(party, request.after_round)
-        if not await _until(run.changed, time.monotonic() + _wait(request.wait_seconds), work):
+        if not await _until(run.changed, time.monotonic() + bounded_wait(request.wait_seconds), work):
             return coordinator_pb2.NextRoundResponse(
                 state=coordinator_pb2.NextRoundResponse.STATE_WAIT, outcome=run.outcome
             )
@@ -194,11 +193,6 @@ class PartyServicer(coordinator_pb2_grpc.CoordinatorServiceServicer):
             self._pending[peer] -= 1
             if not self._pending[peer]:
                 del self._pending[peer]
-
-
-def _wait(asked: float) -> float:
-    """Within bounds, whatever was asked: nan compares false."""
-    return min(asked, MOST_WAIT_SECONDS) if asked > 0 else 0.0
 
 
 async def _until(condition: asyncio.Condition, until: float, look: Callable[[], Found]) -> Found:

@@ -1,4 +1,4 @@
-"""What a manifest names, built from what is installed here: algorithm, plan, starting point, public evaluation."""
+"""What a manifest names, ready to be run: algorithm, plan, starting point, public evaluation."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -7,27 +7,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.algorithms.algorithm import Ask
+from parley.algorithms.registry import named_by
 from parley.algorithms.regularisers import Regulariser
 from parley.coordinator.questions import Prepared
 from parley.federation.manifest import Manifest
-from parley.learning.contributor import answer_length
+from parley.federation.question import answer_length
+from parley.learning.evaluation import evaluate
 from parley.learning.holding import CSV, Layout
 from parley.learning.models import Model
 from parley.learning.records import Records, load
-from parley.learning.schema import Schema, schema_from_json
+from parley.learning.registry import model_of
 from parley.privacy.randomness import Randomness, SystemRandomness, uniform_words
-from parley.study.evaluation import evaluate
-from parley.study.run_file import build_algorithm, build_model, setting_of
-from parley.study.simulation import query_of
-from parley.study.vocabulary import check_vocabulary
 
 Floats = NDArray[np.float64]
-
-
-def model_of(manifest: Manifest) -> tuple[Schema, Model]:
-    """The schema and the built-in model of a run."""
-    schema = schema_from_json(manifest.schema.body)
-    return schema, build_model({"kind": manifest.model.kind, **manifest.model.options.body}, schema)
 
 
 def prepare(
@@ -37,20 +29,13 @@ def prepare(
     layout: Layout = CSV,
 ) -> Prepared:
     """Refused where this installation cannot follow the manifest. `evaluation` is a PUBLIC data set in `layout`."""
-    check_vocabulary(manifest)
-    schema, model = model_of(manifest)
-    regulariser = Regulariser(**manifest.regulariser.body)
-    algorithm = build_algorithm({"name": manifest.algorithm.name, **manifest.algorithm.parameters.body}, regulariser)
-    guarantee = manifest.guarantee
-    units = sum(manifest.mechanism.sampler(party, 0).units for party in manifest.parties)
-    setting = setting_of(units, model, guarantee.epsilon, guarantee.delta, schema, manifest.model.kind)
-    plan = algorithm.plan(setting)
-    theta = model.initial(uniform_words(randomness or SystemRandomness(), model.dimension))
+    named = named_by(manifest)
+    theta = named.model.initial(uniform_words(randomness or SystemRandomness(), named.model.dimension))
 
     def length(ask: Ask) -> int:
-        return answer_length(query_of(0, ask), model.dimension)
+        return answer_length(ask.kind, len(ask.points), named.model.dimension)
 
-    return Prepared(algorithm, plan, theta, length, evaluator(manifest, evaluation, layout))
+    return Prepared(named.algorithm, named.plan, theta, length, evaluator(manifest, evaluation, layout))
 
 
 def evaluator(manifest: Manifest, files: Sequence[Path], layout: Layout = CSV) -> Callable[[Floats], dict[str, float]]:

@@ -17,10 +17,9 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2_grpc
 
-from parley.aggregator.grpc_link import listening
-from parley.algorithms.errors import RunFailedError, StateError
 from parley.coordinator.controls import Controls
 from parley.coordinator.driver import Tools
+from parley.coordinator.errors import RunFailedError, StateError
 from parley.coordinator.operator import OperatorServicer
 from parley.coordinator.operator_socket import SocketAddress
 from parley.coordinator.parties import PartyServicer
@@ -28,7 +27,6 @@ from parley.coordinator.preparation import prepare
 from parley.coordinator.result import write_result
 from parley.coordinator.runs import GATHER_SECONDS, Runs
 from parley.coordinator.store import RunStore
-from parley.dashboard.launcher import start as start_dashboard
 from parley.federation.admission import Admission, AdmissionRecord, Refusal, admit
 from parley.federation.claimed import reasons_even_if_true
 from parley.federation.errors import ApprovalError, FederationError
@@ -36,16 +34,17 @@ from parley.federation.manifest import Manifest
 from parley.federation.meaning import verify_apart_with_charge
 from parley.federation.names import NodeName, Role
 from parley.federation.policy import read_policy
+from parley.learning.errors import ModelFileError
 from parley.learning.holding import CSV, Layout, read_layout
-from parley.node import meters as metering
-from parley.node import trust as pinning
+from parley.node import meters, trust
 from parley.node.authorization import AioAuthorization, Authorizer
 from parley.node.collector import settle
+from parley.node.connections import listening
 from parley.node.credentials import Identity
-from parley.node.deploy_errors import DeployError
 from parley.node.doorkeeper import Doorkeeper, room_for
 from parley.node.endings import verify_ends
 from parley.node.node_file import CoordinatorNode
+from parley.node.page_process import Pages
 from parley.node.pins import read_pins
 from parley.node.transport import server_credentials
 from parley.node.vigil import AioHealth, Vigil, disk_is_full, quiet_seconds
@@ -59,6 +58,8 @@ MOST_CALLS = 4096
 OF_ONE_ADDRESS = 100
 """Connections, before they have shown a certificate."""
 SERVICE = "parley.v1.CoordinatorService"
+DASHBOARD = "parley.dashboard"
+"""Started by its name: it imports this room, never the other way round."""
 HEALTH = "/grpc.health.v1.Health/Check"
 STOP_SECONDS = 2.0
 
@@ -85,20 +86,20 @@ class NodeBooks:
         if not by_hand:
             self._refuse(admit(self._admissions, meaning, self._name, policy))
         await loop.run_in_executor(self._worker, self._reserve, manifest, charge)
-        pinning.name_unpinned(manifest, self._node.identity.load)
+        trust.name_unpinned(manifest, self._node.identity.load)
         claim: dict[str, Any] = meaning.as_json()
         return claim
 
     def _refuse(self, decision: Admission | Refusal) -> None:
         if isinstance(decision, Refusal) and decision.reasons:
             raise RunFailedError(
-                f"this coordinator's policy does not admit the run: {decision}; a person can with "
-                "`parley coordinator approve`, then submit it again"
+                f"this coordinator's policy does not admit the run: {decision}; a person can, with "
+                "`parley coordinator approve`: then submit it again"
             )
 
     def _approved(self, manifest: Manifest) -> bool:
         try:
-            return self._admissions.require(manifest.digest).run == manifest.run
+            return self._admissions.require(manifest.digest, manifest).run == manifest.run
         except ApprovalError:
             return False
 
@@ -154,7 +155,7 @@ class CoordinatorProcess:
         """`adapt` is for the benchmark, whose baseline has other tools."""
         self.node, self._note = node, note
         node.state.mkdir(mode=0o700, exist_ok=True)
-        pinning.require(node)
+        trust.require(node)
         self.identity = node.identity.load()
         if self.identity.name.role is not Role.coordinator:
             raise StateError(
@@ -188,7 +189,7 @@ class CoordinatorProcess:
         """The model and its card, in NODE/models; `parley export` writes them again from the store if need be."""
         try:
             path = write_result(self.node.folder, self.store, manifest)
-        except DeployError as error:
+        except ModelFileError as error:
             self._note("model.not_written", run=manifest.run, error=error)
         else:
             if path is not None:
@@ -220,7 +221,7 @@ class CoordinatorProcess:
             for address in self.node.listen
         ]
         if 0 in ports:
-            raise StateError(f"{self.node.listen[ports.index(0)]} cannot be listened on: is another process there?")
+            raise StateError(f"{self.node.listen[ports.index(0)]} is not free to listen on: is another process there?")
         self._operator = grpc.aio.server()
         operator_pb2_grpc.add_OperatorServiceServicer_to_server(
             OperatorServicer(self.runs, self.vigil.troubles), self._operator
@@ -277,7 +278,7 @@ class _Anyone:
 def bind_socket(server: grpc.aio.Server, folder: Path) -> SocketAddress:
     """Mode 600 from its first moment: it is bound in a folder that only its owner may enter."""
     if folder.stat().st_mode & 0o077:
-        raise StateError(f"{folder} may be entered by others: chmod 700 it")
+        raise StateError(f"{folder} can be entered by others: chmod 700 it")
     address = SocketAddress(folder)
     address.path.unlink(missing_ok=True)
     server.add_insecure_port(address.text)
@@ -295,9 +296,9 @@ async def run(node: CoordinatorNode, note: Callable[..., str], gather_seconds: f
     settle()
     ready = {"ready": True, "role": "coordinator", "name": process.identity.name.name, "ports": ports}
     print(json.dumps(ready), flush=True)
-    metering.start(node, process.identity.name)
+    meters.start(node, process.identity.name)
     note("node.ready")
-    dashboard = start_dashboard(node, note)
+    dashboard = Pages(DASHBOARD, node.folder, lambda: note("dashboard.ended")) if node.dashboard is not None else None
     try:
         await done.wait()
     finally:

@@ -1,7 +1,7 @@
 """A round's question as it travels and as it is kept."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ MOST_INLINE_BYTES = 2 * PIECE_BYTES
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a manifest names, built: by `deploy`, for models and data readers are no business of the coordinator."""
+    """What a manifest names, ready to be run (parley.coordinator.preparation)."""
 
     algorithm: Algorithm
     plan: Plan
@@ -57,11 +57,7 @@ class Question:
             query_digest=query_digest(manifest_digest, index, ask.kind, ask.scale, digests, length, local),
         )
         if local is not None:
-            message.local.CopyFrom(
-                coordinator_pb2.LocalFit(
-                    method=local.method, steps=local.steps, step=local.step, strength=local.strength, reach=local.reach
-                )
-            )
+            message.local.CopyFrom(coordinator_pb2.LocalFit(**asdict(local)))
         return cls(message, dict(zip(digests, data, strict=True)), signed_words(statements))
 
     def for_party(self, held: frozenset[bytes]) -> coordinator_pb2.Round:

@@ -1,12 +1,21 @@
 """From a finished run in the coordinator's store to its model file, NODE/models/RUN.npz."""
 
+import datetime as dt
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from parley.coordinator.store import RunRow, RunStore
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning
-from parley.node.deploy_errors import ModelFileError
-from parley.study.model_file import write_model
+from parley.learning.errors import ModelFileError
+from parley.learning.model_archive import FORMAT, with_digests, write_archive
+from parley.node.software import DISTRIBUTION, software_version, source_digest
+
+Floats = NDArray[np.float64]
 
 
 def model_path(folder: Path, run: str) -> Path:
@@ -36,7 +45,57 @@ def write_from_store(folder: Path, run: str | None) -> Path:
             raise ModelFileError(f"{folder} has {what}; its runs: {names}")
         path = write_result(folder, store, Manifest.from_canonical(ready[0].manifest))
         if path is None:
-            raise ModelFileError(f"run {ready[0].run} has a result and no verified claim: it is no private model")
+            raise ModelFileError(f"run {ready[0].run} has a result and no verified claim: it is not a private model")
         return path
     finally:
         store.close()
+
+
+def write_model(
+    path: Path,
+    theta: Floats,
+    manifest: Manifest,
+    meaning: Meaning,
+    evaluation: Mapping[str, float | None] | None = None,
+    rounds: int | None = None,
+) -> dict[str, Any]:
+    """Write the file and its card, each in one step; the card is returned.
+
+    `meaning` is the verified one, whose ε is for the whole run and holds for one that was stopped after `rounds` too.
+    `evaluation` is of a PUBLIC set.
+    """
+    values = np.ascontiguousarray(theta, np.float64)
+    if values.shape != (manifest.model.dimension,) or not np.isfinite(values).all():
+        raise ModelFileError(f"theta is {values.shape}, or not finite: give {manifest.model.dimension:,} numbers")
+    if meaning.manifest.digest != manifest.digest:
+        raise ModelFileError("the verified meaning is of another manifest: verify this one")
+    body = manifest.as_json()
+    description = {"format": FORMAT, "model": body["model"], "schema": body["schema"]}
+    mechanism = manifest.mechanism
+    card: dict[str, Any] = {
+        "format": FORMAT,
+        "run": manifest.run,
+        "federation": manifest.federation,
+        "manifest_digest": manifest.digest.hex(),
+        "statement": meaning.statement,
+        "epsilon": meaning.epsilon,
+        "delta": meaning.delta,
+        "security": manifest.noise.parts.security,
+        "own": manifest.noise.parts.own,
+        "epsilon_if_a_server_lies": meaning.epsilon_if_a_server_lies,
+        "accountant": manifest.guarantee.accountant,
+        "unit": mechanism.unit.name,
+        "relation": mechanism.relation.value,
+        "parties": {party: mechanism.sampler(party, 0).units for party in manifest.parties},
+        "aggregators": body["aggregators"],
+        "coordinator": body["coordinator"],
+        "algorithm": manifest.algorithm.name,
+        "rounds": manifest.releases if rounds is None else rounds,
+        "rounds_planned": manifest.releases,
+        "evaluation": dict(evaluation) if evaluation is not None else None,
+        "software": {"name": DISTRIBUTION, "version": software_version(), "source_digest": source_digest()},
+        "written": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+    }
+    card = with_digests(card, values, description)
+    write_archive(path, values, description, card)
+    return card

@@ -3,8 +3,8 @@
 import asyncio
 from typing import Any
 
-from parley.algorithms.errors import CoordinatorError, StateError
 from parley.coordinator.driver import Driver, Tools, restored
+from parley.coordinator.errors import CoordinatorError, StateError
 from parley.coordinator.run import BOTH, Run
 from parley.coordinator.store import State
 from parley.federation.manifest import Manifest
@@ -80,7 +80,7 @@ class Runs:
         return event
 
     async def stop(self, name: str, final: bool) -> State:
-        """Let a run rest, or end it. Once begun it is carried through, whether or not the operator still waits."""
+        """Pause a run, or end it. Once begun it is carried through, whether or not the operator still waits."""
         stopping = asyncio.ensure_future(self._stop(name, final))
         self._stopping.add(stopping)
         stopping.add_done_callback(self._stopping.discard)

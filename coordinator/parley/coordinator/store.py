@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.algorithms.errors import StateError
+from parley.coordinator.errors import StateError
 from parley.federation.manifest import of_an_earlier_version
 
 Floats = NDArray[np.float64]
@@ -161,7 +161,7 @@ class RunStore:
         held = self._all("SELECT digest FROM runs WHERE run = ?", run)
         if held and held[0][0] != digest:
             raise StateError(
-                f"run {run} was submitted with another manifest: a run's name is taken once, choose another"
+                f"run {run} was submitted with another manifest: a run's name can be used only once, choose another"
             )
         with self._transaction() as database:
             database.execute(
@@ -186,7 +186,7 @@ class RunStore:
             known = ", ".join(each.run for each in self.runs()) or "none"
             raise StateError(f"no run {run!r} on this coordinator: it has {known}")
         if of_an_earlier_version(found[0][2]):
-            raise StateError(f"run {run!r} is of an earlier version of parley, which alone can show it")
+            raise StateError(f"run {run!r} is of an earlier version of parley, and only that version can show it")
         return _row(found[0])
 
     def set_state(self, digest: bytes, state: State, outcome: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Answers of `spending`, asked for in a process of its own and kept: a page never waits for an accountant."""
+"""Answers of `costs`, asked for in a process of its own and kept: a page never waits for an accountant."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ BOOKS_SECONDS = 5.0
 """Between two readings of the books."""
 PATIENCE_SECONDS = 600.0
 MOST_RUNS = 200
-MODULE = "parley.dashboard.spending"
+MODULE = "parley.dashboard.costs"
 
 
 @dataclass
@@ -146,7 +146,7 @@ class Accounts:
         """One question at a time: this machine has a run to serve."""
         async with self._one:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", MODULE,
+                sys.executable, "-P", "-m", MODULE,
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
             )  # fmt: skip
             try:

@@ -9,7 +9,7 @@ import math
 from enum import Enum
 from typing import Any
 
-from parley.algorithms.errors import CoordinatorError
+from parley.coordinator.errors import CoordinatorError
 
 LONGEST_TEXT = 4000
 MOST_ITEMS = 20_000
@@ -106,7 +106,7 @@ def check(value: Any, where: str = "page") -> None:
         listed = ALLOWED.get(type(value).__name__, {})
         for field in dataclasses.fields(value):
             if field.name not in listed:
-                raise NotAllowedError(f"{where}.{field.name} is not on the list of parley.dashboard.allowed")
+                raise NotAllowedError(f"{where}.{field.name} is not on the list in parley.dashboard.allowed")
             check(getattr(value, field.name), f"{where}.{field.name}")
     else:
         raise NotAllowedError(f"{where} is of type {type(value).__name__}: show text, numbers and views")

@@ -6,11 +6,11 @@ by POST with the session's own word.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
-from urllib.parse import parse_qs, quote
+from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -21,21 +21,22 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from parley.algorithms.errors import CoordinatorError
+from parley.coordinator.errors import CoordinatorError
 from parley.coordinator.store import RunRow, RunStore
 from parley.dashboard import figures
-from parley.dashboard.access import SESSION_SECONDS, Session, Sessions, matches
 from parley.dashboard.accounts import Accounts
 from parley.dashboard.exposition import exposition
-from parley.dashboard.guard import Guard
 from parley.dashboard.history import Histories
 from parley.dashboard.loglines import LogFile
-from parley.dashboard.rendering import STATIC, render, render_line
+from parley.dashboard.pages import render, render_line
 from parley.dashboard.servers import Servers
 from parley.dashboard.views import Page, RunsView, RunView
 from parley.federation.manifest import Manifest
+from parley.web.access import Session, Sessions
+from parley.web.assets import STATIC
+from parley.web.door import Door
+from parley.web.guard import Guard
 
-MOST_FORM_BYTES = 4096
 MOST_STREAMS = 32
 POLL_SECONDS = 0.5
 KEEPALIVE_SECONDS = 15.0
@@ -59,31 +60,26 @@ class Wiring:
     """Whether /metrics is answered without a token."""
 
 
-Handler = Callable[[Request, Session], Awaitable[Response]]
-
-
 class Pages:
     """The handlers."""
 
     def __init__(self, wiring: Wiring) -> None:
         self._w = wiring
         self._histories = Histories(wiring.store)
-        self._cookie = f"__Host-parley-{wiring.port}" if wiring.secure else f"parley-{wiring.port}"
+        self._door = Door(wiring.sessions, wiring.port, wiring.secure, self._sign_in)
         self._streams = 0
         self._stores = asyncio.Lock()
 
     def routes(self) -> list[Any]:
         return [
-            Route("/login", self.login_page),
-            Route("/login", self.login, methods=["POST"]),
-            Route("/logout", self._own(self.logout), methods=["POST"]),
-            Route("/", self._in(self.runs)),
-            Route("/runs/{run}", self._in(self.run)),
-            Route("/runs/{run}/privacy", self._in(self.privacy)),
-            Route("/runs/{run}/events", self._in(self.events)),
-            Route("/runs/{run}/stop", self._in(self.ask_stop)),
-            Route("/runs/{run}/stop", self._own(self.stop), methods=["POST"]),
-            Route("/runs/{run}/resume", self._own(self.resume), methods=["POST"]),
+            *self._door.routes(),
+            Route("/", self._door.inside(self.runs)),
+            Route("/runs/{run}", self._door.inside(self.run)),
+            Route("/runs/{run}/privacy", self._door.inside(self.privacy)),
+            Route("/runs/{run}/events", self._door.inside(self.events)),
+            Route("/runs/{run}/stop", self._door.inside(self.ask_stop)),
+            Route("/runs/{run}/stop", self._door.own(self.stop), methods=["POST"]),
+            Route("/runs/{run}/resume", self._door.own(self.resume), methods=["POST"]),
             Route("/metrics", self.metrics),
             Mount("/static", StaticFiles(directory=STATIC)),
         ]
@@ -92,59 +88,6 @@ class Pages:
         await self._read(self._histories.warm)
         await self._read(self._w.log.refresh)
         self._w.accounts.books()
-
-    # ------------------------------------------------------------ who asks
-
-    def _session(self, request: Request) -> Session | None:
-        return self._w.sessions.of(request.cookies.get(self._cookie))
-
-    def _in(self, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
-        """For who is logged in."""
-
-        async def guarded(request: Request) -> Response:
-            session = self._session(request)
-            if session is None:
-                return RedirectResponse("/login", 303)
-            return await handler(request, session)
-
-        return guarded
-
-    def _own(self, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
-        """For a form of a page of that session."""
-
-        async def guarded(request: Request) -> Response:
-            session = self._session(request)
-            if session is None:
-                return RedirectResponse("/login", 303)
-            request.state.form = await _form(request)
-            if not matches(session, request.state.form.get("csrf", "")):
-                raise HTTPException(403, "This form is too old, or of another site: load the page again.")
-            return await handler(request, session)
-
-        return guarded
-
-    async def login_page(self, request: Request) -> Response:
-        if self._session(request) is not None:
-            # A browser carries what follows # over a redirect that names none: of a link, that is the token.
-            return RedirectResponse("/#", 303)
-        return HTMLResponse(render("login.html", self._page("Sign in", None), problem=""))
-
-    async def login(self, request: Request) -> Response:
-        name = self._w.sessions.begin((await _form(request)).get("token", ""))
-        if name is None:
-            page = render("login.html", self._page("Sign in", None), problem="That is not this node's token.")
-            return HTMLResponse(page, 403)
-        answer = RedirectResponse("/", 303)
-        answer.set_cookie(
-            self._cookie, name, max_age=int(SESSION_SECONDS), httponly=True, samesite="strict", secure=self._w.secure
-        )
-        return answer
-
-    async def logout(self, request: Request, session: Session) -> Response:
-        self._w.sessions.end(request.cookies.get(self._cookie))
-        answer = RedirectResponse("/login", 303)
-        answer.delete_cookie(self._cookie, httponly=True, samesite="strict", secure=self._w.secure)
-        return answer
 
     # ------------------------------------------------------------ pages
 
@@ -238,7 +181,7 @@ class Pages:
             seen = self._w.log.count if seen is None else seen
             last, quiet = self._standing(row), 0.0
             yield "retry: 2000\n\n"
-            while self._session(request) is not None:
+            while self._door.session(request) is not None:
                 await asyncio.sleep(POLL_SECONDS)
                 quiet += POLL_SECONDS
                 now = await self._read(self._w.store.get, row.digest)
@@ -264,12 +207,15 @@ class Pages:
 
     async def metrics(self, request: Request) -> Response:
         bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
-        if not self._w.open_metrics and self._session(request) is None and not self._w.sessions.knows(bearer):
+        if not self._w.open_metrics and self._door.session(request) is None and not self._w.sessions.knows(bearer):
             return PlainTextResponse("Give the dashboard's token: Authorization: Bearer …\n", 401)
         text = await self._read(exposition, self._w.store, self._histories)
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     # ------------------------------------------------------------
+
+    def _sign_in(self, problem: str) -> str:
+        return render("login.html", self._page("Sign in", None), problem=problem)
 
     def _page(self, title: str, session: Session | None) -> Page:
         wiring = self._w
@@ -290,7 +236,7 @@ class Pages:
     async def problem(self, request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
         said = error.detail if isinstance(error, HTTPException) else "The dashboard failed here; the run goes on."
-        page = self._page("Not here" if status == 404 else "Problem", self._session(request))
+        page = self._page("Not here" if status == 404 else "Problem", self._door.session(request))
         return HTMLResponse(render("problem.html", page, problem=said, status=str(status)), status)
 
 
@@ -298,16 +244,6 @@ class Pages:
 def manifest_of(canonical: bytes) -> Manifest:
     """Parsed once."""
     return Manifest.from_canonical(canonical)
-
-
-async def _form(request: Request) -> dict[str, str]:
-    body = b""
-    async for piece in request.stream():
-        body += piece
-        if len(body) > MOST_FORM_BYTES:
-            raise HTTPException(413, "The form is too long.")
-    fields = parse_qs(body.decode("utf-8", errors="replace"), max_num_fields=10)
-    return {name: values[0] for name, values in fields.items()}
 
 
 def application(wiring: Wiring) -> Starlette:

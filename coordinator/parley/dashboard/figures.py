@@ -3,10 +3,10 @@
 import time
 from statistics import median
 
+from parley.coordinator.operator_client import Presence
 from parley.coordinator.store import RunRow, RunStore, State
 from parley.dashboard import charts
 from parley.dashboard.history import PHASES, RECENT, History
-from parley.dashboard.servers import Presence
 from parley.dashboard.views import (
     Books,
     Chart,
@@ -26,6 +26,7 @@ from parley.dashboard.views import (
 )
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import against_whom, made_of
+from parley.federation.mechanism import sampling_sentence
 from parley.federation.names import NodeName, Role
 from parley.node.vigil import DISK_FULL, RESTARTED, SILENT, UNREACHABLE
 from parley.privacy.lying import in_words
@@ -56,7 +57,7 @@ TROUBLES = {
     DISK_FULL: "has no space on its disk",
     RESTARTED: "was restarted",
 }
-COLLUDE = "Both aggregators would have to collude."
+TOGETHER = "Only the two aggregators together could break it."
 
 
 def head(row: RunRow, manifest: Manifest, history: History) -> RunHead:
@@ -281,12 +282,12 @@ def privacy_view(
         accountant=manifest.guarantee.accountant,
         unit=mechanism.unit.name,
         relation=f"{mechanism.relation.value}: one unit's data exchanged for any other; how many there are is public",
-        sampling=_sampling(manifest),
-        noise=f"{mechanism.noise_multiplier:.4g} times the sensitivity of the sum, whoever is present; "
+        sampling=sampling_sentence(manifest.mechanism),
+        noise=f"{mechanism.noise_multiplier:.4g} times the sensitivity of the sum, however many parties are present; "
         f"{made_of(noise.parts)}",
         precision=f"{noise.precision} ({noise.cover}), {noise.fraction_bits} fraction bits",
         spent=spent,
-        coalition=f"{COLLUDE} {_against(row, manifest)} The aggregators are {first.name} of {first.legal_entity} and "
+        coalition=f"{TOGETHER} {_against(row, manifest)} The aggregators are {first.name} of {first.legal_entity} and "
         f"{second.name} of {second.legal_entity}.",
         books=books,
         members=_members(manifest, answers),
@@ -304,7 +305,7 @@ def _if_a_server_lies(row: RunRow, manifest: Manifest) -> str:
     if _number(row.claim.get("epsilon")) is None:
         return ""
     if not manifest.noise.parts.joint:
-        return "also if one server does anything whatever"
+        return "also if one server does anything at all"
     return in_words(_number(row.claim.get("epsilon_if_a_server_lies")), manifest.guarantee.delta)
 
 
@@ -340,15 +341,6 @@ def _members(manifest: Manifest, answers: dict[str, tuple[str, str]]) -> tuple[M
 def _ending(word: bytes) -> Ending:
     end = common_pb2.SignedEnd.FromString(word)
     return Ending(end.aggregator[:200], end.openings)
-
-
-def _sampling(manifest: Manifest) -> str:
-    samplers = [manifest.mechanism.sampler(party, manifest.releases - 1) for party in manifest.parties]
-    how = {"wor": "a fixed number of units, without replacement", "poisson": "each unit independently, padded to a cap"}
-    rates = sorted(sampler.rate for sampler in samplers)
-    spread = f"{rates[0]:.4g}" if rates[0] == rates[-1] else f"{rates[0]:.4g} to {rates[-1]:.4g}"
-    expected = sum(sampler.mean_batch for sampler in samplers)
-    return f"{how[samplers[0].kind]}, at rate {spread}; {expected:,} expected per round"
 
 
 def _number(value: object) -> float | None:

@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from parley.algorithms.errors import CoordinatorError
+from parley.coordinator.errors import CoordinatorError
+from parley.coordinator.operator_client import Presence
 from parley.dashboard.views import PoolView
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
@@ -23,23 +24,8 @@ STALE = 4
 LONGEST_TEXT = 300
 
 
-@dataclass(frozen=True)
-class Presence:
-    """Of one run, from the coordinator's memory."""
-
-    round: int
-    """That is open; −1 for none."""
-    uploaded: frozenset[str]
-    """Who says that both servers have its contribution to the open round."""
-    absent: frozenset[str]
-    """Who missed a round and has not been heard of since."""
-    open_seconds: float
-    troubles: tuple[tuple[str, str, float], ...] = ()
-    """Nodes, what is wrong with each (`parley.node.vigil`), and for how many seconds."""
-
-
 class Operator(Protocol):
-    """The coordinator's operator socket; `deploy` gives it. Calls block, and raise CoordinatorError."""
+    """The operator socket (parley.coordinator.operator_client). Calls block, and raise CoordinatorError."""
 
     def stop(self, run: str, final: bool) -> str: ...
 
@@ -128,6 +114,6 @@ def no_aggregators(addresses: Mapping[str, str]) -> Status:
     """For a node without a certificate that could ask them."""
 
     async def status(name: NodeName) -> aggregator_pb2.StatusResponse:
-        raise CoordinatorError(f"{name.name} at {addresses.get(name.name, 'an unknown address')} cannot be asked")
+        raise CoordinatorError(f"{name.name} at {addresses.get(name.name, 'an unknown address')} does not answer")
 
     return status

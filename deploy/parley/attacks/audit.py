@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from parley.attacks import registry
+from parley.attacks.kinds import AttackError
 from parley.attacks.registry import Tried, attempt, chosen
 from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail, progress
-from parley.node.deploy_errors import DeployError
 
 WIDTHS = (20, 10, 30, 30)
 """Of the table's columns before the last."""
@@ -18,7 +18,7 @@ def run(only: Sequence[str], without: str | None, json: bool) -> None:
     """All, or some; without a guard those that it stops, which then have to succeed. Ends by its exit code."""
     try:
         todo = chosen(only, without)
-    except (DeployError, ModuleNotFoundError) as error:
+    except (AttackError, ModuleNotFoundError) as error:
         fail(_missing(error))
     if not todo:
         fail(f"guard {without} protects against none of these attacks: leave out --only")
@@ -43,7 +43,7 @@ def show_all(json: bool) -> None:
     """What there is to try, and what stands against it."""
     try:
         known, everything = registry.guards(), registry.attacks()
-    except (DeployError, ModuleNotFoundError) as error:
+    except (AttackError, ModuleNotFoundError) as error:
         fail(_missing(error))
     if json:
         listed = [{"id": each.id, "what": each.what, "guards": list(each.guards)} for each in everything]

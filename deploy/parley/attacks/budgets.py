@@ -24,7 +24,7 @@ from parley.party.data import understand
 from parley.party.errors import OutboxError, RefusedRunError
 from parley.party.outbox import JOINED, LEFT, Answer, Outbox
 from parley.party.seal import Sealed
-from parley.privacy.errors import BudgetExceeded, PrivacyError
+from parley.privacy.errors import BudgetExceededError, PrivacyError
 from parley.privacy.event import Event, SampledGaussian
 from parley.privacy.filters import Cap, Charge, Cost, Limit, Policy, Room
 from parley.privacy.finite_precision import EXACT
@@ -109,7 +109,7 @@ def raced(folder: Path, _: tuple[Guard, ...]) -> Finding:
             spent = mine.populations["patients"].spent.epsilon
             assert spent == 0.0  # each has seen room for itself
             together.wait(30)
-            with contextlib.suppress(BudgetExceeded):
+            with contextlib.suppress(BudgetExceededError):
                 mine.reserve(f"run-{number}", "patients", CHARGE, content, Limit(total))
 
     threads = [threading.Thread(target=race, args=(number,)) for number in range(RACERS)]
@@ -308,7 +308,7 @@ def _at_once(self: Gate, manifest: Manifest, sealed: Sealed, charge: Charge | No
     """As it was: charged when the party joins."""
     found = _due(self, manifest, sealed, charge)
     if found is not None:
-        ready = Ready(understand(manifest, self.vocabulary), sealed, found)
+        ready = Ready(understand(manifest), sealed, found)
         self.charge(manifest, ready, owed(manifest), owed.pins)
     return None
 
@@ -333,16 +333,18 @@ GUARDS = (
     Guard("openings-seals", "parley.aggregator.opening_store:_seal", lambda table, *values: b""),
 )
 ATTACKS = (
-    Attack("H2", "somebody exchanges a party's records while a run is under way", ("content-of-run",), swapped),
-    Attack("H3", "a party's ledger is lost, and its other files are not", ("ledger-is-there",), lost),
-    Attack("ledger-older", "a party's ledger alone is put back to an old state", ("one-story",), older),
-    Attack("state-older", "a party's whole state is put back, one server is silent", ("recollection",), snapshot),
-    Attack("H4", "runs that are charged at once exceed the policy's total", ("total-in-transaction",), raced),
-    Attack("waste-joins", "a coordinator has parties join runs and asks nothing", ("charge-when-asked",), wasted),
-    Attack("waste-refused", "a round is asked of a run that a server never admitted", ("both-words",), unadmitted),
-    Attack("after-its-end", "a run is admitted whose end was signed before it", ("never-after-its-end",), ended_before),
-    Attack("ledger-modes", "another user of the host reads the ledger's files", ("ledger-files-600",), modes),
-    Attack("ledger-salt", "whoever has the ledger's file asks it about rows", ("salt-apart",), guessed),
-    Attack("outbox-flip", "a disk turns over bits of an outbox", ("outbox-seals",), outbox_flips),
-    Attack("openings-flip", "a disk turns over bits of a server's openings", ("openings-seals",), opening_flips),
+    Attack("H2", "Somebody exchanges a party's records while a run is under way.", ("content-of-run",), swapped),
+    Attack("H3", "A party's ledger is lost, and its other files are not.", ("ledger-is-there",), lost),
+    Attack("ledger-older", "A party's ledger alone is put back to an old state.", ("one-story",), older),
+    Attack("state-older", "A party's whole state is put back, one server is silent.", ("recollection",), snapshot),
+    Attack("H4", "Runs that are charged at once exceed the policy's total.", ("total-in-transaction",), raced),
+    Attack("waste-joins", "A coordinator has parties join runs and asks nothing.", ("charge-when-asked",), wasted),
+    Attack("waste-refused", "A round is asked of a run that a server never admitted.", ("both-words",), unadmitted),
+    Attack(
+        "after-its-end", "A run is admitted whose end was signed before it.", ("never-after-its-end",), ended_before
+    ),
+    Attack("ledger-modes", "Another user of the host reads the ledger's files.", ("ledger-files-600",), modes),
+    Attack("ledger-salt", "Whoever has the ledger's file asks it about rows.", ("salt-apart",), guessed),
+    Attack("outbox-flip", "A disk turns over bits of an outbox.", ("outbox-seals",), outbox_flips),
+    Attack("openings-flip", "A disk turns over bits of a server's openings.", ("openings-seals",), opening_flips),
 )

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from parley.attacks.kinds import Attack, Finding, Guard, removed
 from parley.attacks.surroundings import Surroundings, manifest, question
-from parley.learning.contributor import Contributor, Encoding, Query, answer_length
+from parley.federation.question import LocalFit, answer_length
+from parley.learning.contributor import Contributor, Encoding, Query
 from parley.learning.frame import BITS, LARGEST
-from parley.learning.local import MARGIN, LocalFit, constants
+from parley.learning.local import MARGIN, constants
 from parley.learning.models import Linear, Logistic, Model
 from parley.learning.perceptron import Perceptron
 from parley.learning.records import Records
@@ -25,7 +26,7 @@ from parley.learning.rows import DenseRows
 from parley.mpc.tables import FORMATS
 from parley.party.run import contribution
 from parley.privacy.clipping import GradientClip
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.mechanism import Cohort, Mechanism
 from parley.privacy.sampling import FixedSize, Poisson, Sampler
 from parley.study.simulation import SeededRandomness
@@ -63,7 +64,7 @@ def _apart(first: Contributor, second: Contributor, query: Query) -> float:
     """Over the declared sensitivity; a QueryError where the question is refused, as it then is whatever is held."""
     for party in (first, second):
         party.check(query)
-    length = answer_length(query, first.model.dimension)
+    length = answer_length(query.kind, len(query.points), first.model.dimension)
     answers = [contribution(party, query, length) for party in (first, second)]
     one, other = (np.zeros(length, np.int64) if each is None else each for each in answers)
     return float(np.linalg.norm((one - other).astype(np.float64))) / float(_declared(first.encoding))
@@ -158,7 +159,7 @@ def tiny_norm(folder: Path, without: tuple[Guard, ...]) -> Finding:
     for size in range(2_000, 12_000, 250):
         try:
             mechanism = _mechanism(FixedSize(count, count), size * 5e-324, 4.0, 5)
-        except InvalidParameter as error:
+        except InvalidParameterError as error:
             return Finding("refused", 1.0, str(error))
         encoding = Encoding(mechanism, 12, FORMATS["standard"].scale_bits)
         pair = [

@@ -24,18 +24,18 @@ import numpy as np
 
 from parley.aggregator.admission import MOST_PARSED, Admissions
 from parley.aggregator.process import MOST_CONTROL_CONNECTIONS, MOST_PEER_CONNECTIONS
-from parley.aggregator.terms import CallWaitsError
-from parley.algorithms.errors import RunFailedError
-from parley.attacks import stage as staging
+from parley.aggregator.refusals import CallWaitsError
+from parley.attacks import stage
 from parley.attacks.kinds import Attack, Finding, Guard
 from parley.coordinator.controls import Opening
 from parley.coordinator.driver import Driver, Tools
+from parley.coordinator.errors import RunFailedError
 from parley.coordinator.operator_client import coordinator_node
 from parley.coordinator.preparation import prepare
 from parley.coordinator.run import Run
 from parley.coordinator.store import RunStore, State
-from parley.dashboard.launcher import place_of
-from parley.dashboard.server import MOST_CONNECTIONS, Settings, serve
+from parley.dashboard.process import place_of
+from parley.dashboard.server import serve
 from parley.demo.local import LocalFederation, NodeProcess, ReservedPort
 from parley.federation.admission import AdmissionRecord
 from parley.federation.manifest import Manifest
@@ -45,6 +45,7 @@ from parley.mpc.ring import expand, share
 from parley.node.node_file import PARTIES_CONNECTIONS, NoiseSettings
 from parley.privacy.randomness import SystemRandomness
 from parley.v1 import aggregator_pb2, aggregator_pb2_grpc
+from parley.web.listener import MOST_CONNECTIONS, Settings
 
 GREETED_NEVER = "127.0.2."
 """The flood's addresses; who is honest calls from 127.0.0.1."""
@@ -60,7 +61,7 @@ NEWCOMERS, TRIES = 3, 12
 
 def one_partys_word(folder: Path, without: tuple[Guard, ...]) -> Finding:
     """Three parties answer zero, the fourth random words; both servers add up and open what is due."""
-    manifest = staging.sample()
+    manifest = stage.sample()
     lattice, length = manifest.lattice(0), manifest.longest_answer
     total = np.zeros(length, np.uint64), np.zeros(length, np.uint64)
     for place, _ in enumerate(manifest.parties):
@@ -127,12 +128,12 @@ def _peak(node: NodeProcess, attack: Callable[[], None]) -> int:
 def silent_crowd(folder: Path, without: tuple[Guard, ...]) -> Finding:
     """Outsiders at forty addresses connect to all ports of an aggregator, in bursts, and say nothing."""
     _many_descriptors()
-    with staging.federation(folder, staging.sample(), without) as federated:
+    with stage.federation(folder, stage.sample(), without) as federated:
         node = federated.aggregators[1]
-        staging.started(node)
+        stage.started(node)
         addresses = [f"{GREETED_NEVER}{number}" for number in range(1, 41)]
-        before = staging.resident_mib(node)
-        with staging.Silence(list(node.ready["ports"].values()), addresses) as silence:
+        before = stage.resident_mib(node)
+        with stage.Silence(list(node.ready["ports"].values()), addresses) as silence:
 
             def attack() -> None:
                 for _ in range(int(FLOOD_SECONDS)):
@@ -140,7 +141,7 @@ def silent_crowd(folder: Path, without: tuple[Guard, ...]) -> Finding:
                     time.sleep(1.0)
 
             peak = _peak(node, attack)
-            grown = staging.resident_mib(node) - before
+            grown = stage.resident_mib(node) - before
     measured = f"{peak} descriptors, {grown:.0f} MiB more"
     held = peak <= DESCRIPTORS and grown <= MEMORY_MIB
     return Finding("bounded" if held else "succeeds", f"{DESCRIPTORS} descriptors, {MEMORY_MIB} MiB more", measured)
@@ -149,12 +150,12 @@ def silent_crowd(folder: Path, without: tuple[Guard, ...]) -> Finding:
 def one_address(folder: Path, without: tuple[Guard, ...]) -> Finding:
     """An outsider at one address keeps every place of an aggregator's control port; a coordinator wants to come in."""
     _many_descriptors()
-    manifest = staging.sample()
-    with staging.federation(folder, manifest, without) as federated:
+    manifest = stage.sample()
+    with stage.federation(folder, manifest, without) as federated:
         node = federated.aggregators[1]
-        staging.started(node)
+        stage.started(node)
         port = node.ready["ports"]["control"]
-        with staging.Silence([port], [f"{GREETED_NEVER}1"]) as silence:
+        with stage.Silence([port], [f"{GREETED_NEVER}1"]) as silence:
             flood = threading.Thread(target=silence.spread, args=(10 * FLOOD_SECONDS, 12_000))
             flood.start()
             time.sleep(1.0)
@@ -169,10 +170,10 @@ def _served(federated: LocalFederation, node: NodeProcess, port: int) -> bool:
     """A coordinator connects anew, and a few times more, as gRPC does by itself but more slowly."""
     lead = federated.manifest.coordinator.name
     for _ in range(TRIES):
-        channel = staging.channel(federated, Role.coordinator, lead, (Role.aggregator, node.name), port)
+        channel = stage.channel(federated, Role.coordinator, lead, (Role.aggregator, node.name), port)
         stub: Any = aggregator_pb2_grpc.ControlServiceStub(channel)
         try:
-            if staging.answers(stub.Status, aggregator_pb2.StatusRequest(), 1.0):
+            if stage.answers(stub.Status, aggregator_pb2.StatusRequest(), 1.0):
                 return True
         finally:
             channel.close()
@@ -192,7 +193,7 @@ def _many_descriptors() -> None:
 
 def silent_local_user(folder: Path, without: tuple[Guard, ...]) -> Finding:
     """Somebody on the coordinator's machine opens as many connections as the dashboard takes, and asks nothing."""
-    with staging.federation(folder, staging.sample(), without) as federated:
+    with stage.federation(folder, stage.sample(), without) as federated:
         node = coordinator_node(federated.coordinator.folder)
         node.state.mkdir(mode=0o700, exist_ok=True)
         RunStore(node.state / "runs.sqlite").close()
@@ -203,7 +204,7 @@ def silent_local_user(folder: Path, without: tuple[Guard, ...]) -> Finding:
             first = task.until(lambda: _status(address))
             if first != 200:
                 raise RuntimeError(f"the dashboard does not answer before it is attacked: {first}")
-            with staging.Silence([port.number], ["127.0.0.1"]) as silence:
+            with stage.Silence([port.number], ["127.0.0.1"]) as silence:
                 silence.burst(MOST_CONNECTIONS + 50)
                 time.sleep(0.5)
                 found = [_status(address) for _ in range(3)]
@@ -256,7 +257,7 @@ class _Serving:
 
 def crowded(parties: int, run: str = "crowded") -> Manifest:
     """The sample with thousands of parties, no two of one size: each is accounted for by itself."""
-    body = staging.sample().as_json()
+    body = stage.sample().as_json()
     template = body["parties"][0]
     for number in range(parties):
         sampler = {**template["sampler"], "units": template["sampler"]["units"] + number + 1}
@@ -266,14 +267,14 @@ def crowded(parties: int, run: str = "crowded") -> Manifest:
 
 def costly_manifest(folder: Path, without: tuple[Guard, ...]) -> Finding:
     """A coordinator that the policy names proposes three hundred parties of different sizes where four may be."""
-    manifest = staging.sample()
+    manifest = stage.sample()
     proposed = crowded(300)
-    with staging.federation(folder, manifest, without) as federated:
+    with stage.federation(folder, manifest, without) as federated:
         node = federated.aggregators[1]
-        staging.started(node)
+        stage.started(node)
         lead = manifest.coordinator.name
         control = node.ready["ports"]["control"]
-        channel = staging.channel(federated, Role.coordinator, lead, (Role.aggregator, node.name), control)
+        channel = stage.channel(federated, Role.coordinator, lead, (Role.aggregator, node.name), control)
         stub: Any = aggregator_pb2_grpc.ControlServiceStub(channel)
         try:
             answer = stub.Propose(aggregator_pb2.ProposeRequest(manifest=proposed.canonical), timeout=30)
@@ -302,8 +303,8 @@ class _Server:
     """An aggregation server's admissions, on disk in a folder, in this process."""
 
     def __init__(self, folder: Path, coordinators: tuple[str, ...]) -> None:
-        self.manifest = staging.sample()
-        self.federated = LocalFederation(folder, self.manifest, staging.records())
+        self.manifest = stage.sample()
+        self.federated = LocalFederation(folder, self.manifest, stage.records())
         home = self.federated.aggregators[0].folder
         policy = home / "policy.toml"
         leader = self.manifest.coordinator.name
@@ -394,7 +395,7 @@ keep(pathlib.Path(sys.argv[1]), sample(), [], {"meaning": "x" * 5000})
 def left_behind(folder: Path, without: tuple[Guard, ...]) -> Finding:
     """Processes die while they keep a verification, and coordinators bring more manifests than anybody needs."""
     kept = folder / "verified"
-    died = subprocess.run([sys.executable, "-c", KILLED, str(kept)], capture_output=True, check=False)
+    died = subprocess.run([sys.executable, "-P", "-c", KILLED, str(kept)], capture_output=True, check=False)
     unfinished = list(kept.glob(f"*{UNFINISHED}"))
     if died.returncode != -signal.SIGXFSZ or len(unfinished) != 1:
         raise RuntimeError(f"no process died half way: {died.returncode}, {died.stderr[-200:]!r}")
@@ -402,7 +403,7 @@ def left_behind(folder: Path, without: tuple[Guard, ...]) -> Finding:
     os.utime(unfinished[0], (long_ago, long_ago))
     for number in range(MOST_KEPT + 100):
         (kept / f"{hashlib.sha256(str(number).encode()).hexdigest()[:32]}.json").write_text("{}")
-    keep(kept, staging.sample(), [], {"meaning": {}})
+    keep(kept, stage.sample(), [], {"meaning": {}})
     stale, files = len(list(kept.glob(f"*{UNFINISHED}"))), len(list(kept.iterdir()))
     held = not stale and files <= MOST_KEPT
     return Finding(
@@ -455,9 +456,9 @@ ATTACKS = (
 
 GUARDS = (
     Guard("names-every-suspect", "parley.coordinator.driver:out_of_range", _only_servers),
-    Guard("connections-of-a-port", "parley.aggregator.grpc_link:MOST_CONNECTIONS", "parley.no_such_option"),
+    Guard("connections-of-a-port", "parley.node.connections:MOST_CONNECTIONS", "parley.no_such_option"),
     Guard("doorkeeper", "parley.node.doorkeeper:Doorkeeper.look", lambda self, now: 0),
-    Guard("idle-makes-room", "parley.dashboard.patience:Impatient._make_room", lambda self: None),
+    Guard("idle-makes-room", "parley.web.patience:Impatient._make_room", lambda self: None),
     Guard("policy-before-verifying", "parley.aggregator.admission:reasons_even_if_true", lambda *_: ()),
     Guard("coordinators-take-turns", "parley.aggregator.admission:fair_key", lambda caller: ""),
     Guard("manifests-being-read", "parley.aggregator.admission:MOST_PARSED", 1 << 20),

@@ -23,7 +23,7 @@ from parley.party.admission import Gate
 from parley.party.data import Shelf
 from parley.party.memory import Recollection
 from parley.party.outbox import Answer
-from parley.party.process import party_node, settings_of, vocabulary
+from parley.party.process import party_node, settings_of
 from parley.party.record_check import seal_node
 from parley.party.wire import Wire
 from parley.privacy.filters import Charge, Policy
@@ -160,7 +160,7 @@ class House:
         """What decides in its process; its accounting is done here and once, for an attack has seconds."""
         settings = settings_of(party_node(self.folder))
         settings.state.mkdir(mode=0o700, exist_ok=True)
-        with contextlib.closing(Gate(settings, PARTY, Shelf(settings), vocabulary)) as gate:
+        with contextlib.closing(Gate(settings, PARTY, Shelf(settings))) as gate:
 
             def verified(manifest: Manifest) -> tuple[Meaning, Charge]:
                 meaning, charge = _cost()

@@ -19,7 +19,7 @@ from parley.node.endings import sign_admission
 from parley.party.admission import Gate, Ready, Waiting
 from parley.party.data import Shelf
 from parley.party.errors import RefusedRunError, refused
-from parley.party.process import party_node, settings_of, vocabulary
+from parley.party.process import party_node, settings_of
 from parley.party.record_check import seal_node
 
 PARTY = NodeName("cardio", Role.party, "hospital-a")
@@ -153,7 +153,7 @@ class Institution:
         """What decides on manifests in its process."""
         settings = settings_of(party_node(self.folder))
         settings.state.mkdir(mode=0o700, exist_ok=True)
-        return Gate(settings, PARTY, Shelf(settings), vocabulary)
+        return Gate(settings, PARTY, Shelf(settings))
 
     def heard(self, made: Manifest) -> str:
         """All that the coordinator hears until the first round: this party joins, refuses, leaves or is silent."""

@@ -13,14 +13,12 @@ from typing import Any
 
 import grpc
 
-from parley.algorithms.errors import CoordinatorError
 from parley.attacks.kinds import Attack, Finding, Guard
 from parley.coordinator.controls import Control
+from parley.coordinator.errors import CoordinatorError
 from parley.federation.errors import FederationError, PinError
 from parley.federation.names import NodeName, Role
-from parley.node import authorization, pins, transport
-from parley.node import signatures as signing
-from parley.node import trust as pinning
+from parley.node import authorization, pins, signatures, transport, trust
 from parley.node.authority import ThrowAwayAuthority
 from parley.node.authorization import Authorization, Authorizer
 from parley.node.credentials import Identity, NodeFolder, name_in
@@ -240,14 +238,14 @@ def forge_a_word(folder: Path, _: tuple[Guard, ...]) -> Finding:
                 continue
             other = federation.identity(next(name for name in NODES if name not in (victim, relying)))
             for forger in (federation.authority.twin(victim), other):
-                word = signing.sign(forger, "end 1", SECRET)
+                word = signatures.sign(forger, "end 1", SECRET)
                 try:
-                    signing.verify(trusted, victim, "end 1", SECRET, word)
+                    signatures.verify(trusted, victim, "end 1", SECRET, word)
                 except FederationError:
                     continue
                 taken.append(f"{victim.name} to {relying.name}")
-            word = signing.sign(federation.identity(victim), "end 1", SECRET)
-            signing.verify(trusted, victim, "end 1", SECRET, word)
+            word = signatures.sign(federation.identity(victim), "end 1", SECRET)
+            signatures.verify(trusted, victim, "end 1", SECRET, word)
     return _finding(taken, "no word but by the pinned key")
 
 
@@ -271,7 +269,7 @@ def rotate_unsigned(folder: Path, _: tuple[Guard, ...]) -> Finding:
 
     def follow(federation: Federation, place: NodeFolder, south: Identity, thief: Identity) -> None:
         forged = replace(Succession.of(thief, thief), old=south.pin)
-        pinning.accept(place, forged, thief.pin)
+        trust.accept(place, forged, thief.pin)
 
     return _pinned_after(folder, follow)
 
@@ -281,7 +279,7 @@ def rotate_by_a_thief(folder: Path, _: tuple[Guard, ...]) -> Finding:
 
     def follow(federation: Federation, place: NodeFolder, south: Identity, thief: Identity) -> None:
         read_out = federation.authority.twin(SOUTH).pin  # the true node's next key
-        pinning.accept(place, Succession.of(south, thief), read_out)
+        trust.accept(place, Succession.of(south, thief), read_out)
 
     return _pinned_after(folder, follow)
 
@@ -291,11 +289,11 @@ def rotate_again(folder: Path, _: tuple[Guard, ...]) -> Finding:
 
     def follow(federation: Federation, place: NodeFolder, south: Identity, thief: Identity) -> None:
         stolen, after = Succession.of(south, thief), Succession.of(thief, federation.authority.twin(SOUTH))
-        pinning.accept(place, stolen, thief.pin, pinning.NO_OVERLAP)
-        pinning.accept(place, after, after.new, pinning.NO_OVERLAP)
+        trust.accept(place, stolen, thief.pin, trust.NO_OVERLAP)
+        trust.accept(place, after, after.new, trust.NO_OVERLAP)
         if thief.pin in place.load().pins.of(SOUTH):
             raise PinError("the key that was given up is still taken")
-        pinning.accept(place, stolen, thief.pin)
+        trust.accept(place, stolen, thief.pin)
 
     return _pinned_after(folder, follow)
 
@@ -308,10 +306,10 @@ def _finding(gained: list[str], bound: str) -> Finding:
 GUARDS = (
     Guard("pin-is-the-root", f"{transport.__name__}:channel_credentials", _trusting_the_authority),
     Guard("caller-has-the-pinned-key", f"{authorization.__name__}:peer_of", _by_name_alone),
-    Guard("word-by-the-pinned-key", f"{signing.__name__}:verify", lambda *_: None),
+    Guard("word-by-the-pinned-key", f"{signatures.__name__}:verify", lambda *_: None),
     Guard("rotation-signed-by-both", "parley.node.succession:Succession.verify", lambda _: None),
-    Guard("rotation-read-out", f"{pinning.__name__}:_check_read_out", lambda *_: None),
-    Guard("rotation-from-the-key-in-use", f"{pinning.__name__}:_check_follows", lambda *_: None),
+    Guard("rotation-read-out", f"{trust.__name__}:_check_read_out", lambda *_: None),
+    Guard("rotation-from-the-key-in-use", f"{trust.__name__}:_check_follows", lambda *_: None),
 )
 
 ATTACKS = (

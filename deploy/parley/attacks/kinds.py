@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from parley.errors import ParleyError
+
 Outcome = Literal["refused", "bounded", "named", "succeeds"]
+
+
+class AttackError(ParleyError):
+    """No attack or guard has this name, or two have one."""
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from parley.attacks.kinds import Attack, Finding, Guard, removed
-from parley.node.deploy_errors import DeployError
+from parley.attacks.kinds import Attack, AttackError, Finding, Guard, removed
 
 SURFACES: tuple[str, ...] = ("records", "contribution", "budgets", "keys", "servers", "noise", "floods")
 
@@ -53,7 +52,7 @@ def guards() -> dict[str, Guard]:
     for surface in SURFACES:
         for guard in _of(surface)[1]:
             if guard.name in found:
-                raise DeployError(f"two guards are called {guard.name}: rename the one in deploy/attacks/{surface}.py")
+                raise AttackError(f"two guards are called {guard.name}: rename the one in deploy/attacks/{surface}.py")
             found[guard.name] = guard
     return found
 
@@ -62,9 +61,9 @@ def chosen(only: Sequence[str], without: str | None) -> tuple[Attack, ...]:
     """The attacks of these ids, or all; with a guard, those that it protects against."""
     known = {attack.id for attack in attacks()}
     if unknown := sorted(set(only) - known):
-        raise DeployError(f"no attack is called {', '.join(unknown)}: see parley audit attacks --list")
+        raise AttackError(f"no attack is called {', '.join(unknown)}: see parley audit attacks --list")
     if without is not None and without not in guards():
-        raise DeployError(f"no guard is called {without}: see parley audit attacks --list")
+        raise AttackError(f"no guard is called {without}: see parley audit attacks --list")
     return tuple(
         attack
         for attack in attacks()

@@ -40,7 +40,7 @@ def federation(folder: Path, manifest: Manifest, without: Sequence[Guard]) -> It
     if without:
         names = ",".join(guard.name for guard in without)
         for node in made.nodes.values():
-            node.module = ("parley.attacks.unguarded", names, "parley.cli.main")
+            node.before = ("parley.attacks.unguarded", names)
     try:
         yield made
     finally:

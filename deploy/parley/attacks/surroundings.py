@@ -18,7 +18,6 @@ import grpc
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.aggregator.relay import Keys
 from parley.attacks.words import Signed
 from parley.federation.manifest import PROTOCOL, Manifest
 from parley.federation.names import NodeName, Role
@@ -26,9 +25,10 @@ from parley.federation.rounds import BLIND_BYTES, commitment_b, point_digest, up
 from parley.mpc.ring import expand
 from parley.node.authority import ThrowAwayAuthority
 from parley.node.endings import sign_admission
+from parley.node.relay import Keys
 from parley.node.transport import server_credentials
 from parley.party.client import PartyClient
-from parley.party.process import party_node, settings_of, vocabulary
+from parley.party.process import party_node, settings_of
 from parley.party.questions import digest_of
 from parley.party.record_check import seal_node
 from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc
@@ -232,7 +232,7 @@ class Surroundings:
         )
         (self.node / "schema.toml").write_text(SCHEMA.format(units=len(records)))
         seal_node(self.node)
-        self._client = PartyClient(settings_of(party_node(self.node)), vocabulary)
+        self._client = PartyClient(settings_of(party_node(self.node)))
         self._thread = threading.Thread(target=self._client.serve)
         self._thread.start()
 

@@ -18,9 +18,9 @@ from parley.cli.console import fail
 def command(without: Sequence[Guard], module: str, *arguments: str) -> list[str]:
     """What to start: the module itself where no guard is taken away."""
     if not without:
-        return [sys.executable, "-m", module, *arguments]
+        return [sys.executable, "-P", "-m", module, *arguments]
     names = ",".join(guard.name for guard in without)
-    return [sys.executable, "-m", "parley.attacks.unguarded", names, module, *arguments]
+    return [sys.executable, "-P", "-m", "parley.attacks.unguarded", names, module, *arguments]
 
 
 def main() -> None:

@@ -5,12 +5,25 @@ Exit codes: 0 done; 1 the command ran and its answer is bad news (a check failed
 """
 
 import json
+import os
 import sys
 from typing import Any, NoReturn
 
+from parley.errors import ParleyError
+from parley.node.entry import EXIT_USAGE
+
 EXIT_BAD_NEWS = 1
-EXIT_USAGE = 2
-EXIT_PEER = 3
+
+
+class CommandError(ParleyError):
+    """A command cannot do what was asked."""
+
+
+def become(module: str, *arguments: str) -> NoReturn:
+    """Go on as a role's process, which holds nothing of the command line; its process id stays."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(sys.executable, [sys.executable, "-P", "-m", module, *arguments])
 
 
 def progress(message: str) -> None:
@@ -21,6 +34,14 @@ def progress(message: str) -> None:
 def emit_json(result: dict[str, Any]) -> None:
     """End standard output with one line of JSON."""
     print(json.dumps(result, allow_nan=False), flush=True)
+
+
+def withdrawn(run: str, digest: bytes, consequence: str, json_output: bool) -> None:
+    """Of either kind of node: what was taken back, and what follows from it."""
+    if json_output:
+        emit_json({"run": run, "digest": digest.hex(), "withdrawn": True})
+    else:
+        print(f"withdrawn  {run}\n  {consequence}")
 
 
 def fail(message: str, code: int = EXIT_USAGE) -> NoReturn:

@@ -3,25 +3,28 @@
     parley --help
     parley bench noise --dimension 123 --json
 
-Each group of commands is a module in `parley.cli.commands`; this one mounts them and turns errors that a user can mend
-into one line and a documented exit code (see `parley.cli.console`).
+Each command, or group of commands, is a module in `parley.cli.commands`; this one puts them in the order of use and
+turns errors that a user can mend into one line and a documented exit code (see `parley.node.entry`).
 """
 
-import sys
+import os
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from parley.algorithms.errors import CoordinatorError
 from parley.cli.commands import (
     aggregator,
     audit,
     bench,
     ca,
-    containers,
     coordinator,
     dashboard,
     demo,
     doctor,
+    export,
+    health,
     init,
     ledger,
     manifest,
@@ -30,66 +33,101 @@ from parley.cli.commands import (
     party,
     pin,
     privacy,
+    provision,
     reproduce,
-    runs,
+    resume,
+    run,
     schema,
     simulate,
+    status,
+    stop,
+    watch,
 )
-from parley.cli.commands.export import export
-from parley.cli.console import EXIT_PEER, EXIT_USAGE
-from parley.federation.errors import FederationError, PeerRefusedError
-from parley.federation.extras import missing
-from parley.learning.errors import PartyError
-from parley.mpc.errors import MpcError, PeerError
-from parley.node.deploy_errors import DeployError
-from parley.privacy.errors import PrivacyError
+from parley.node.entry import enter
+
+COMMANDS: dict[str, dict[str, typer.Typer | Callable[..., Any]]] = {
+    "Start": {"demo": demo.demo, "init": init.init},
+    "Study: plan a run, follow it, take its model": {
+        "simulate": simulate.simulate,
+        "manifest": manifest.app,
+        "run": run.run,
+        "watch": watch.watch,
+        "status": status.status,
+        "stop": stop.stop,
+        "resume": resume.resume,
+        "export": export.export,
+    },
+    "Node: set up an institution's machine, and run it": {
+        "ca": ca.app,
+        "node": node.app,
+        "pin": pin.app,
+        "schema": schema.app,
+        "party": party.app,
+        "aggregator": aggregator.app,
+        "coordinator": coordinator.app,
+        "dashboard": dashboard.dashboard,
+        "health": health.health,
+        "provision": provision.provision,
+    },
+    "Inspect: what is wrong, what was spent, what was recorded": {
+        "doctor": doctor.doctor,
+        "ledger": ledger.app,
+        "privacy": privacy.app,
+        "audit": audit.app,
+    },
+    "Research: measure, and reproduce the papers": {
+        "bench": bench.app,
+        "reproduce": reproduce.app,
+        "noise": noise.app,
+    },
+}
+"""By panel, in the order of use, which is the order of `parley --help`."""
+
+
+class InOrderOfUse(TyperGroup):
+    """Typer lists single commands before groups; this one lists both as `COMMANDS` has them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [name for commands in COMMANDS.values() for name in commands]
+
 
 app = typer.Typer(
     name="parley",
-    help="Train one model over many institutions' records, with noise that nobody knows.",
+    cls=InOrderOfUse,
     no_args_is_help=True,
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
+    epilog="To begin: parley demo, and then parley init my-federation. Every command has --help, with an example.",
 )
-app.command()(demo.demo)
-app.add_typer(noise.app, name="noise")
-app.add_typer(bench.app, name="bench")
-app.add_typer(privacy.app, name="privacy")
-app.add_typer(ledger.app, name="ledger")
-app.add_typer(aggregator.app, name="aggregator")
-app.add_typer(audit.app, name="audit")
-app.add_typer(ca.app, name="ca")
-app.add_typer(node.app, name="node")
-app.add_typer(pin.app, name="pin")
-app.add_typer(manifest.app, name="manifest")
-app.add_typer(coordinator.app, name="coordinator")
-app.command()(dashboard.dashboard)
-for command in (runs.run, runs.watch, runs.status, runs.stop, runs.resume, containers.health, containers.provision):
-    app.command()(command)
-app.add_typer(party.app, name="party")
-app.add_typer(schema.app, name="schema")
-app.add_typer(reproduce.app, name="reproduce")
-app.command("simulate")(simulate.simulate)
-app.command("export")(export)
-app.command("doctor")(doctor.doctor)
-app.command("init")(init.init)
+for panel, commands in COMMANDS.items():
+    for name, command in commands.items():
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name, rich_help_panel=panel)
+        else:
+            app.command(name, rich_help_panel=panel)(command)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from parley.node.software import software_version, source_digest
+
+        print(f"parley {software_version()}, source {source_digest()[:16]}")
+        raise typer.Exit
+
+
+@app.callback()
+def parley(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Train one model on the records of many institutions, with noise that nobody knows."""
 
 
 def main() -> None:
     """Run the command line; expected errors become one line on standard error."""
-    try:
-        app()
-    except (PeerError, PeerRefusedError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        raise SystemExit(EXIT_PEER) from None
-    except (FederationError, MpcError, PartyError, CoordinatorError, PrivacyError, DeployError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        raise SystemExit(EXIT_USAGE) from None
-    except ImportError as error:
-        wanted = missing(error)
-        if wanted is None:
-            raise
-        print(f"error: {wanted}", file=sys.stderr)
-        raise SystemExit(EXIT_USAGE) from None
+    os.environ["PYTHONSAFEPATH"] = "1"  # children of multiprocessing take no -P: never the folder where a person stands
+    enter(app)
 
 
 if __name__ == "__main__":

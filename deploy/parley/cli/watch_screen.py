@@ -15,13 +15,13 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from parley.algorithms.errors import CoordinatorError
-from parley.coordinator.operator_client import Coordinator
+from parley.cli.console import EXIT_BAD_NEWS, emit_json, progress
+from parley.coordinator.errors import CoordinatorError
+from parley.coordinator.operator_client import Coordinator, Presence, summary
 from parley.coordinator.store import RoundRecord, RunRow, State
 from parley.dashboard.figures import troubles
 from parley.dashboard.history import PHASES, History
-from parley.dashboard.rendering import seconds, size
-from parley.dashboard.servers import Presence
+from parley.dashboard.pages import seconds, size
 from parley.federation.manifest import Manifest
 from parley.privacy.lying import in_words
 
@@ -38,6 +38,22 @@ def follow(coordinator: Coordinator, digest: bytes) -> RunRow:
     """Until the run rests; its last state."""
     console = Console(stderr=True)
     return _live(console, coordinator, digest) if console.is_terminal else follow_plainly(console, coordinator, digest)
+
+
+def follow_to_its_end(coordinator: Coordinator, digest: bytes, json_output: bool) -> None:
+    """Exit code 1 where the run rests without a model; whoever interrupts is told that the run does not end by it."""
+    try:
+        row = follow(coordinator, digest)
+    except KeyboardInterrupt:
+        known = coordinator.store.get(digest)
+        if known is not None and not known.state.resting:
+            which = f"{known.run} --node {coordinator.node.folder}"
+            progress(f"the run goes on: `parley watch {which}` follows it again, `parley stop {which}` pauses it")
+        raise
+    if json_output:
+        emit_json(summary(row))
+    if row.state is not State.finished:
+        raise SystemExit(EXIT_BAD_NEWS)
 
 
 class Follows(Protocol):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from parley.coordinator.errors import RunFailedError
 from parley.coordinator.operator_client import Coordinator, coordinator_node
 from parley.coordinator.result import model_path
 from parley.coordinator.store import RoundRecord, RunRow, State
@@ -25,7 +26,6 @@ from parley.federation.manifest import Manifest
 from parley.federation.names import Role
 from parley.learning.records import load
 from parley.mpc.parts import NoiseParts
-from parley.node.deploy_errors import DeployError
 from parley.privacy.ledger import Ledger
 from parley.privacy.lying import guaranteed
 from parley.research.comparison import compare
@@ -85,7 +85,7 @@ class Demo:
             digest = coordinator.submit(manifest)
             row = self._follow(screen, coordinator, manifest, digest)
             if row.state is not State.finished:
-                raise DeployError(f"the demonstration's run ended as {row.state}: {row.outcome}")
+                raise RunFailedError(f"the demonstration's run ended as {row.state}: {row.outcome}")
             history = coordinator.store.history(digest)
             budgets = self._budgets()
         theta = coordinator.store.theta(digest)
@@ -153,8 +153,8 @@ class Demo:
 
     def _signed_in(self) -> str:
         """An address of the dashboard that signs in whoever has it."""
-        from parley.dashboard import launcher as dashboard
-        from parley.dashboard.access import token_in
+        from parley.dashboard import process as dashboard
+        from parley.web.access import token_in
 
         assert self.federation is not None
         node = coordinator_node(self.federation.coordinator.folder)

@@ -24,7 +24,7 @@ from parley.federation.names import NodeName, Role
 from parley.learning.holding import Layout, held, layout_by_name
 from parley.learning.schema import schema_from_json
 from parley.node.authority import ThrowAwayAuthority
-from parley.node.deploy_errors import DeployError
+from parley.node.errors import NodeError
 from parley.node.toml_text import toml_text
 
 READY_SECONDS = 60.0
@@ -63,8 +63,8 @@ class NodeProcess:
     folder: Path
     process: "subprocess.Popen[bytes] | None" = None
     ready: dict[str, Any] = field(default_factory=dict)
-    module: Sequence[str] = ("parley.cli.main",)
-    """What runs, with the arguments before the role's."""
+    before: Sequence[str] = ()
+    """A module that runs the role's, and its arguments."""
 
     @property
     def log(self) -> Path:
@@ -72,7 +72,7 @@ class NodeProcess:
 
     def start(self, environment: Mapping[str, str] | None = None) -> None:
         """Without waiting for it to be ready."""
-        command = [sys.executable, "-m", *self.module, self.role.value, "run", str(self.folder)]
+        command = [sys.executable, "-P", "-m", *self.before, f"parley.{self.role.value}", str(self.folder)]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command,
@@ -95,9 +95,9 @@ class NodeProcess:
                 self.ready = json.loads(data.split(b"\n")[0])
                 return
             if self.process.poll() is not None:
-                raise DeployError(f"{self.name} ended with code {self.process.returncode}: {self.tail()}")
+                raise NodeError(f"{self.name} ended with code {self.process.returncode}: {self.tail()}")
             time.sleep(0.01)
-        raise DeployError(f"{self.name} was not ready in {seconds:g} s: {self.tail()}")
+        raise NodeError(f"{self.name} was not ready in {seconds:g} s: {self.tail()}")
 
     def tail(self) -> str:
         """The end of its log."""
@@ -289,7 +289,7 @@ def sealed(home: Path) -> None:
 
     found = seal_node(home)
     if not found.fits:
-        raise DeployError(f"{home.name}: {'; '.join(found.problems)}")
+        raise NodeError(f"{home.name}: {'; '.join(found.problems)}")
 
 
 @contextlib.contextmanager

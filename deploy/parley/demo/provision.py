@@ -24,7 +24,7 @@ from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.learning.holding import CSV
 from parley.node import installation as nodes
-from parley.node import trust as pinning
+from parley.node import trust
 from parley.node.authority import PEM, Authority, load_request
 from parley.node.credentials import CERTIFICATE_FILE, KEY_FILE, NodeFolder, load_certificate, read_file
 from parley.node.pins import key_of, read_entries
@@ -112,7 +112,7 @@ def _pin(folder: Path, manifest: Manifest, say: Say) -> None:
         peers = {name: key for name, key in keys.items() if {node.role, name.role} != {Role.party} and name != node}
         place = NodeFolder(folder / node.name / "identity")
         if {entry.node: entry.key for entry in read_entries(place.pin_file)} != peers:
-            pinning.pin_all(place, peers)
+            trust.pin_all(place, peers)
             say(f"parley pin add …    # {node.name} pins {len(peers)} peers")
 
 

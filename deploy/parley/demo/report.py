@@ -124,13 +124,16 @@ def show_report(console: Console, report: Report, cast: Cast) -> None:
     for heading, body in (
         ("Who could see what", sights(report, cast)),
         ("What it cost", costs(report, cast)),
-        ("What came of it", results(report, cast)),
+        ("How good the model is", results(report, cast)),
         ("What is guaranteed", guarantee(report, cast)),
         ("Where to look", places(report)),
     ):
         console.print()
         console.print(Text(heading, "bold cyan"))
         console.print(body, highlight=False)
+    if report.dashboard is not None:
+        console.print(Text("dashboard, by an address that signs in", "dim"))
+        console.print(report.dashboard, highlight=False, markup=False, soft_wrap=True)  # one line, to be copied
     console.print()
 
 
@@ -143,14 +146,16 @@ def sights(report: Report, cast: Cast) -> Table:
     table.add_row(
         "each hospital",
         f"its own records; the model after each of {report.rounds} rounds",
-        "a number of another hospital",
+        "any number of another hospital",
     )
     table.add_row(
         "A and B, each",
         "one random-looking half per hospital and round; who took part",
-        "a record, a gradient, a sum, the noise" + (", but for its own part" if report.own else ""),
+        "a record, a gradient, a sum, the noise" + (", except its own part" if report.own else ""),
     )
-    table.add_row("coordinator", f"{report.rounds} noised sums, nothing before the noise", "a number of one hospital")
+    table.add_row(
+        "coordinator", f"{report.rounds} noised sums, nothing before the noise", "any number of a single hospital"
+    )
     return table
 
 
@@ -162,7 +167,7 @@ def costs(report: Report, cast: Cast) -> Group:
     phases.add_column("bytes", justify="right")
     for phase in report.phases:
         phases.add_row(phase.name, f"{phase.seconds:.1f}", "" if phase.bytes is None else f"{phase.bytes:,}")
-    phases.add_row(Text("together", "bold"), f"{report.seconds:.1f}", f"{report.bytes:,}")
+    phases.add_row(Text("total", "bold"), f"{report.seconds:.1f}", f"{report.bytes:,}")
     titles = {hospital.name: hospital.title for hospital in cast.hospitals}
     budgets = _table()
     budgets.add_column("budget")
@@ -197,20 +202,20 @@ def results(report: Report, cast: Cast) -> Table:
 
 def guarantee(report: Report, cast: Cast) -> Text:
     """In words, then the sentence for the data-protection officer."""
-    often = f" (but for a chance of {report.delta:.0e})".replace("e-0", "e-")
+    often = f"{report.delta:.0e}".replace("e-0", "e-")
     how = "" if report.security == "malicious" else " that follows the protocol"
     text = Text(
-        f"Whatever the coordinator, one aggregator{how} and all other hospitals see together, had any one patient's "
-        f"record been another they would have seen it with a probability at most {_times(report.epsilon)} times higher "
-        f"or lower{often}. "
+        f"Take everything that the coordinator, one aggregator{how} and all other hospitals see together. If any one "
+        f"patient's record had been different, nothing they saw would have become more than {_times(report.epsilon)} "
+        f"times as likely or as unlikely, except with probability {often}. "
     )
     if report.security == "malicious":
-        text.append("That holds whatever the aggregator does; the model is not protected against it.\n")
+        text.append("This holds whatever the aggregator does. The model itself is not protected against it.\n")
     elif report.epsilon_if_a_server_lies is None:
         text.append("If the aggregator does not follow the protocol, there is no such guarantee.\n")
     else:
         text.append(
-            f"If the aggregator does anything whatever, {_times(report.epsilon_if_a_server_lies)} times "
+            f"If that aggregator does not follow the protocol: {_times(report.epsilon_if_a_server_lies)} times "
             f"(epsilon {report.epsilon_if_a_server_lies:.3g}).\n"
         )
     return text.append(report.statement, "dim")
@@ -227,10 +232,11 @@ def places(report: Report) -> Table:
     grid.add_column(style="dim")
     grid.add_column(overflow="fold")
     grid.add_row(
-        "what left a hospital", f"{report.bytes_up_per_party:,} bytes at most for A and B, either half random-looking"
+        "what left a hospital",
+        f"at most {report.bytes_up_per_party:,} bytes to A and B together; each half looks random",
     )
     grid.add_row("model", str(report.model))
-    for name, value in (("report", report.report), ("federation", report.folder), ("dashboard", report.dashboard)):
+    for name, value in (("report", report.report), ("federation", report.folder)):
         if value is not None:
             grid.add_row(name, str(value))
     return grid

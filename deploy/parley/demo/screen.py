@@ -32,8 +32,8 @@ PLAIN_SHARE = 5
 
 WHAT_HAPPENS = {
     "manifest": "the study is written down, its noise calculated",
-    "certificates": "each node makes its own key and pins its peers'",
-    "processes": "hospitals, A, B and the coordinator start, each apart",
+    "certificates": "each node makes its own key and pins its peers' keys",
+    "processes": "hospitals, A, B and the coordinator start, a process each",
     "verification": "every role computes the run's privacy for itself",
     "rounds": "hospitals send random-looking halves; A and B add noise",
     "end": "A and B sign the end; hospitals settle their budgets",
@@ -212,8 +212,10 @@ def introduce(console: Console, cast: Cast) -> None:
     console.print()
     console.print(diagram(cast, console.encoding.startswith("utf")))
     console.print()
-    here = "Here all of them run on this machine, on public records: a demonstration of what each can see, not a border"
-    console.print(Text(f"{here} between them. In earnest each stands in an institution of its own.", "dim"))
+    here = (
+        "Here all of them run on this machine, on public records, to show what each can see. In real use each runs in"
+    )
+    console.print(Text(f"{here} an institution of its own; on one machine nothing is protected.", "dim"))
     console.print()
 
 
@@ -226,7 +228,7 @@ def diagram(cast: Cast, fancy: bool = True) -> Table:
     grid.add_row(
         Text("records stay with", "dim"),
         "",
-        Text("half a sum each,\nwith its noise", "dim"),
+        Text("half of each sum,\nwith noise", "dim"),
         "",
         Text("noised sums,\nthe model", "dim"),
     )

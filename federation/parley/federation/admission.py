@@ -8,10 +8,11 @@ name.
 import datetime as dt
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from parley.federation.errors import ApprovalError, ManifestError
 from parley.federation.manifest import Manifest, of_an_earlier_version
@@ -120,18 +121,19 @@ class AdmissionRecord:
             )
             if execute("SELECT 1 FROM never WHERE digest = ?", (manifest.digest,)).fetchone():
                 raise ApprovalError(f"run {manifest.run} was ended before it was admitted here: choose a new name")
-        held = self._find("run = ?", manifest.run)
+        held = self._find("run = ?", manifest.run, manifest)
         if held is None or held[0].manifest.digest != manifest.digest:
             raise ApprovalError(
-                f"run {manifest.run} was admitted with another manifest: a run's name is taken once, choose a new one"
+                f"run {manifest.run} was admitted with another manifest: a run's name can be used only once, choose a "
+                "new one"
             )
         if held[1]:
             raise ApprovalError(f"run {manifest.run} was withdrawn: it is not admitted again, choose a new name")
         return held[0]
 
-    def require(self, digest: bytes) -> Manifest:
-        """The admitted manifest of that digest, or a refusal."""
-        held = self._find("digest = ?", digest)
+    def require(self, digest: bytes, known: Manifest | None = None) -> Manifest:
+        """The admitted manifest of that digest, or a refusal. One that the caller has is not parsed again."""
+        held = self._find("digest = ?", digest, known)
         if held is None:
             raise ApprovalError(f"manifest {digest.hex()} was not admitted by this node: approve it first")
         if held[1]:
@@ -167,18 +169,22 @@ class AdmissionRecord:
             found = execute("SELECT digest, withdrawn FROM admissions WHERE run = ?", (run,)).fetchone()
         return None if found is None else (found[0], bool(found[1]))
 
-    def all(self) -> list[tuple[Admission, bool]]:
-        """Every admission that this version can read and whether it was withdrawn, oldest first."""
+    def all(self, known: Mapping[bytes, Manifest] = MappingProxyType({})) -> list[tuple[Admission, bool]]:
+        """Every admission that this version can read and whether it was withdrawn, oldest first.
+
+        Manifests that the caller has, by digest, are not parsed again.
+        """
         with self._using() as execute, closing(execute(f"SELECT {_COLUMNS} FROM admissions ORDER BY rowid")) as rows:
-            return [_admission(row) for row in rows.fetchall() if not of_an_earlier_version(row[2])]
+            found = [row for row in rows.fetchall() if not of_an_earlier_version(row[2])]
+            return [_admission(row, known.get(row[1])) for row in found]
 
     def close(self) -> None:
         self._database.close()
 
-    def _find(self, where: str, key: str | bytes) -> tuple[Admission, bool] | None:
+    def _find(self, where: str, key: str | bytes, known: Manifest | None) -> tuple[Admission, bool] | None:
         with self._using() as execute:
             found = execute(f"SELECT {_COLUMNS} FROM admissions WHERE {where}", (key,)).fetchone()
-            return None if found is None else _admission(found)
+            return None if found is None else _admission(found, known)
 
     @contextmanager
     def _using(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
@@ -195,12 +201,15 @@ class AdmissionRecord:
 _COLUMNS = "run, digest, manifest, how, approved_by, at, overridden, withdrawn"
 
 
-def _admission(row: tuple[str, bytes, bytes, str, str, str, str, int]) -> tuple[Admission, bool]:
+def _admission(
+    row: tuple[str, bytes, bytes, str, str, str, str, int], known: Manifest | None
+) -> tuple[Admission, bool]:
+    """`known` stands for the row's manifest where the row has its very bytes."""
     run, digest, data, how, approved_by, at, overridden, withdrawn = row
     if of_an_earlier_version(data):
         raise ApprovalError(f"run {run!r} was admitted by an earlier version of parley: choose a new name")
     try:
-        manifest = Manifest.from_canonical(data)
+        manifest = known if known is not None and known.canonical == data else Manifest.from_canonical(data)
     except ManifestError as error:
         raise ApprovalError(f"the record of run {run!r} was altered ({error}): restore it from a backup") from None
     if manifest.digest != digest:

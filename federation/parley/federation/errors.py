@@ -1,8 +1,10 @@
 """What can go wrong among nodes that have to trust each other; each message is one line and says what to change."""
 
+from parley.errors import ParleyError
 
-class FederationError(Exception):
-    """Base of every error that this folder raises on purpose."""
+
+class FederationError(ParleyError):
+    """Base of every error that this room raises on purpose."""
 
 
 class IdentityError(FederationError):

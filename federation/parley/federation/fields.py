@@ -7,13 +7,15 @@ import difflib
 import itertools
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
-from parley.federation.errors import FieldError
+from parley.errors import ParleyError
+from parley.federation.errors import FieldError, ManifestError
 from parley.federation.names import LABEL_RULE, is_label
+from parley.privacy.canonical import canonical_json
 
 LARGEST_WHOLE = (1 << 63) - 1
 """TOML promises 64-bit integers and no more."""
@@ -23,11 +25,7 @@ LONGEST_NAME = 200
 MOST_SUGGESTED = 100
 """Names that a misspelt one is compared with: each comparison takes time, and a stranger chooses how many there are."""
 Choice = TypeVar("Choice", bound=str)
-
-
-def canonical_text(body: Any) -> str:
-    """One spelling per value: keys sorted, no spaces, ASCII, floats as the shortest text that reads back the same."""
-    return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+Built = TypeVar("Built")
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class Plain:
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Self:
-        return cls(canonical_text(body))
+        return cls(canonical_json(body))
 
     @property
     def body(self) -> dict[str, Any]:
@@ -255,3 +253,13 @@ def _kind(value: Any) -> str:
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def built(field: str, build: Callable[[], Built]) -> Built:
+    """What lower rooms make of a field's value; they have the last word on it, and their refusal is given its name."""
+    try:
+        return build()
+    except ParleyError as error:
+        raise ManifestError(field, str(error)) from None
+    except (TypeError, ValueError) as error:  # a parameter of another type, or one that there is not
+        raise ManifestError(field, f"{error}: change the parameter's type or name") from None

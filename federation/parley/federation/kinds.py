@@ -44,6 +44,9 @@ PROGRAMMES: dict[str, tuple[Programme, ...]] = {
     ),
 }
 
+CENTRAL = ("amp", "objective-perturbation", "pure-output-perturbation")
+"""Methods whose noise is a party's own (`research`): a simulation may name them, a manifest never."""
+
 
 def programme_of(algorithm: str, releases: int) -> Programme | None:
     """Of a run of so many rounds; None where there is no such run of this algorithm."""

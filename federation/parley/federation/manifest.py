@@ -17,21 +17,22 @@ checked when a manifest is made.
 
 import hashlib
 import json
-import tomllib
 import unicodedata
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self, get_args
 
 from parley.federation.errors import ManifestError
-from parley.federation.fields import Fields, Plain, canonical_text
+from parley.federation.fields import Fields, Plain
+from parley.federation.files import toml_file, toml_table
 from parley.federation.mechanism import mechanism_from, mechanism_table, party_tables
 from parley.federation.names import NodeName, Role
 from parley.mpc.errors import MpcError
 from parley.mpc.parts import NoiseParts, parts_of
 from parley.mpc.ring import Lattice
 from parley.mpc.tables import FORMATS, Cover, Precision
+from parley.privacy.canonical import canonical_json
 from parley.privacy.errors import PrivacyError
 from parley.privacy.mechanism import Mechanism
 from parley.privacy.sampling import require_in_range
@@ -220,9 +221,14 @@ class Manifest:
         return {role: tuple(NodeName(self.federation, role, name) for name in names[role]) for role in names}
 
     @cached_property
+    def members(self) -> frozenset[NodeName]:
+        """Its parties, as whoever calls is looked for among them."""
+        return frozenset(self.identities(Role.party))
+
+    @cached_property
     def canonical(self) -> bytes:
         """The one spelling of this manifest."""
-        return HEADER + canonical_text(self.as_json()).encode("ascii")
+        return HEADER + canonical_json(self.as_json()).encode("ascii")
 
     @cached_property
     def digest(self) -> bytes:
@@ -231,6 +237,7 @@ class Manifest:
 
     def as_json(self) -> dict[str, Any]:
         """The table, with every default spelled out."""
+        lying = self.guarantee.epsilon_if_a_server_lies
         return {
             "protocol": PROTOCOL,
             "run": self.run,
@@ -243,7 +250,7 @@ class Manifest:
                 "epsilon": self.guarantee.epsilon,
                 "delta": self.guarantee.delta,
                 "accountant": self.guarantee.accountant,
-                **_optional("epsilon_if_a_server_lies", self.guarantee.epsilon_if_a_server_lies),
+                **({} if lying is None else {"epsilon_if_a_server_lies": lying}),
             },
             "mechanism": mechanism_table(self.mechanism),
             "parties": party_tables(self.mechanism),
@@ -283,12 +290,7 @@ class Manifest:
 
     @classmethod
     def from_toml(cls, text: str) -> Self:
-        try:
-            return cls.from_json(tomllib.loads(text))
-        except tomllib.TOMLDecodeError as error:
-            raise ManifestError("the manifest", f"is not TOML, mend the syntax: {error}") from None
-        except RecursionError:
-            raise ManifestError("the manifest", "is nested too deep: flatten it") from None
+        return cls.from_json(toml_table(text.encode(), partial(ManifestError, "the manifest")))
 
     @classmethod
     def from_canonical(cls, data: bytes) -> Self:
@@ -314,15 +316,7 @@ def of_an_earlier_version(data: bytes) -> bool:
 
 def read_manifest(path: Path) -> Manifest:
     """A manifest from a TOML file."""
-    try:
-        data = path.read_bytes()
-        if len(data) > MOST_BYTES:
-            raise ManifestError(path.name, "is over 1 MiB: shorten it")
-        return Manifest.from_toml(data.decode())
-    except OSError as error:
-        raise ManifestError(path.name, f"cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ManifestError(path.name, "is not UTF-8 text: save it as such") from None
+    return Manifest.from_json(toml_file(path, partial(ManifestError, path.name), most_bytes=MOST_BYTES))
 
 
 def _model(fields: Fields) -> Model:
@@ -390,10 +384,6 @@ def _operator(fields: Fields) -> Operator:
     operator = Operator(fields.label("name"), fields.text("legal_entity"))
     fields.finish()
     return operator
-
-
-def _optional(name: str, value: float | None) -> dict[str, float]:
-    return {} if value is None else {name: value}
 
 
 def _operator_table(operator: Operator) -> dict[str, Any]:

@@ -24,11 +24,12 @@ from parley.federation import columns
 from parley.federation.errors import FederationError, ManifestError
 from parley.federation.extras import missing
 from parley.federation.manifest import Manifest
+from parley.federation.mechanism import sampling_sentence
 from parley.mpc.errors import MpcError
 from parley.mpc.parts import NoiseParts
 from parley.mpc.tables import Cover, Precision
 from parley.privacy.claim import Claim
-from parley.privacy.errors import InvalidParameter, PrivacyError
+from parley.privacy.errors import InvalidParameterError, PrivacyError
 from parley.privacy.filters import Charge, Policy, charge_of
 from parley.privacy.finite_precision import FinitePrecision
 from parley.privacy.lying import NO_GUARANTEE, SHARE_IF_LYING, Servers, in_words
@@ -89,12 +90,12 @@ class Meaning:
             f"{manifest.guarantee.epsilon:.4g}.",
             f"Against whom: {against_whom(parts, self.epsilon, self.epsilon_if_a_server_lies, self.delta)}",
             f"Unit of privacy: {mechanism.unit.name}. Neighbours: {neighbours}.",
-            f"Sampling: {_sampling(manifest)}.",
+            f"Sampling: {sampling_sentence(manifest.mechanism)}.",
             f"Noise: deviation {counted} on the sum, {mechanism.noise_multiplier:.4g} times its sensitivity, "
-            f"whoever is present; {made_of(parts)}, and {released} is released.",
+            f"however many parties are present; {made_of(parts)}. The released sum has deviation {released}.",
             f"Precision: {manifest.noise.precision} ({manifest.noise.cover}), {manifest.noise.fraction_bits} fraction "
             f"bits; it takes {self.epsilon_added:.2g} of epsilon and {self.delta_added:.2g} of delta.",
-            f"Range: the largest possible sum could double {self.range_margin_bits:.1f} times before it left the ring.",
+            f"Range: no overflow possible ({int(self.range_margin_bits)} bits to spare).",
             f"Aggregators, who must not collude: {first.name} of {first.legal_entity}, {second.name} of "
             f"{second.legal_entity}. Coordinator: {manifest.coordinator.name} of {manifest.coordinator.legal_entity}.",
         ]
@@ -147,7 +148,7 @@ def _verified(manifest: Manifest) -> tuple[Meaning, FinitePrecision]:
 
 @functools.lru_cache(maxsize=2)
 def _verified_form(canonical: bytes) -> tuple[Meaning, FinitePrecision]:
-    """Kept, for whoever asks what several parties have to charge."""
+    """Kept, for whoever asks what several parties have to charge, and for `main`."""
     manifest = Manifest.from_canonical(canonical)  # however it was made, it passes every check of the parser
     from parley.privacy.accountants import accountant
 
@@ -196,7 +197,7 @@ def against_whom(parts: NoiseParts, epsilon: float, lying: float | None, delta: 
     if not parts.joint:
         most = "" if lying is not None else f" So large an epsilon counts as {NO_GUARANTEE}."
         return (
-            f"epsilon {epsilon:.4g} holds against one aggregator that does anything whatever, with the coordinator and "
+            f"epsilon {epsilon:.4g} holds against one aggregator that does anything at all, with the coordinator and "
             f"all other parties; the result is not protected against it, only the records are.{most}"
         )
     follows = f"epsilon {epsilon:.4g} holds against an aggregator that follows the protocol; "
@@ -208,7 +209,7 @@ def against_whom(parts: NoiseParts, epsilon: float, lying: float | None, delta: 
 def made_of(parts: NoiseParts) -> str:
     """The noise's parts, in words."""
     if not parts.joint:
-        return "each server adds a whole sample of its own, none is joint"
+        return "each server adds a whole sample of its own; none is joint"
     return "sampled jointly" + (f", and each server adds {parts.own:g} times as much of its own" if parts.own else "")
 
 
@@ -223,7 +224,7 @@ class Certifying:
         try:
             return finite_precision(samples, epsilon, delta, self.cover, self.precision, SHARE_IF_LYING)
         except MpcError as error:
-            raise InvalidParameter(str(error)) from None
+            raise InvalidParameterError(str(error)) from None
 
 
 def servers_for(parts: NoiseParts, cover: Cover, precision: Precision) -> Servers:
@@ -248,7 +249,7 @@ def finite_precision(
 
     certificate = certify(samples, epsilon, delta, cover, precision)
     if not certificate.within(share):
-        raise InvalidParameter(
+        raise InvalidParameterError(
             f"{precision} noise takes over {share:.0%} of epsilon {epsilon:g} or delta {delta:g} over "
             f"{samples:,} samples ({certificate.epsilon_added:.3g}, {certificate.delta_added:.3g}): use high, fewer "
             "rounds or fewer parameters"
@@ -337,7 +338,7 @@ def tidy(folder: Path) -> None:
 def _computed(manifest: Manifest, arguments: list[str]) -> dict[str, Any]:
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "parley.federation.meaning", *arguments],
+            [sys.executable, "-P", "-m", "parley.federation.meaning", *arguments],
             input=manifest.canonical,
             capture_output=True,
             timeout=VERIFY_SECONDS,
@@ -366,14 +367,6 @@ def margin_bits(manifest: Manifest, round_index: int) -> float:
     return lattice.opening_bits - 1 - math.log2(largest)
 
 
-def _sampling(manifest: Manifest) -> str:
-    samplers = [manifest.mechanism.sampler(party, manifest.releases - 1) for party in manifest.parties]
-    how = {"wor": "a fixed number of units, without replacement", "poisson": "each unit independently, padded"}
-    rates = sorted(sampler.rate for sampler in samplers)
-    spread = f"{rates[0]:.4g}" if rates[0] == rates[-1] else f"{rates[0]:.4g} to {rates[-1]:.4g}"
-    return f"{how[samplers[0].kind]}, at rate {spread}; {sum(s.mean_batch for s in samplers):,} expected per round"
-
-
 def answered(manifest: Manifest, arguments: list[str]) -> dict[str, Any]:
     """What a process apart answers; with a party and a ledger's policy also what that ledger charges."""
     if not arguments:
@@ -386,8 +379,8 @@ def answered(manifest: Manifest, arguments: list[str]) -> dict[str, Any]:
 def main() -> None:
     """Canonical bytes in, one line of JSON out."""
     try:
-        manifest = Manifest.from_canonical(sys.stdin.buffer.read())
-        answer = answered(manifest, sys.argv[1:])
+        meaning, _ = _verified_form(sys.stdin.buffer.read())
+        answer = answered(meaning.manifest, sys.argv[1:])
     except ManifestError as refusal:
         answer = {"field": refusal.field, "refused": str(refusal).removeprefix(f"{refusal.field}: ")}
     except ImportError as error:

@@ -3,20 +3,17 @@
 Field by field, so that an error names the field of the document and not of an object.
 """
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from parley.federation.errors import ManifestError
-from parley.federation.fields import Fields
+from parley.federation.fields import Fields, built
 from parley.privacy.clipping import Clip, GradientClip, MomentumClip
-from parley.privacy.errors import PrivacyError
 from parley.privacy.event import LARGEST_COUNT, LARGEST_NOISE, SMALLEST_NOISE, NeighbouringRelation
 from parley.privacy.mechanism import Cohort, Mechanism, Unit
 from parley.privacy.sampling import LARGEST_POPULATION, FixedSize, Poisson, Sampler, require_in_range
 
 LARGEST_NORM = 1e12
 MOST_PARTIES = 10_000
-Built = TypeVar("Built")
 
 
 def mechanism_from(fields: Fields, parties: list[Fields]) -> Mechanism:
@@ -37,7 +34,7 @@ def mechanism_from(fields: Fields, parties: list[Fields]) -> Mechanism:
         if name in names:
             raise ManifestError(f"parties[{index}].name", f"{name!r} is there twice: name each party once")
         names.add(name)
-    return _built("parties", lambda: Mechanism(cohorts, clip, noise_multiplier, steps, unit, relation))
+    return built("parties", lambda: Mechanism(cohorts, clip, noise_multiplier, steps, unit, relation))
 
 
 def mechanism_table(mechanism: Mechanism) -> dict[str, Any]:
@@ -58,12 +55,22 @@ def party_tables(mechanism: Mechanism) -> list[dict[str, Any]]:
     return tables
 
 
+def sampling_sentence(mechanism: Mechanism) -> str:
+    """How a round's batches are drawn, in words: without a capital and a full stop."""
+    samplers = [mechanism.sampler(cohort.party, mechanism.releases - 1) for cohort in mechanism.cohorts]
+    how = {"wor": "a fixed number of units, without replacement", "poisson": "each unit independently, padded to a cap"}
+    rates = sorted(sampler.rate for sampler in samplers)
+    spread = f"{rates[0]:.4g}" if rates[0] == rates[-1] else f"{rates[0]:.4g} to {rates[-1]:.4g}"
+    expected = sum(sampler.mean_batch for sampler in samplers)
+    return f"{how[samplers[0].kind]}, at rate {spread}; {expected:,} expected per round"
+
+
 def _cohort(fields: Fields) -> Cohort:
     name = fields.label("name")
     sampler = _sampler(fields.table("sampler"))
     initial = _sampler(fields.table("initial_sampler")) if fields.has("initial_sampler") else None
     fields.finish()
-    return _built(fields.path("initial_sampler"), lambda: Cohort(name, sampler, initial))
+    return built(fields.path("initial_sampler"), lambda: Cohort(name, sampler, initial))
 
 
 def _sampler(fields: Fields) -> Sampler:
@@ -72,8 +79,8 @@ def _sampler(fields: Fields) -> Sampler:
     sizes = [fields.whole(name, 1, LARGEST_POPULATION) for name in names]
     fields.finish()
     if kind == FixedSize.kind:
-        return _built(fields.path("batch"), lambda: FixedSize(*sizes))
-    return _built(fields.path("cap"), lambda: Poisson(*sizes))
+        return built(fields.path("batch"), lambda: FixedSize(*sizes))
+    return built(fields.path("cap"), lambda: Poisson(*sizes))
 
 
 def _clip(fields: Fields) -> Clip:
@@ -90,12 +97,4 @@ def _clip(fields: Fields) -> Clip:
 
 def _in_range(fields: Fields, name: str, most: float) -> float:
     value = fields.number(name, 0, most)
-    return _built(fields.path(name), lambda: require_in_range("this", value))
-
-
-def _built(field: str, build: Callable[[], Built]) -> Built:
-    """`privacy` has the last word on what fits together; its refusal is given the field's name."""
-    try:
-        return build()
-    except PrivacyError as error:
-        raise ManifestError(field, str(error)) from None
+    return built(fields.path(name), lambda: require_in_range("this", value))

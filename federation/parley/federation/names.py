@@ -21,6 +21,10 @@ class Role(StrEnum):
     coordinator = "coordinator"
 
     @property
+    def with_article(self) -> str:
+        return f"an {self}" if self is Role.aggregator else f"a {self}"
+
+    @property
     def serves(self) -> bool:
         """Whether others dial it. A party's connections are outbound only, and its certificate cannot serve."""
         return self is not Role.party
@@ -62,7 +66,7 @@ class NodeName:
         """The inverse of `uri`, and nothing else."""
         parts = URI.fullmatch(uri)
         if parts is None:
-            raise IdentityError(f"{uri!r} is no node's name: write parley://FEDERATION/ROLE/NAME")
+            raise IdentityError(f"{uri!r} is not a node's name: write parley://FEDERATION/ROLE/NAME")
         federation, role, name = parts.groups()
         if role not in set(Role):
             raise IdentityError(f"{uri!r} has the role {role!r}: use {', '.join(Role)}")

@@ -29,13 +29,14 @@ Limits on ε apply to the verified figure of `meaning`, never to the claimed one
 may cost, are numbers, which a run without a guarantee never meets, or "any", which admits that too.
 """
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from parley.federation.errors import PolicyError
 from parley.federation.fields import Fields
+from parley.federation.files import toml_file
 from parley.federation.manifest import LARGEST_DIMENSION, LARGEST_EPSILON, MOST_BYTES, Manifest, entity_key
 from parley.federation.meaning import Meaning
 from parley.federation.names import NodeName, Role
@@ -119,14 +120,7 @@ class Reason:
 
 def read_policy(path: Path) -> Policy:
     """A policy from its file; an error, and so no admission, if it is missing or anything in it is not understood."""
-    try:
-        body = tomllib.loads(path.read_bytes().decode())
-    except OSError as error:
-        raise PolicyError(
-            path.name, f"cannot be read ({error.strerror}): without a policy nothing is admitted"
-        ) from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise PolicyError(path.name, f"is not TOML, mend the syntax: {error}") from None
+    body = toml_file(path, partial(PolicyError, path.name), "without a policy nothing is admitted")
     fields = Fields(body, "", PolicyError)
     readers = {Role.party: _party, Role.aggregator: _aggregator, Role.coordinator: _coordinator}
     policy = readers[fields.choice("role", tuple(Role))](fields)

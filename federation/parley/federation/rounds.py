@@ -8,30 +8,26 @@ expand the seed, and a bare hash of A's half would let it test guesses of the ve
 import hashlib
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from parley.federation.question import LocalFit
+from parley.mpc.randomness import SEED_BYTES
 
 BLIND_BYTES = 32
-SEED_BYTES = 32
+DIGEST_BYTES = 32
 PIECE_BYTES = 1 << 20
 """Of anything that is sent in pieces."""
 MOST_WAIT_SECONDS = 30.0
 """Of a long poll."""
 
 
+def bounded_wait(asked_seconds: float) -> float:
+    """Of a long poll, whatever was asked: nan, which compares false, would spoil the order of the loop's timers."""
+    return min(asked_seconds, MOST_WAIT_SECONDS) if asked_seconds > 0 else 0.0
+
+
 def point_digest(data: bytes) -> bytes:
     """Of a point's float64 bytes, little-endian."""
     return _labelled(b"parley point 1", data)
-
-
-@dataclass(frozen=True)
-class LocalWork:
-    """What output perturbation asks of a party (`v1.LocalFit`); `learning.local` checks its sensitivity again."""
-
-    method: str
-    steps: int
-    step: float
-    strength: float
-    reach: float
 
 
 def query_digest(
@@ -41,7 +37,7 @@ def query_digest(
     scale: float,
     points: Sequence[bytes],
     length: int,
-    local: LocalWork | None = None,
+    local: LocalFit | None = None,
 ) -> bytes:
     """Of a round's question; `points` are digests."""
     parts = [manifest_digest, struct.pack("<qdqq", index, scale, length, len(points)), kind.encode(), *points]

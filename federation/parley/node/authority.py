@@ -21,7 +21,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from parley.federation.errors import CertificateError, FingerprintError, IdentityError, WrongIdentityError
 from parley.federation.names import LABEL_RULE, NodeName, Role, is_label
-from parley.node import trust as pinning
+from parley.node import trust
 from parley.node.credentials import (
     Identity,
     NodeFolder,
@@ -54,7 +54,7 @@ def load_request(data: bytes) -> tuple[x509.CertificateSigningRequest, NodeName]
     try:
         request = x509.load_pem_x509_csr(data)
         if not request.is_signature_valid or not isinstance(request.public_key(), ec.EllipticCurvePublicKey):
-            raise CertificateError("the request is not signed by an elliptic-curve key of its own: make it anew")
+            raise CertificateError("the request is not signed by an elliptic-curve key of its own: make it again")
         alternatives = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         names = list(alternatives)
         if len(names) != 1 or not isinstance(names[0], x509.UniformResourceIdentifier):
@@ -63,7 +63,9 @@ def load_request(data: bytes) -> tuple[x509.CertificateSigningRequest, NodeName]
     except (x509.ExtensionNotFound, x509.DuplicateExtension):
         raise WrongIdentityError("the request names no node: make it with `parley node request`") from None
     except ValueError:
-        raise CertificateError("this is no PEM certificate request: give the file of `parley node request`") from None
+        raise CertificateError(
+            "this is not a PEM certificate request: give the file of `parley node request`"
+        ) from None
     except IdentityError as error:
         raise WrongIdentityError(f"the request names no node: {error}") from None
 
@@ -156,7 +158,7 @@ class Authority:
             )
         if name.federation != self.federation:
             raise WrongIdentityError(
-                f"the request is for federation {name.federation} and this is {self.federation}: have it made anew"
+                f"the request is for federation {name.federation} and this is {self.federation}: have it made again"
             )
         if not dt.timedelta(0) < lifetime <= LONGEST_NODE_LIFETIME:
             raise CertificateError(f"a node's certificate lasts 1 to {LONGEST_NODE_LIFETIME.days} days: change --days")
@@ -300,7 +302,7 @@ class ThrowAwayAuthority:
         return folder
 
     def _pin(self, folder: NodeFolder) -> None:
-        pinning.pin_all(
+        trust.pin_all(
             folder,
             {name: pins[0].key for name, pins in self._held.items() if name.federation == self.authority.federation},
         )

@@ -45,7 +45,7 @@ MOST_CALLS_OF_ONE = 128
 PATIENCE_SECONDS = 10.0
 """For the message of a call that has begun."""
 MOST_CERTIFICATE_BYTES = 16 << 10
-NO_MESSAGE = "the bytes of the call are no message of this version"
+NO_MESSAGE = "the bytes of the call are not a message of this version"
 
 
 @lru_cache(maxsize=4096)
@@ -70,7 +70,7 @@ def peer_of(context: Any, identity: Identity | None = None) -> NodeName:
     if known is not None and known[0] is context:
         return known[1]
     if identity is None:
-        raise NotAuthenticatedError("nobody has looked at who calls: serve behind an Authorization")
+        raise NotAuthenticatedError("the caller was not checked: serve behind an Authorization")
     properties = context.auth_context()
     presented: Sequence[bytes] = properties.get("x509_pem_cert") or ()
     # What a caller sends besides; the key's own certificate is enough for TLS, and not for us.
@@ -96,7 +96,7 @@ class Authorizer:
         """`callers` by full method, such as `/parley.v1.NoiseService/Converse`; the pins are those of `folder`."""
         for method in callers:
             if method.count("/") != 2 or not method.startswith("/"):
-                raise ValueError(f"{method!r} is no full method: write /package.Service/Method")
+                raise ValueError(f"{method!r} is not a full method: write /package.Service/Method")
         self._callers = dict(callers)
         self._in_use = InUse(folder)
 

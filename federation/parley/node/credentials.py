@@ -25,6 +25,7 @@ from parley.federation.errors import (
     WrongAuthorityError,
     WrongIdentityError,
 )
+from parley.federation.files import file_bytes
 from parley.federation.names import NodeName
 from parley.node.pins import PIN_FILE, Pins, key_of, presented, read_pins
 
@@ -45,14 +46,10 @@ def certificate_fingerprint(certificate: x509.Certificate) -> str:
 
 def read_file(path: Path) -> bytes:
     """A small file, or one line that says why not."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MOST_FILE_BYTES + 1)
-    except OSError as error:
-        raise CertificateError(f"{path.name} cannot be read: {error.strerror}") from None
-    if len(data) > MOST_FILE_BYTES:
-        raise CertificateError(f"{path.name} is over 64 KiB: that is no key and no certificate")
-    return data
+    too_long = ": that is neither a key nor a certificate"
+    return file_bytes(
+        path, lambda what: CertificateError(f"{path.name} {what}"), most_bytes=MOST_FILE_BYTES, too_long=too_long
+    )
 
 
 def read_private(path: Path) -> bytes:
@@ -65,7 +62,7 @@ def read_private(path: Path) -> bytes:
         raise KeyExposedError(f"{path.name} belongs to another user of this machine: run as its owner")
     if stat.S_IMODE(status.st_mode) & 0o077:
         raise KeyExposedError(
-            f"{path.name} has mode {stat.S_IMODE(status.st_mode):o}, others may read it: make a new key, or chmod 600 "
+            f"{path.name} has mode {stat.S_IMODE(status.st_mode):o}, others can read it: make a new key, or chmod 600 "
             "if you know that nobody did"
         )
     return read_file(path)
@@ -84,7 +81,9 @@ def load_certificate(data: bytes, what: str = "the certificate") -> x509.Certifi
     try:
         return x509.load_pem_x509_certificate(data)
     except (ValueError, x509.InvalidVersion):
-        raise CertificateError(f"{what} is no PEM certificate: give the file that `parley ca approve` wrote") from None
+        raise CertificateError(
+            f"{what} is not a PEM certificate: give the file that `parley ca approve` wrote"
+        ) from None
 
 
 def name_in(certificate: x509.Certificate) -> NodeName:
@@ -165,7 +164,7 @@ class Identity:
         try:
             key = serialization.load_pem_private_key(self.key, None)
         except (ValueError, TypeError):
-            raise CertificateError("the key is no plain PEM private key: request a new certificate") from None
+            raise CertificateError("the key is not a plain PEM private key: request a new certificate") from None
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise CertificateError("the node's key is of another kind: request a new certificate")
         return key

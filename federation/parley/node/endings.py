@@ -10,7 +10,7 @@ from collections.abc import Sequence, Set
 from parley.federation.errors import IdentityError, NotAuthenticatedError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
-from parley.node import signatures as signing
+from parley.node import signatures
 from parley.node.credentials import Identity
 from parley.node.pins import Pins
 from parley.v1 import common_pb2
@@ -29,7 +29,7 @@ def _admission(aggregator: NodeName, manifest_digest: bytes) -> bytes:
 
 def sign_end(identity: Identity, manifest_digest: bytes, openings: int) -> common_pb2.SignedEnd:
     """This node's word; only what is durable may be signed."""
-    signature = signing.sign(identity, LABEL, _end(identity.name, manifest_digest, openings))
+    signature = signatures.sign(identity, LABEL, _end(identity.name, manifest_digest, openings))
     return common_pb2.SignedEnd(
         aggregator=identity.name.uri, manifest_digest=manifest_digest, openings=openings, signature=signature
     )
@@ -37,7 +37,7 @@ def sign_end(identity: Identity, manifest_digest: bytes, openings: int) -> commo
 
 def sign_admission(identity: Identity, manifest_digest: bytes) -> common_pb2.SignedAdmission:
     """This node's word that the manifest is on its record of admissions."""
-    signature = signing.sign(identity, ADMISSION_LABEL, _admission(identity.name, manifest_digest))
+    signature = signatures.sign(identity, ADMISSION_LABEL, _admission(identity.name, manifest_digest))
     return common_pb2.SignedAdmission(
         aggregator=identity.name.uri, manifest_digest=manifest_digest, signature=signature
     )
@@ -49,7 +49,7 @@ def verify_admissions(words: Sequence[common_pb2.SignedAdmission], manifest: Man
     _require_few(words, manifest)
     for word in words:
         name = _speaker(word, manifest)
-        signing.verify(pins, name, ADMISSION_LABEL, _admission(name, word.manifest_digest), word.signature)
+        signatures.verify(pins, name, ADMISSION_LABEL, _admission(name, word.manifest_digest), word.signature)
         said.add(name)
     _require_both(said, manifest, "the admission")
 
@@ -60,7 +60,7 @@ def verify_ends(ends: Sequence[common_pb2.SignedEnd], manifest: Manifest, pins: 
     _require_few(ends, manifest)
     for end in ends:
         name = _speaker(end, manifest)
-        signing.verify(pins, name, LABEL, _end(name, end.manifest_digest, end.openings), end.signature)
+        signatures.verify(pins, name, LABEL, _end(name, end.manifest_digest, end.openings), end.signature)
         said[name] = end.openings
     _require_both(said.keys(), manifest, "the end")
     if len(set(said.values())) != 1:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from parley.federation.errors import FederationError
 from parley.node.credentials import Identity
-from parley.node.deploy_errors import DeployError
+from parley.node.errors import NodeError
 from parley.node.node_file import Address, AggregatorNode, CoordinatorNode, PartyNode, read_node
 
 ANSWER_SECONDS = 5.0
@@ -22,7 +22,7 @@ PARTY_LOCK = "party.lock"
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
-class UnhealthyError(DeployError):
+class UnhealthyError(NodeError):
     """What is wrong, in one line."""
 
 
@@ -76,7 +76,7 @@ def main(folder: Path) -> None:
     """One line per listener; exit code 1 if anything is wrong."""
     try:
         print("; ".join(check_health(folder)))
-    except (FederationError, DeployError) as error:
+    except (FederationError, NodeError) as error:
         print(f"unhealthy: {error}", file=sys.stderr)
         raise SystemExit(1) from None
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from parley.federation.names import NodeName
-from parley.node.deploy_errors import DeployError
+from parley.node.errors import NodeError
 from parley.node.metrics import Registry, counting, serve
 from parley.node.node_file import Node
 from parley.node.trail import Trail
@@ -19,7 +19,7 @@ def start(node: Node, name: NodeName) -> Registry | None:
     try:
         serve(registry, node.metrics.host, node.metrics.port)
     except OSError as error:
-        raise DeployError(f"metrics cannot listen on {node.metrics}: {error.strerror}") from None
+        raise NodeError(f"metrics cannot listen on {node.metrics}: {error.strerror}") from None
     return registry
 
 

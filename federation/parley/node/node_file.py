@@ -36,20 +36,21 @@ Unknown fields are errors with a suggestion. Paths are from the folder of node.t
 the kernel's.
 """
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Self, get_args
 
 from parley.federation.errors import PolicyError
 from parley.federation.fields import Fields
+from parley.federation.files import toml_file
 from parley.federation.names import LABEL_RULE, Role, is_label
 from parley.federation.policy import LARGEST_TOTAL, PartyPolicy, read_policy
 from parley.mpc.tables import Cover, Precision
 from parley.node.credentials import NodeFolder
-from parley.node.deploy_errors import NodeFileError
+from parley.node.errors import NodeFileError
 
 NODE_FILE = "node.toml"
 MOST_BYTES = 1 << 16
@@ -241,15 +242,7 @@ AnyNode = PartyNode | AggregatorNode | CoordinatorNode
 def read_node(folder: Path) -> AnyNode:
     """A node from its folder, or from the path of its node.toml; the first thing wrong is named."""
     path = folder if folder.name == NODE_FILE else folder / NODE_FILE
-    try:
-        data = path.read_bytes()
-        if len(data) > MOST_BYTES:
-            raise NodeFileError(path.name, "is over 64 KiB: shorten it")
-        body = tomllib.loads(data.decode())
-    except OSError as error:
-        raise NodeFileError(str(path), f"cannot be read ({error.strerror}): see `parley init`") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise NodeFileError(path.name, f"is not TOML, mend the syntax: {error}") from None
+    body = toml_file(path, partial(NodeFileError, str(path)), "see `parley init`", MOST_BYTES)
     fields, home = Fields(body, "", NodeFileError), path.parent.absolute()
     readers = {Role.party: _party, Role.aggregator: _aggregator, Role.coordinator: _coordinator}
     node = readers[fields.choice("role", tuple(Role))](fields, home, _log(fields))

@@ -17,7 +17,6 @@ import datetime as dt
 import hashlib
 import os
 import stat
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -31,6 +30,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from parley.federation.errors import IdentityError, NotPinnedError, PinError, PinFileError
 from parley.federation.fields import Fields
+from parley.federation.files import toml_table
 from parley.federation.names import NodeName
 
 PIN_FILE = "pins.toml"
@@ -58,7 +58,7 @@ def public_key(key: bytes) -> ec.EllipticCurvePublicKey:
             raise ValueError("another length")
         return ec.EllipticCurvePublicKey.from_encoded_point(CURVE, key)
     except ValueError:
-        raise PinError("this is no key of a node: give all 66 digits that `parley node show` prints as pin") from None
+        raise PinError("this is not a node's key: give all 66 digits that `parley node show` prints as pin") from None
 
 
 def key_text(key: bytes) -> str:
@@ -216,14 +216,10 @@ def read_entries(path: Path) -> tuple[Entry, ...]:
     foreign = status.st_uid not in (os.geteuid(), 0) and os.geteuid() != 0
     if foreign or stat.S_IMODE(status.st_mode) & 0o022:
         raise PinError(
-            f"{path.name} may be written by others than its owner: look through `parley pin list`, then chmod 600 it"
+            f"{path.name} can be written by others than its owner: look through `parley pin list`, then chmod 600 it"
         )
-    try:
-        body = tomllib.loads(data.decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
-        raise PinError(
-            f"{path.name} is not TOML: restore it from a backup, or pin anew with `parley pin add`"
-        ) from None
+    damaged = PinError(f"{path.name} is not TOML: restore it from a backup, or pin again with `parley pin add`")
+    body = toml_table(data, lambda _: damaged)
     fields = Fields(body, "", PinFileError)
     try:
         entries = tuple(_entry(each) for each in fields.tables("pin")) if fields.has("pin") else ()
@@ -262,7 +258,7 @@ def _time(fields: Fields) -> dt.datetime:
     except ValueError:
         found = dt.datetime.min
     if found.tzinfo is None:
-        raise fields.refuse("until", "is no time with its zone: let `parley pin` write this file")
+        raise fields.refuse("until", "is not a time with its zone: let `parley pin` write this file")
     return found
 
 

@@ -62,12 +62,12 @@ def probe(address: Address, folder: NodeFolder, peer: NodeName) -> Reached:
                 answered = bool(secured.recv(9))
         except ssl.SSLCertVerificationError as error:
             raise UnreachableError(
-                f"{address} has not the key that is pinned for {peer}: {error.verify_message}",
+                f"{address} does not have the key that is pinned for {peer}: {error.verify_message}",
                 "correct the address; if it is right, have its operator read out the pin of `parley node show` there",
             ) from None
         except TimeoutError:
             raise UnreachableError(
-                f"{address} accepts connections and says nothing", "correct the port: that is no parley listener"
+                f"{address} accepts connections and says nothing", "correct the port: nothing of parley listens there"
             ) from None
         except (ssl.SSLError, OSError, ValueError):
             raise UnreachableError(

@@ -1,7 +1,7 @@
 """A node's word: signed with its key, and verified by the key that is pinned for it. No certificate takes part.
 
-    signature = signing.sign(identity, "end 1", statement)
-    signing.verify(pins, signer, "end 1", statement, signature)
+    signature = signatures.sign(identity, "end 1", statement)
+    signatures.verify(pins, signer, "end 1", statement, signature)
 
 The label says what kind of statement it is, so that no signature means anything elsewhere; TLS and certificates sign
 with other prefixes.

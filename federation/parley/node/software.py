@@ -14,8 +14,8 @@ from pathlib import Path
 
 DISTRIBUTION = "parley-federation"
 ROOMS = (
-    *("v1", "privacy", "mpc", "federation", "node", "learning", "party", "algorithms", "coordinator", "dashboard"),
-    *("aggregator", "study", "research", "cli", "demo", "attacks", "bench"),
+    *("errors", "v1", "privacy", "mpc", "federation", "node", "web", "learning", "party", "algorithms", "coordinator"),
+    *("dashboard", "aggregator", "study", "research", "cli", "demo", "attacks", "bench"),
 )
 """`parley` is a namespace, to which other distributions may add rooms of theirs: those are not this software."""
 NOT_SOURCE = (".pyc", ".so")

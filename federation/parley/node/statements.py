@@ -14,14 +14,15 @@ from google.protobuf.message import DecodeError
 from parley.federation.errors import FederationError, NotAuthenticatedError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
+from parley.federation.rounds import DIGEST_BYTES
 from parley.mpc.history import Draft, opening_id
-from parley.node import signatures as signing
+from parley.node import signatures
 from parley.node.credentials import Identity
 from parley.node.pins import Pins
 from parley.v1 import common_pb2
 
 STATEMENT, RECEIPT = "round statement 1", "receipt 1"
-DIGEST_BYTES, EPOCH_BYTES, LIFE_BYTES = 32, 16, 16
+EPOCH_BYTES, LIFE_BYTES = 16, 16
 MOST_STATEMENTS = 64
 """In one answer."""
 MOST_WORD_BYTES = 1 << 20
@@ -89,7 +90,7 @@ def sign_receipt(
 
 
 def _word(identity: Identity, label: str, body: bytes) -> bytes:
-    signature = signing.sign(identity, label, body)
+    signature = signatures.sign(identity, label, body)
     return common_pb2.SignedWord(body=body, signature=signature).SerializeToString()
 
 
@@ -124,7 +125,7 @@ def read_statement(word: common_pb2.SignedWord, manifest: Manifest, role: int, i
     said = common_pb2.RoundStatement()
     _parse(word, said)
     if (said.aggregator, said.role, said.manifest_digest, said.round) != (server.uri, role, manifest.digest, index):
-        raise NoWordError(f"this is no statement of round {index} by {server.name}")
+        raise NoWordError(f"this is not a statement of round {index} by {server.name}")
     _verify(pins, server, STATEMENT, word)
     return Stated(server, said, digest_of(word))
 
@@ -137,7 +138,7 @@ def read_receipt(
     said = common_pb2.Receipt()
     _parse(word, said)
     if (said.aggregator, said.role, said.manifest_digest, said.round) != (server.uri, role, manifest.digest, index):
-        raise NoWordError(f"this is no receipt for round {index} by {server.name}")
+        raise NoWordError(f"this is not a receipt for round {index} by {server.name}")
     _verify(pins, server, RECEIPT, word)
     return said
 
@@ -153,7 +154,7 @@ def _parse(word: common_pb2.SignedWord, into: "common_pb2.RoundStatement | commo
 
 def _verify(pins: Pins, server: NodeName, label: str, word: common_pb2.SignedWord) -> None:
     try:
-        signing.verify(pins, server, label, word.body, word.signature)
+        signatures.verify(pins, server, label, word.body, word.signature)
     except NotAuthenticatedError as error:
         raise NoWordError(str(error)) from None
 

@@ -12,7 +12,7 @@ from typing import Self
 from parley.federation.errors import IdentityError, NotAuthenticatedError, PinError, PinFileError
 from parley.federation.fields import Fields
 from parley.federation.names import NodeName
-from parley.node import signatures as signing
+from parley.node import signatures
 from parley.node.credentials import Identity
 from parley.node.pins import key_text, parse_key
 
@@ -33,13 +33,15 @@ class Succession:
     @classmethod
     def of(cls, old: Identity, new: Identity) -> Self:
         statement = _statement(old.name, old.pin, new.pin)
-        return cls(old.name, old.pin, new.pin, signing.sign(old, LABEL, statement), signing.sign(new, LABEL, statement))
+        return cls(
+            old.name, old.pin, new.pin, signatures.sign(old, LABEL, statement), signatures.sign(new, LABEL, statement)
+        )
 
     def verify(self) -> None:
         """A NotAuthenticatedError unless both keys have signed it."""
         statement = _statement(self.node, self.old, self.new)
         for key, signature in ((self.old, self.by_old), (self.new, self.by_new)):
-            if not signing.signed_by(key, LABEL, statement, signature):
+            if not signatures.signed_by(key, LABEL, statement, signature):
                 raise NotAuthenticatedError(
                     f"the rotation of {self.node} is not signed by its {'old' if key == self.old else 'new'} key: have "
                     "its operator send the file of `parley node rotate` again"
@@ -64,7 +66,7 @@ class Succession:
             )
             fields.finish()
         except (ValueError, RecursionError, IdentityError):
-            raise PinError("this is no rotation: give the file that `parley node rotate` wrote") from None
+            raise PinError("this is not a rotation: give the file that `parley node rotate` wrote") from None
         return found
 
 

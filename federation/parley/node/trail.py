@@ -31,7 +31,7 @@ from typing import Any, BinaryIO, ClassVar, Self
 from parley.federation.errors import TrailError, TrailRefusedError
 from parley.federation.names import NodeName
 from parley.node.facts import TRAIL_FACTS, Fact
-from parley.privacy.chain import START, Head
+from parley.privacy.head import START, Head
 
 LABEL = b"parley trail 1\n"
 EVENT = re.compile(r"[a-z]{1,24}(\.[a-z_]{1,24}){0,3}")
@@ -123,7 +123,7 @@ class Trail:
     def append(self, event: str, *, durable: bool = False, **fields: object) -> str:
         """Write one event and give its id; on disk when it returns if `durable`, as admissions and ends have to be."""
         if EVENT.fullmatch(event) is None:
-            raise TrailRefusedError(f"event {event[:40]!r} is no name: use words joined by dots")
+            raise TrailRefusedError(f"event {event[:40]!r} is not a name: use words joined by dots")
         checked = _checked(fields)
         now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
         with self._lock, self._exclusive():
@@ -295,7 +295,7 @@ def _events(file: BinaryIO, after: Head, name: str) -> Iterator[tuple[Event, int
             return
         body = _parsed(line)
         if body is None or line[-TAIL:] != HASH_FIELD + body["hash"].encode() + b'"}\n':
-            raise TrailError(f"{name}: line {expected} is no entry of a trail: restore it from a backup")
+            raise TrailError(f"{name}: line {expected} is not an entry of a trail: restore it from a backup")
         if body["sequence"] != expected:
             raise TrailError(f"{name}: entry {expected} is missing: restore it from a backup")
         if body["previous"] != previous or body["hash"] != _digest(line[:-TAIL] + b"}"):

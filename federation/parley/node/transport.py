@@ -195,7 +195,7 @@ def refusal_of(error: grpc.RpcError, identity: Identity, peer: NodeName) -> Fede
     broken_off = "failed to connect" in lowered and ("socket closed" in lowered or "reset by peer" in lowered)
     if broken_off or "ssl" in lowered or "certificate" in lowered or "handshake" in lowered:
         return NotAuthenticatedError(
-            f"no trust between this node and {peer}: who answers has not the key that is pinned here, or has not "
-            "pinned this node's; correct the address, or compare `parley node show` and `parley pin list` on both sides"
+            f"no trust between this node and {peer}: its key is not the one that is pinned here, or it has not pinned "
+            "this node's; correct the address, or compare `parley node show` and `parley pin list` on both sides"
         )
     return None

@@ -1,19 +1,15 @@
-"""Which runs an aggregation server takes part in: proposals, their verification in the background, and terms.
-
-The bridge between manifests, which `mpc` does not know, and the terms that `parley.aggregator` runs by.
-"""
+"""Which runs an aggregation server takes part in: proposals, and their verification in the background."""
 
 import asyncio
-import functools
 import hashlib
 import threading
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-from parley.aggregator.request import Request
-from parley.aggregator.terms import CallRefusedError, CallWaitsError, Proposal, RunTerms
+from parley.aggregator.refusals import CallRefusedError, CallWaitsError
 from parley.federation.admission import Admission, AdmissionRecord, admit
 from parley.federation.claimed import reasons_even_if_true
 from parley.federation.errors import ApprovalError, FederationError, ManifestError, PolicyError
@@ -21,13 +17,10 @@ from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning, verify_apart
 from parley.federation.names import NodeName, Role
 from parley.federation.policy import AggregatorPolicy, Policy, read_policy
-from parley.federation.rounds import commitment_a, commitment_b, upload_digest
 from parley.mpc import crash
-from parley.node import logs
-from parley.node import trust as pinning
+from parley.node import logs, trust
 from parley.node.credentials import Identity
 from parley.node.node_file import NoiseSettings
-from parley.node.statements import mode_of
 from parley.v1 import common_pb2
 
 log = logs.logger()
@@ -82,42 +75,13 @@ def reasons_against_server(
     return reasons
 
 
-def terms_of(manifest: Manifest, role: int) -> RunTerms:
-    """As `parley.aggregator` needs it."""
+@dataclass(frozen=True)
+class Proposal:
+    """What became of a manifest."""
 
-    @functools.lru_cache(maxsize=4)
-    def request(index: int, length: int, query: bytes) -> Request:
-        return Request(
-            manifest.run,
-            index,
-            length,
-            manifest.lattice(index),
-            manifest.minimum_parties,
-            manifest.most_contributions(index),
-            manifest.mechanism.clip.contribution_bound(index),
-            query,
-        )
-
-    uris = {name.name: name.uri for name in manifest.identities(Role.party)}
-
-    def digest(index: int, party: str, query: bytes, to_a: bytes, to_b: bytes) -> bytes:
-        return upload_digest(manifest.digest, index, uris[party], query, to_a, to_b)
-
-    return RunTerms(
-        manifest.digest,
-        manifest.run,
-        role,
-        {uri: name for name, uri in uris.items()},
-        manifest.identities(Role.coordinator)[0].uri,
-        manifest.longest_answer,
-        manifest.releases,
-        manifest.minimum_parties,
-        manifest.deadline_seconds,
-        request,
-        digest,
-        commitment_a if role == 0 else commitment_b,
-        mode_of(manifest),
-    )
+    admitted: bool
+    reasons: tuple[str, ...] = ()
+    pending: bool = False
 
 
 class Admissions:
@@ -130,13 +94,16 @@ class Admissions:
         self._record, self._role, self._offered, self._policy_path = record, role, offered, policy_path
         self._node, self._peer, self._note, self._kept = identity().name, peer, note, verified
         self._identity = identity
+        self._proposed: defaultdict[str, dict[bytes, Manifest]] = defaultdict(dict)
+        """By coordinator: the newest manifests that it has brought and that were read, for it brings them again."""
         self._verified: dict[bytes, Meaning | ManifestError] = {}
         self._running: dict[bytes, asyncio.Task[None]] = {}
         self._queues: defaultdict[str, list[bytes]] = defaultdict(list)
         """By coordinator: digests of what it has running or verified, oldest first."""
         self._verifying, self._parsing = Turns(), Turns()
         self._parsed: Counter[str] = Counter()
-        self._terms: dict[bytes, RunTerms] = {}
+        self._admitted: dict[bytes, Manifest] = {}
+        """Oldest first; withdrawn ones too."""
         self._withdrawn: set[bytes] = set()
         self._names: dict[str, bytes] = {}
         """Of every run on record: a name is taken once."""
@@ -149,25 +116,28 @@ class Admissions:
         self._follow()
 
     @property
-    def admitted(self) -> list[RunTerms]:
-        return [terms for digest, terms in self._terms.items() if digest not in self._withdrawn]
+    def admitted(self) -> list[bytes]:
+        """Their digests."""
+        return [digest for digest in self._admitted if digest not in self._withdrawn]
 
     def _follow(self) -> None:
         """What a person approved or withdrew meanwhile, in another process."""
         with self._reading:
-            self._read()
+            if (version := self._record.version()) != self._version:
+                self._version = version
+                self._read()
 
     def _read(self) -> None:
-        if (version := self._record.version()) == self._version:
-            return
-        self._version = version
-        for admission, withdrawn in self._record.all():
+        known: dict[bytes, Manifest] = {}
+        for manifests in (*self._proposed.values(), self._admitted):
+            known |= manifests
+        for admission, withdrawn in self._record.all(known):
             manifest = admission.manifest
             self._names[manifest.run] = manifest.digest
             if withdrawn and manifest.digest not in self._withdrawn:
                 self._withdrawn.add(manifest.digest)
                 log.warning("the run is withdrawn", run=manifest.run, manifest=manifest.digest.hex())
-            if manifest.digest not in self._terms and not self._unfit(manifest):
+            if manifest.digest not in self._admitted and not self._unfit(manifest):
                 self._take(manifest)
 
     def policy(self) -> AggregatorPolicy | None:
@@ -185,16 +155,20 @@ class Admissions:
         names = policy.coordinators if policy else frozenset()
         return self.coordinators | {NodeName(self._node.federation, Role.coordinator, name) for name in names}
 
-    def terms(self, digest: bytes, ending: bool = False) -> RunTerms | None:
-        """Of an admitted run, as the record has it now; of a withdrawn one if it is only to be ended."""
+    def manifest(self, digest: bytes, ending: bool = False) -> Manifest | None:
+        """Of an admitted run, as the record has it now; of a withdrawn one if it is only to be ended.
+
+        Asked at every call, and by workers: a run may be withdrawn meanwhile.
+        """
         self._follow()
-        return None if digest in self._withdrawn and not ending else self._terms.get(digest)
+        return None if digest in self._withdrawn and not ending else self._admitted.get(digest)
 
     async def propose(self, data: bytes, caller: str) -> Proposal:
         """Admitted, refused or pending; the same manifest again asks for the same."""
-        if (known := self.terms(hashlib.sha256(data).digest())) is not None and known.coordinator == caller:
+        digest = hashlib.sha256(data).digest()
+        if (known := self.manifest(digest)) is not None and caller == known.identities(Role.coordinator)[0].uri:
             return Proposal(True)
-        manifest = await self._read_from(data, caller)
+        manifest = await self._read_from(data, digest, caller)
         if caller != manifest.identities(Role.coordinator)[0].uri:
             raise CallRefusedError(
                 common_pb2.REFUSAL_NOT_A_MEMBER, "a run is proposed by its own coordinator", "see the manifest"
@@ -202,31 +176,36 @@ class Admissions:
         if reasons := self._unfit(manifest):
             return Proposal(False, tuple(reasons))
         self._require_name(manifest)
-        if self.terms(manifest.digest) is not None:
+        if self.manifest(manifest.digest) is not None:
             return Proposal(True)
         if held := reasons_even_if_true(manifest, self._node, self.policy()):
             return Proposal(False, tuple(map(str, held)), not any(reason.final for reason in held))
         return self._judged(manifest, caller)
 
-    async def _read_from(self, data: bytes, caller: str) -> Manifest:
+    async def _read_from(self, data: bytes, digest: bytes, caller: str) -> Manifest:
         """Off the event loop, one of a caller at a time: parties go on being served meanwhile."""
+        if digest in self._proposed[caller]:
+            return self._proposed[caller][digest]
         if self._parsed[caller] >= MOST_PARSED:
             raise CallWaitsError(f"{MOST_PARSED} manifests of this coordinator are being read", "ask again later")
         self._parsed[caller] += 1
         try:
             async with self._parsing.turn(caller):
-                return await asyncio.to_thread(Manifest.from_canonical, data)
+                manifest = await asyncio.to_thread(Manifest.from_canonical, data)
         except ManifestError as error:
             raise CallRefusedError(common_pb2.REFUSAL_MALFORMED, str(error), "correct the manifest") from None
         finally:
             self._parsed[caller] -= 1
+        brought = {**self._proposed[caller], digest: manifest}
+        self._proposed[caller] = {each: brought[each] for each in list(brought)[-MOST_VERIFIED:]}
+        return manifest
 
     async def never_admit(self, data: bytes, digest: bytes, caller: str, opened: Callable[[str], bool]) -> None:
         """A manifest that was not admitted never will be, whoever approves it, so that no sum of it is opened.
 
         Nor was one: a record of admissions that is lost says nothing of a run that is among the openings.
         """
-        manifest = await self._read_from(data, caller)
+        manifest = await self._read_from(data, hashlib.sha256(data).digest(), caller)
         if manifest.digest != digest or caller != manifest.identities(Role.coordinator)[0].uri:
             raise CallRefusedError(
                 common_pb2.REFUSAL_NOT_A_MEMBER, "a run is ended by its own coordinator", "see the manifest"
@@ -250,10 +229,10 @@ class Admissions:
         self._verified.pop(digest, None)
         self._note("run.never_admitted", run=manifest.run, manifest=digest.hex())
 
-    def taking_part(self, caller: str) -> list[RunTerms]:
-        """Of all admitted runs, withdrawn ones too, that have the caller as a party: oldest first."""
+    def taking_part(self, caller: NodeName) -> list[Manifest]:
+        """All admitted runs, withdrawn ones too, that have the caller as a party: oldest first."""
         self._follow()
-        return [terms for terms in tuple(self._terms.values()) if caller in terms.parties]
+        return [manifest for manifest in tuple(self._admitted.values()) if caller in manifest.members]
 
     def _unfit(self, manifest: Manifest) -> list[str]:
         return reasons_against_server(manifest, self._node, self._peer, self._role, self._offered)
@@ -316,10 +295,12 @@ class Admissions:
             del self._running[manifest.digest]
 
     def _take(self, manifest: Manifest) -> None:
-        self._terms[manifest.digest] = terms_of(manifest, self._role)
-        self.parties |= set(manifest.identities(Role.party))
+        self._admitted[manifest.digest] = manifest
+        for coordinator in manifest.identities(Role.coordinator):
+            self._proposed[coordinator.uri].pop(manifest.digest, None)
+        self.parties |= manifest.members
         self.coordinators |= set(manifest.identities(Role.coordinator))
-        pinning.name_unpinned(manifest, self._identity)
+        trust.name_unpinned(manifest, self._identity)
 
 
 def policy_for_hand(path: Path) -> Policy | None:

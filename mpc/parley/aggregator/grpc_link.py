@@ -14,36 +14,15 @@ from typing import Any
 
 import grpc
 
+from parley.federation.rounds import PIECE_BYTES
 from parley.mpc.errors import FrameError, PeerClosedError, PeerError, PeerTimeoutError
 from parley.v1 import noise_pb2, noise_pb2_grpc
 
-PIECE_BYTES = 1 << 20
 GRACE_SECONDS = 1.0
 """Between the last piece sent and the end of the stream, for the other side to take it."""
 MOST_FRAME_BYTES = 1 << 26
 MOST_WAITING_FRAMES = 2
 """Read ahead of the protocol: more than one is a peer that does not wait for answers, and is made to wait."""
-KEEPALIVE: list[tuple[str, int]] = [
-    ("grpc.keepalive_time_ms", 20_000),
-    ("grpc.keepalive_timeout_ms", 10_000),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
-]
-"""On both ends: a server answers GOAWAY to a client that pings more often than the server allows."""
-
-LISTENING: list[tuple[str, int]] = [
-    *KEEPALIVE,
-    ("grpc.so_reuseport", 0),  # a second process of a node cannot serve beside the first
-    ("grpc.server_handshake_timeout_ms", 10_000),  # gRPC's 120 s let a stranger hold every file descriptor
-]
-"""For servers."""
-MOST_CONNECTIONS = "grpc.max_allowed_incoming_connections"
-
-
-def listening(most_connections: int) -> list[tuple[str, int]]:
-    """For one listener: more connections are closed before a byte is read. One that never greets takes 70 KiB."""
-    return [*LISTENING, (MOST_CONNECTIONS, most_connections)]
 
 
 class GrpcLink:

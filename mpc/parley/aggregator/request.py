@@ -2,7 +2,9 @@
 
 import hashlib
 from dataclasses import dataclass
+from typing import Self
 
+from parley.federation.manifest import Manifest
 from parley.mpc.errors import ConfigurationError
 from parley.mpc.ring import Lattice
 
@@ -21,6 +23,14 @@ class Request:
     clip: float
     query: bytes = b""
     """SHA-256 of the question that the parties answer."""
+
+    @classmethod
+    def of(cls, manifest: Manifest, index: int, length: int, query: bytes) -> Self:
+        """Of a round of this run, when `length` numbers answer the question of this digest."""
+        return cls(
+            manifest.run, index, length, manifest.lattice(index), manifest.minimum_parties,
+            manifest.most_contributions(index), manifest.mechanism.clip.contribution_bound(index), query,
+        )  # fmt: skip
 
     def digest(self) -> bytes:
         """Over all fields; a request that makes no sense, or whose sum could leave the ring, has none."""

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from parley.aggregator.opening import Contributions, RolledBackError, RoundLostError
 from parley.aggregator.opening_store import ErasedError, Opened, RefusedError
 from parley.aggregator.peer import PeerLostError
-from parley.aggregator.terms import CallRefusedError, CallWaitsError, RunTerms
+from parley.aggregator.refusals import CallRefusedError, CallWaitsError
 from parley.aggregator.uploads import Upload
+from parley.federation.manifest import Manifest
 from parley.mpc.errors import MpcError
 from parley.v1 import aggregator_pb2, common_pb2
 
@@ -15,8 +16,8 @@ from parley.v1 import aggregator_pb2, common_pb2
 class Round:
     """In memory only: what is lost in a crash is sent again by the parties."""
 
-    def __init__(self, terms: RunTerms, index: int) -> None:
-        self._terms, self.index = terms, index
+    def __init__(self, manifest: Manifest, index: int) -> None:
+        self._manifest, self.index = manifest, index
         self.uploads: dict[str, Upload] = {}
         self.query: bytes | None = None
         """Of its question; known when the coordinator has asked to open it."""
@@ -47,7 +48,7 @@ class Round:
     def start(self) -> None:
         """Begin to wait, anew if it has come to nothing before."""
         self.started = time.monotonic()
-        self.deadline = self.started + self._terms.deadline_seconds
+        self.deadline = self.started + self._manifest.deadline_seconds
         self.ready = False
 
     def complete(self) -> list[Upload]:
@@ -70,7 +71,7 @@ class Round:
     def decide(self) -> bool:
         """Whether to go on: everybody is here, or the deadline has passed with enough."""
         if self.query is not None and not self.ready and self.deadline:
-            enough = len(self.complete()) >= self._terms.minimum_parties
+            enough = len(self.complete()) >= self._manifest.minimum_parties
             self.ready = enough and (not self.missing() or time.monotonic() >= self.deadline)
         return self.ready
 

@@ -1,12 +1,12 @@
 """One run on one aggregation server: rounds in order, each opened once, then the end.
 
-Uploads, what the coordinator asks for, and what server A asks of B; conversations are in `state`.
+What the coordinator asks for, and what server A asks of B; uploads are in `intake`, conversations in `state`.
 """
 
 import asyncio
-import contextlib
 import time
 
+from parley.aggregator.intake import Intake
 from parley.aggregator.opening import RolledBackError, RoundLostError
 from parley.aggregator.opening_store import Phase, RefusedError
 from parley.aggregator.peer import (
@@ -20,105 +20,33 @@ from parley.aggregator.peer import (
     PeerLostError,
     PeerShortError,
 )
-from parley.aggregator.relay import KEY_SECONDS
+from parley.aggregator.refusals import CallRefusedError, CallWaitsError, malformed
 from parley.aggregator.request import Request
 from parley.aggregator.rounds import Result, Round, ShortError, refusal_for
-from parley.aggregator.state import RunState
-from parley.aggregator.terms import CallRefusedError, CallWaitsError, bounded_wait, malformed
-from parley.aggregator.uploads import Upload, check_form
+from parley.federation.rounds import DIGEST_BYTES, PIECE_BYTES, bounded_wait
 from parley.mpc.errors import MpcError, PeerError, SessionClosedError
+from parley.node.backoff import Backoff
 from parley.v1 import aggregator_pb2 as wire
 from parley.v1 import common_pb2
 
-Rejection = wire.UploadResponse.Rejection
 BACKOFF_SECONDS = (0.05, 2.0)
 
 
-class Run(RunState):
+class Run(Intake):
     """The state machine."""
-
-    # ------------------------------------------------------------ uploads
-
-    async def upload(self, party: str, request: wire.UploadRequest) -> wire.UploadResponse:
-        """A piece of a party's half; a receipt with the last one."""
-        answer = await self._piece(party, request)
-        current = self._rounds.get(request.round)
-        upload = current.uploads.get(party) if answer.complete and current else None
-        if upload is not None and upload.in_time:
-            upload.receipt = upload.receipt or self._receipt(request.round, upload.query, upload.digest)
-            answer.receipt.ParseFromString(upload.receipt)
-        return answer
-
-    async def _piece(self, party: str, request: wire.UploadRequest) -> wire.UploadResponse:
-        check_form(request, self.terms.role)
-        index = request.round
-        if self.openings is not None or self._ending or index < self.opened or index >= self.terms.releases:
-            return wire.UploadResponse(rejection=Rejection.REJECTION_TOO_LATE)
-        if index > self.opened + 1:
-            return wire.UploadResponse(rejection=Rejection.REJECTION_TOO_EARLY)
-        current = self._round(index)
-        if current.query is not None:
-            if current.query != request.query_digest:
-                return wire.UploadResponse(rejection=Rejection.REJECTION_OTHER_QUERY)
-            if request.size != (due := self.terms.payload_bytes(current.length)):
-                raise malformed(f"a payload of {request.size} bytes", f"round {index} takes {due}")
-        upload = current.uploads.get(party)
-        if upload is None:
-            upload = current.uploads[party] = Upload(self.terms, party, request, self._tools.memory)
-        answer = await upload.add(request)
-        if answer.complete:
-            fixed = current.taken or (self._prepared and index == self.opened)
-            upload.in_time = upload.in_time or not fixed
-            if request.relay_key:
-                self.keys.hold(party, index, request.relay_key)
-                loop = asyncio.get_running_loop()
-                loop.call_later(KEY_SECONDS + 1, lambda: self.keys.forget_before(self.opened))
-            if current.decide():
-                self._changed()
-        return answer
-
-    async def _take(self, index: int, halves: Halves) -> None:
-        """On server B: what A passes on. What does not open, or is refused, is missing."""
-        current = self._round(index)
-        for half in halves[: len(self.terms.parties)]:
-            if current.has(half.party) or not self.keys.holds(half.party):
-                continue
-            words = (half.query_digest, half.commitment_a, half.commitment_b)
-            digest = self.terms.upload_digest(index, half.party, *words)
-            payload = self.keys.open(half.party, index, digest, half.sealed)
-            if payload is None:
-                continue
-            request = wire.UploadRequest(
-                manifest_digest=self.terms.digest,
-                round=index,
-                query_digest=half.query_digest,
-                commitment_a=half.commitment_a,
-                commitment_b=half.commitment_b,
-                size=len(payload),
-                data=payload,
-            )
-            with contextlib.suppress(CallRefusedError):
-                await self._piece(half.party, request)
-        current.relayed = True
-        self._changed()
-
-    def _blamed(self, current: Round) -> list[str]:
-        """Whom to call missing: not those whose halves A may still pass on."""
-        return [party for party in current.missing() if current.relayed or not self.keys.holds(party)]
-
-    def _round(self, index: int) -> Round:
-        return self._rounds.setdefault(index, Round(self.terms, index))
 
     # ------------------------------------------------------------ opening
 
     async def open(self, request: wire.OpenRequest) -> wire.OpenResponse:
         """Start, go on with or look at the opening of one round."""
-        terms, index = self.terms, request.round
-        fixed = self._request(request)
+        index = request.round
+        fixed = self._checked(request)
         if index < self.opened:
             return self._response(index, self._result(index, fixed), request)
         if self.openings is not None or self._ending:
-            raise CallRefusedError(common_pb2.REFUSAL_TOO_LATE, f"run {terms.name} has ended", "start another run")
+            raise CallRefusedError(
+                common_pb2.REFUSAL_TOO_LATE, f"run {self.manifest.run} has ended", "start another run"
+            )
         if self._lost is not None:
             raise refusal_for(self._lost)
         if index > self.opened:
@@ -149,35 +77,39 @@ class Run(RunState):
         except MpcError as error:
             raise refusal_for(error) from error
 
-    def _request(self, request: wire.OpenRequest) -> Request:
-        terms = self.terms
-        if len(request.expected) > len(terms.parties):
-            raise malformed(f"{len(request.expected)} parties are expected", f"the manifest has {len(terms.parties)}")
+    def _checked(self, request: wire.OpenRequest) -> Request:
+        manifest = self.manifest
+        if len(request.expected) > len(manifest.parties):
+            raise malformed(
+                f"{len(request.expected)} parties are expected", f"the manifest has {len(manifest.parties)}"
+            )
         expected = set(request.expected)
-        if request.round >= terms.releases:
-            raise malformed(f"round {request.round}", f"the run has {terms.releases} rounds, from 0")
-        if len(request.query_digest) != 32:
-            raise malformed("query_digest is no SHA-256", "send 32 bytes")
-        if not 1 <= request.length <= terms.dimension:
-            raise malformed(f"length {request.length}", f"the manifest's noise is for 1 to {terms.dimension} numbers")
-        if len(expected) != len(request.expected) or not expected <= set(terms.parties.values()):
+        if request.round >= manifest.releases:
+            raise malformed(f"round {request.round}", f"the run has {manifest.releases} rounds, from 0")
+        if len(request.query_digest) != DIGEST_BYTES:
+            raise malformed("query_digest is not a SHA-256", "send 32 bytes")
+        if not 1 <= request.length <= manifest.longest_answer:
+            raise malformed(
+                f"length {request.length}", f"the manifest's noise is for 1 to {manifest.longest_answer} numbers"
+            )
+        if len(expected) != len(request.expected) or not expected <= set(manifest.parties):
             raise malformed("expected names others than the manifest's parties", "name each party once")
-        if len(expected) < terms.minimum_parties:
+        if len(expected) < manifest.minimum_parties:
             raise CallRefusedError(
                 common_pb2.REFUSAL_POLICY,
-                f"{len(expected)} parties are expected and the manifest asks for {terms.minimum_parties}",
+                f"{len(expected)} parties are expected and the manifest asks for {manifest.minimum_parties}",
                 "expect at least as many",
             )
-        return terms.request(request.round, request.length, request.query_digest)
+        return self._fixed(request.round, request.length, request.query_digest)
 
     def _result(self, index: int, fixed: Request) -> Result:
         """What was opened, for whoever asks with the same words."""
         try:
-            stored = self._tools.store.get(fixed)
+            stored = self._store.get(fixed)
         except MpcError as error:
             raise refusal_for(error) from None
         if stored is None or stored.phase is not Phase.committed:
-            raise refusal_for(RoundLostError(f"round {index} of run {self.terms.name} is not in this server's store"))
+            raise refusal_for(RoundLostError(f"round {index} of run {self.manifest.run} is not in this server's store"))
         if self._latest is not None and self._latest[0] == index:
             return self._latest[1]
         return Result(stored.opened)
@@ -189,7 +121,7 @@ class Run(RunState):
             state=wire.OpenResponse.STATE_OPENED,
             contributors=result.opened.contributors,
             missing=[party for party in request.expected if party not in there],
-            share=result.opened.share[: 1 << 20],
+            share=result.opened.share[:PIECE_BYTES],
             size=len(result.opened.share),
             opening=result.opened.opening,
             waited_seconds=result.waited,
@@ -203,7 +135,7 @@ class Run(RunState):
         if self._latest is not None and self._latest[0] == index:
             share = self._latest[1].opened.share
         else:
-            stored = self._tools.store.find(self.terms.name, index)
+            stored = self._store.find(self.manifest.run, index)
             if stored is None or stored.phase is not Phase.committed:
                 raise CallRefusedError(
                     common_pb2.REFUSAL_TOO_EARLY, f"round {index} is not opened", "call Open until it is"
@@ -215,14 +147,14 @@ class Run(RunState):
             share = stored.opened.share
         if offset >= len(share):
             raise malformed(f"offset {offset}", f"the share has {len(share)} bytes")
-        return share[offset : offset + (1 << 20)]
+        return share[offset : offset + PIECE_BYTES]
 
     async def _try(self, current: Round, fixed: Request) -> Result:
         """Wait for contributions, then for the other server; until it is opened, or cannot be."""
         self._failure = None
-        if self._tools.dial is None:
+        if self._server.dial is None:
             return await self._follow(current)
-        pause = BACKOFF_SECONDS[0]
+        backoff = Backoff(*BACKOFF_SECONDS)
         while True:
             self._require_open()
             try:
@@ -241,8 +173,7 @@ class Run(RunState):
                 self._settled = False
                 if time.monotonic() > current.deadline + self._grace:
                     raise CallWaitsError(f"the sum cannot be opened now ({error})", "check the other server") from None
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, BACKOFF_SECONDS[1])
+                await asyncio.sleep(backoff.next_seconds())
 
     async def _until_ready(self, current: Round) -> None:
         while not current.decide():
@@ -255,19 +186,20 @@ class Run(RunState):
             if left <= 0:
                 raise ShortError(missing)
             await self._wait_for_change(left)
-        if self._tools.dial is None:
+        if self._server.dial is None:
             self._changed()
 
     async def _lead(self, current: Round, fixed: Request) -> Result:
         """Server A's part."""
-        ready, dial = time.monotonic(), self._tools.dial
+        ready, dial = time.monotonic(), self._server.dial
         assert dial is not None
         async with self._turn:
             self._require_open()
-            patience = self.terms.deadline_seconds + self._grace  # B may have begun to wait much later, after a restart
+            # B may have begun to wait much later, after a restart.
+            patience = self.manifest.deadline_seconds + self._grace
 
             def connect() -> Conversation:
-                return dial(self.terms.digest, current.index, False, patience, current.sealed())
+                return dial(self.manifest.digest, current.index, False, patience, current.sealed())
 
             return await self._converse(current, fixed, connect, ready)
 
@@ -292,7 +224,7 @@ class Run(RunState):
         self._stream += 1
         mine = self._stream
         self._changed()
-        until = time.monotonic() + self.terms.deadline_seconds + self._grace
+        until = time.monotonic() + self.manifest.deadline_seconds + self._grace
         if not settling:
             if index == self.opened and self.openings is None and not self._ending:
                 await self._take(index, halves)
@@ -335,13 +267,13 @@ class Run(RunState):
             return
         current = self._rounds.get(index)
         if current is None:
-            stored = self._tools.store.find(self.terms.name, index)
+            stored = self._store.find(self.manifest.run, index)
             if stored is None:
                 raise PeerError(f"round {index} is not asked for here")
-            current = Round(self.terms, index)
+            current = Round(self.manifest, index)
             current.ask(stored.query, stored.length, ())
         assert current.query is not None
-        fixed = self.terms.request(index, current.length, current.query)
+        fixed = self._fixed(index, current.length, current.query)
         await self._converse(current, fixed, lambda: channel, time.monotonic())
 
     # ------------------------------------------------------------ the end
@@ -357,7 +289,7 @@ class Run(RunState):
         try:
             await self._settle_for_end()
             async with self._turn:
-                self.openings = self._tools.store.end(self.terms.name)
+                self.openings = self._store.end(self.manifest.run)
                 self._note("run.ended", openings=self.openings)
         finally:
             self._ending = False
@@ -369,7 +301,7 @@ class Run(RunState):
         """Both servers must count alike; what is lost for good does not keep a run from its end."""
         until = time.monotonic() + FRAME_SECONDS / 2
         try:
-            if self._tools.dial is not None and self._lost is None:
+            if self._server.dial is not None and self._lost is None:
                 await self._settle()
                 if self._ahead():
                     await self._settle()
@@ -382,7 +314,7 @@ class Run(RunState):
         except (RoundLostError, RolledBackError, PeerLostError):
             async with self._turn:
                 if self._unsettled() is not None:
-                    self._tools.store.discard(self.terms.name, self.opened)
+                    self._store.discard(self.manifest.run, self.opened)
         except MpcError as error:
             raise CallWaitsError(
                 f"the last opening is not settled with the other server ({error})", "ask both to end, again"

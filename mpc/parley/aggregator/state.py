@@ -1,25 +1,26 @@
 """What one run is on one aggregation server, and its conversations with the other one: opening, and settling.
 
-Lives on the event loop; arithmetic, SQLite and the conversation itself run in worker threads. `turn` is held for each
+Lives on the event loop; arithmetic, SQLite and the conversation itself run in worker threads. `_turn` is held for each
 conversation, so that an end waits for it and nothing overlaps.
 """
 
 import asyncio
+import functools
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor
-from dataclasses import dataclass
-from typing import Protocol
 
-from parley.aggregator.opening import Aggregator, RolledBackError, RoundLostError, TooFewError
-from parley.aggregator.opening_store import OpeningStore, Phase, Stored
-from parley.aggregator.peer import FRAME_SECONDS, Conversation, Halves, PeerLostError
-from parley.aggregator.relay import Keys
+from parley.aggregator.opening import RolledBackError, RoundLostError, TooFewError
+from parley.aggregator.opening_store import Phase, Stored
+from parley.aggregator.peer import FRAME_SECONDS, Conversation, PeerLostError
+from parley.aggregator.refusals import CallRefusedError, malformed
 from parley.aggregator.request import Request
 from parley.aggregator.rounds import Result, Round, ShortError
-from parley.aggregator.terms import MOST_WAIT_SECONDS, CallRefusedError, RunTerms, Words, malformed
-from parley.aggregator.uploads import Memory
+from parley.aggregator.server import Server
+from parley.federation.manifest import Manifest
+from parley.federation.names import NodeName
+from parley.federation.rounds import MOST_WAIT_SECONDS
 from parley.mpc.errors import MpcError
+from parley.node.relay import Keys
 from parley.v1 import aggregator_pb2 as wire
 from parley.v1 import common_pb2
 
@@ -29,43 +30,18 @@ SETTLE_SECONDS = 2.0
 """After the last opening: time for the next one to say that it has gone well on the other server."""
 
 
-class Dial(Protocol):
-    """How server A reaches B."""
-
-    def __call__(
-        self, manifest_digest: bytes, round_index: int, settling: bool, patience_seconds: float, halves: Halves = ()
-    ) -> Conversation: ...
-
-
-@dataclass(frozen=True)
-class Tools:
-    """What all runs of a server share."""
-
-    store: OpeningStore
-    aggregator: Aggregator
-    memory: Memory
-    executor: Executor
-    dial: Dial | None
-    """On server A."""
-    admitted: Callable[[bytes], bool]
-    """Whether the manifest of this digest is admitted now; asked from workers too."""
-    note: Callable[..., str]
-    """An event and public facts, for the log and the audit trail, whose id of it comes back."""
-    words: Words
-
-
 class RunState:
     """The part of a run that speaks with the other server."""
 
-    def __init__(self, terms: RunTerms, tools: Tools) -> None:
-        self.terms, self._tools = terms, tools
-        self.opened = tools.store.counts(terms.name).mine
-        self.openings = tools.store.ended(terms.name)
+    def __init__(self, manifest: Manifest, server: Server) -> None:
+        self.manifest, self._server, self._store = manifest, server, server.store
+        self.opened = self._store.counts(manifest.run).mine
+        self.openings = self._store.ended(manifest.run)
         """How many there were, once the run has ended here."""
         self.event = ""
         """The newest of this run in this server's trail, which answers mention."""
-        self.heard: dict[str, str] = {}
-        """Of each caller the newest event that it has mentioned; by URI."""
+        self.heard: dict[NodeName, str] = {}
+        """Of each caller the newest event that it has mentioned."""
         self.keys = Keys()
         """On server B: under which halves may come through A."""
         self._rounds: dict[int, Round] = {}
@@ -73,6 +49,7 @@ class RunState:
         """The round to open has a share already, whose set is fixed: whoever comes now may be too late."""
         self._acknowledged: dict[int, dict[str, tuple[bytes, bytes]]] = {}
         """Of the two newest opened rounds: for whose upload there is a receipt; its question and its digest."""
+        self._request: Request | None = None
         self._turn = asyncio.Lock()
         self._change = asyncio.Event()
         self._attempt: asyncio.Task[Result] | None = None
@@ -90,25 +67,25 @@ class RunState:
 
     @property
     def _grace(self) -> float:
-        return min(MOST_WAIT_SECONDS, self.terms.deadline_seconds) + 1
+        return min(MOST_WAIT_SECONDS, self.manifest.deadline_seconds) + 1
 
     def _note(self, event: str, **facts: object) -> None:
         """With what callers have mentioned since the last one."""
         heard = sorted(self.heard.values())
         self.heard.clear()
-        self.event = self._tools.note(event, run=self.terms.name, peer_events=heard, **facts)
+        self.event = self._server.note(event, run=self.manifest.run, peer_events=heard, **facts)
 
     def _require_admitted(self) -> None:
         """It may have been withdrawn since it was asked for."""
-        if not self._tools.admitted(self.terms.digest):
+        if self._server.admissions.manifest(self.manifest.digest) is None:
             raise CallRefusedError(
-                common_pb2.REFUSAL_NOT_ADMITTED, f"run {self.terms.name} is withdrawn here", "end the run"
+                common_pb2.REFUSAL_NOT_ADMITTED, f"run {self.manifest.run} is withdrawn here", "end the run"
             )
 
     def _require_open(self) -> None:
         self._require_admitted()
         if self.openings is not None or self._ending:
-            raise CallRefusedError(common_pb2.REFUSAL_TOO_LATE, f"run {self.terms.name} has ended", "start another")
+            raise CallRefusedError(common_pb2.REFUSAL_TOO_LATE, f"run {self.manifest.run} has ended", "start another")
 
     async def _converse(
         self, current: Round, fixed: Request, connect: Callable[[], Conversation], ready: float
@@ -122,15 +99,14 @@ class RunState:
             self._waiting = None
             times.append(time.monotonic())
             if again:
-                self._tools.note("round.noised_again", run=self.terms.name, round=current.index, attempts=again)
+                self._server.note("round.noised_again", run=self.manifest.run, round=current.index, attempts=again)
 
         def talk() -> Result:
             contributions = current.contributions()
             self._waiting = channel = connect()
             try:
-                opened = self._tools.aggregator.open(
-                    channel, fixed, contributions, agreed, lambda draft: self._tools.words.statement(self.terms, draft)
-                )
+                sign = functools.partial(self._server.signer.statement, self.manifest)
+                opened = self._server.opener.open(channel, fixed, contributions, agreed, sign)
                 channel.finish()
             finally:
                 self._waiting = None
@@ -140,7 +116,7 @@ class RunState:
 
         current.taken = True
         try:
-            result = await asyncio.get_running_loop().run_in_executor(self._tools.executor, talk)
+            result = await asyncio.get_running_loop().run_in_executor(self._server.workers, talk)
         except TooFewError as few:
             raise ShortError([party for party in current.expected if party not in few.parties]) from None
         finally:
@@ -154,7 +130,7 @@ class RunState:
 
     def _look(self) -> None:
         """What is durable now: counts, and what need not be kept any more."""
-        self.opened = self._tools.store.counts(self.terms.name).mine
+        self.opened = self._store.counts(self.manifest.run).mine
         self._prepared = self._unsettled() is not None
         for index in [index for index in self._rounds if index < self.opened]:
             over = self._rounds.pop(index)
@@ -166,23 +142,30 @@ class RunState:
         self._changed()
 
     def _kept(self, index: int) -> Result:
-        stored = self._tools.store.find(self.terms.name, index)
+        stored = self._store.find(self.manifest.run, index)
         if stored is None or stored.phase is not Phase.committed:
-            raise RoundLostError(f"round {index} of run {self.terms.name} is not in this server's store")
+            raise RoundLostError(f"round {index} of run {self.manifest.run} is not in this server's store")
         return self._latest[1] if self._latest and self._latest[0] == index else Result(stored.opened)
+
+    def _fixed(self, index: int, length: int, query: bytes) -> Request:
+        """What fixes the opening of a round; made once for all who ask for it."""
+        made = self._request
+        if made is None or (made.round, made.dimension, made.query) != (index, length, query):
+            made = self._request = Request.of(self.manifest, index, length, query)
+        return made
 
     # ------------------------------------------------------------ what this server signs
 
     def _receipt(self, index: int, query: bytes, digest: bytes) -> bytes:
-        return self._tools.words.receipt(self.terms, index, query, digest)
+        return self._server.signer.receipt(self.manifest, index, query, digest)
 
     def statements(self, party: str, request: wire.StatementsRequest) -> wire.StatementsResponse:
         """What this server has signed of opened rounds, and for this party's upload to the first of them."""
         index = request.round
-        if not (1 <= request.most <= MOST_STATEMENTS and index < self.terms.releases):
+        if not (1 <= request.most <= MOST_STATEMENTS and index < self.manifest.releases):
             raise malformed(f"{request.most} statements from round {index}", f"ask for 1 to {MOST_STATEMENTS}")
         answer, room = wire.StatementsResponse(), MOST_STATEMENT_BYTES
-        for word in self._tools.store.statements(self.terms.name, index, request.most):
+        for word in self._store.statements(self.manifest.run, index, request.most):
             room -= len(word)
             if room < 0 and answer.statements:
                 break  # asked again from there
@@ -195,49 +178,49 @@ class RunState:
 
     def _unsettled(self) -> Stored | None:
         """What was prepared here and has no fate yet."""
-        stored = self._tools.store.find(self.terms.name, self.opened)
+        stored = self._store.find(self.manifest.run, self.opened)
         return stored if stored is not None and stored.phase is Phase.prepared else None
 
     async def _settle(self) -> None:
         """Server A: bring both servers to one state, as after a crash of either."""
-        dial = self._tools.dial
+        dial = self._server.dial
         assert dial is not None
         async with self._turn:
-            counts = self._tools.store.counts(self.terms.name)
+            counts = self._store.counts(self.manifest.run)
             rounds = [self.opened - 1] if counts.seen < counts.mine else []
             for index in [*rounds, self.opened]:
-                await self._settle_over(lambda at=index: dial(self.terms.digest, at, True, FRAME_SECONDS), index)  # type: ignore[misc]
+                await self._settle_over(lambda at=index: dial(self.manifest.digest, at, True, FRAME_SECONDS), index)  # type: ignore[misc]
             self._settled = True
         if self._ahead():
             self._check_later()  # it has committed because the other one would: which may have died of that
 
     def _ahead(self) -> bool:
         """Whether this server has commits that the other one has not told of itself."""
-        counts = self._tools.store.counts(self.terms.name)
+        counts = self._store.counts(self.manifest.run)
         return counts.seen < counts.mine
 
     async def _settle_over(self, connect: Callable[[], Conversation], index: int) -> None:
         def talk() -> None:
             channel = connect()
             try:
-                self._tools.aggregator.settle(channel, self.terms.name, index)
+                self._server.opener.settle(channel, self.manifest.run, index)
                 channel.finish()
             finally:
                 channel.close()
 
         try:
-            await asyncio.get_running_loop().run_in_executor(self._tools.executor, talk)
+            await asyncio.get_running_loop().run_in_executor(self._server.workers, talk)
         finally:
             self._look()
 
     def check_soon(self) -> None:
         """Server A, at its start: a crash may have left something."""
-        if self._tools.dial is not None and self.openings is None:
+        if self._server.dial is not None and self.openings is None:
             self._check_later(0.0)
 
     def _check_later(self, seconds: float = SETTLE_SECONDS) -> None:
         """The next opening shows that the last one went well on the other server; if none comes, ask."""
-        if self._tools.dial is None:
+        if self._server.dial is None:
             return
         if self._check_timer is not None:
             self._check_timer.cancel()

@@ -1,12 +1,24 @@
-"""One party's upload to this server, piece by piece, in memory only."""
+"""One party's upload to this server, piece by piece, in memory only: the store of shares."""
 
 import asyncio
 
 import numpy as np
 
 from parley.aggregator.opening import Contributions
-from parley.aggregator.relay import KEY_BYTES, SEALED_BYTES
-from parley.aggregator.terms import BLIND_BYTES, DIGEST_BYTES, PIECE_BYTES, CallWaitsError, RunTerms, malformed
+from parley.aggregator.refusals import CallWaitsError, malformed
+from parley.federation.manifest import Manifest
+from parley.federation.names import NodeName, Role
+from parley.federation.rounds import (
+    BLIND_BYTES,
+    DIGEST_BYTES,
+    PIECE_BYTES,
+    commitment_a,
+    commitment_b,
+    payload_bytes,
+    upload_digest,
+)
+from parley.mpc.randomness import SEED_BYTES
+from parley.node.relay import KEY_BYTES, SEALED_BYTES
 from parley.v1 import aggregator_pb2 as wire
 
 ON_THE_LOOP_BYTES = 1 << 18
@@ -51,16 +63,17 @@ def check_form(request: wire.UploadRequest, role: int) -> None:
 class Upload:
     """The first word of a party for one round stands."""
 
-    def __init__(self, terms: RunTerms, party: str, request: wire.UploadRequest, memory: Memory) -> None:
+    def __init__(self, manifest: Manifest, role: int, party: str, request: wire.UploadRequest, memory: Memory) -> None:
         self.party, self.query, self.size = party, request.query_digest, request.size
-        self.length = terms.length_of(request.size)
+        _check_size(request.size, role, manifest.longest_answer)
         self._words = (request.query_digest, request.commitment_a, request.commitment_b)
-        self.digest = terms.upload_digest(request.round, party, *self._words)
+        uri = NodeName(manifest.federation, Role.party, party).uri
+        self.digest = upload_digest(manifest.digest, request.round, uri, *self._words)
         """What identifies a contribution, on both servers alike."""
         self.sealed = _sealed(party, request)
         """Server B's half, to be passed on."""
-        self._commitment = request.commitment_a if terms.role == 0 else request.commitment_b
-        self._terms, self._memory = terms, memory
+        self._commit, self._commitment = (commitment_a, commitment_b)[role], self._words[1 + role]
+        self._role, self._memory = role, memory
         memory.take(self.size)
         self._payload = bytearray(self.size)
         self.received = 0
@@ -72,7 +85,7 @@ class Upload:
 
     def fits(self, query: bytes, length: int) -> bool:
         """Whether it answers the question that turned out to be the round's."""
-        return self.query == query and self.size == self._terms.payload_bytes(length)
+        return self.query == query and self.size == payload_bytes(self._role, length)
 
     async def add(self, request: wire.UploadRequest) -> wire.UploadResponse:
         """A piece; one that does not follow on what is here changes nothing, and the answer says where to go on."""
@@ -90,11 +103,11 @@ class Upload:
     async def _right(self) -> bool:
         """Whether the payload is what was committed to; a wrong one is dropped, and may be sent again."""
         if self.size <= ON_THE_LOOP_BYTES:
-            found = self._terms.commitment(self._payload)
+            found = self._commit(self._payload)
         else:
             if self._check is None:
                 loop = asyncio.get_running_loop()
-                self._check = loop.run_in_executor(None, self._terms.commitment, self._payload)
+                self._check = loop.run_in_executor(None, self._commit, self._payload)
             found = await asyncio.shield(self._check)
             self._check = None
         self.complete = found == self._commitment
@@ -105,7 +118,7 @@ class Upload:
 
     def add_to(self, contributions: Contributions) -> None:
         """This server's share; A's words stay where they are, and are erased there."""
-        if self._terms.role == 0:
+        if self._role == 0:
             words = np.frombuffer(self._payload, "<u8", offset=BLIND_BYTES)
             contributions.add(self.party, self.digest, words.view(np.uint64))
         else:
@@ -119,6 +132,20 @@ class Upload:
 
     def _clear(self) -> None:
         np.frombuffer(self._payload, np.uint8)[:] = 0
+
+
+def _check_size(size: int, role: int, longest_answer: int) -> None:
+    """A size that no answer of the run has is refused; server B's halves have one size."""
+    if role == 1:
+        if size != SEED_BYTES:
+            raise malformed(f"a payload of {size} bytes", f"send server B {SEED_BYTES} bytes, the seed")
+        return
+    length, rest = divmod(size - BLIND_BYTES, 8)
+    if rest or not 1 <= length <= longest_answer:
+        raise malformed(
+            f"a payload of {size} bytes",
+            f"send server A {BLIND_BYTES} random bytes and 1 to {longest_answer} words of 8 bytes",
+        )
 
 
 def _sealed(party: str, request: wire.UploadRequest) -> wire.RelayedHalf | None:

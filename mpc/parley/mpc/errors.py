@@ -1,8 +1,10 @@
 """What can go wrong in the two-party computation, as types. Nothing here is retried on the same random material."""
 
+from parley.errors import ParleyError
 
-class MpcError(Exception):
-    """Base of every error this folder raises on purpose."""
+
+class MpcError(ParleyError):
+    """Base of every error that this room raises on purpose."""
 
 
 class ConfigurationError(MpcError):

@@ -306,7 +306,7 @@ def certify(
     """The certificate of one preset. Raises where nothing can be certified."""
     if samples < 1:
         raise ConfigurationError(
-            f"samples is {samples}: give the number of Gaussians of the run, dimension times releases"
+            f"samples is {samples}: give the run's number of Gaussians, which is dimension times releases"
         )
     if not 0 < epsilon <= 50:
         raise ConfigurationError(f"epsilon is {epsilon}: give a positive number, at most 50")

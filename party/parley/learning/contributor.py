@@ -12,16 +12,18 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.learning.encoding import Scale, Terms, fraction_bits
+from parley.federation.question import BUCKETS, LocalFit
+from parley.learning.encoding import Scale, fraction_bits
 from parley.learning.errors import QueryError
 from parley.learning.frame import Frame
-from parley.learning.local import MARGIN, LocalFit, constants, require_reach
+from parley.learning.local import MARGIN, constants, require_reach
 from parley.learning.local import fit as fit_locally
 from parley.learning.models import Constant, Linear, Model
 from parley.learning.records import Records
 from parley.mpc.errors import MpcError
 from parley.mpc.parts import JOINT, NoiseParts
 from parley.mpc.ring import Lattice
+from parley.privacy.clipping import Terms
 from parley.privacy.errors import PrivacyError
 from parley.privacy.mechanism import Mechanism
 from parley.privacy.randomness import Randomness
@@ -40,8 +42,6 @@ FRAMED = {
 """Kinds of queries whose first two points are a frame's shift and scale, and what they ask in the frame."""
 KINDS = ("gradient", "losses", "norms", "solution", *FRAMED)
 MOST_CANDIDATES = 64
-BUCKETS = 24
-"""Of a histogram of gradient norms, half a power of two each."""
 SMALLEST_SCALE = 2.0**-40
 NUMBERS_AT_ONCE = 1 << 20
 """Features, or materialised unit gradients, in one chunk: 8 MB."""
@@ -71,12 +71,6 @@ class Query:
         kind, form = FRAMED[self.kind]
         shift, scale = (point[:columns] for point in self.points[:2])
         return replace(self, kind=kind, points=self.points[2:]), Frame(shift, scale, form)
-
-
-def answer_length(query: Query, dimension: int) -> int:
-    """How many integers answer a query: what the servers must have noise for."""
-    lengths = {"norms": BUCKETS, "framed norms": BUCKETS, "losses": len(query.points) - 1}
-    return lengths.get(query.kind, dimension)
 
 
 @dataclass(frozen=True)
@@ -163,13 +157,13 @@ class Contributor:
             raise QueryError(f"no query of kind {query.kind!r}: use {', '.join(KINDS)}")
         for point in query.points:
             if point.shape != (self.model.dimension,) or not np.isfinite(point).all():
-                raise QueryError(f"a point must have {self.model.dimension:,} finite numbers: the run has gone astray")
+                raise QueryError(f"a point must have {self.model.dimension:,} finite numbers: the run has diverged")
         if query.kind in FRAMED and not isinstance(self.model, Linear):
             raise QueryError(f"{query.kind} are asked of linear models only")
         query, frame = query.unframed(self.records.rows.dimension)
         if frame is not None:
             frame.check(self.records.rows.dimension)
-        terms, (_, scale) = Terms.of(mechanism.clip, index, 1.0), self._counting(index)
+        terms, (_, scale) = mechanism.clip.terms(index), self._counting(index)
         if query.kind == "means" and (terms.points != 1 or query.points):
             raise QueryError("feature rows are averaged at no point, under a single clip norm")
         if query.kind == "norms" and (terms.points != 1 or len(query.points) != 1):
@@ -193,7 +187,7 @@ class Contributor:
     def _answer(self, query: Query) -> Integers:
         mechanism, index = self.encoding.mechanism, query.round_index
         query, frame = query.unframed(self.records.rows.dimension)
-        terms = Terms.of(mechanism.clip, index, query.scale if query.kind in ("gradient", "means") else 1.0)
+        terms = mechanism.clip.terms(index).scaled(query.scale if query.kind in ("gradient", "means") else 1.0)
         lattice, scale = self._counting(index)
         held = self._seen(frame)
         self.last_round = index

@@ -16,7 +16,6 @@ from parley.learning.errors import QueryError
 from parley.learning.rows import Norms
 from parley.mpc.parts import JOINT, NoiseParts
 from parley.mpc.ring import LARGEST_LIMIT, Lattice
-from parley.privacy.clipping import Clip, MomentumClip
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -24,36 +23,6 @@ Integers = NDArray[np.int64]
 EXACT = 2.0**53
 SAFETY = 1 - 2.0**-40
 """Covers the rounding of a scale factor before the integers are truncated and checked again."""
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What one record contributes: α·clip(g − g′, C2) + β·clip(g, C1), as floating point has it: how long it may be is
-    the mechanism's to say (`Scale.limit`)."""
-
-    difference_weight: float
-    """α, 1 − γ after the first release of DDP-SRM and 0 wherever there is one point"""
-    difference_norm: float
-    """C2"""
-    gradient_weight: float
-    """β"""
-    gradient_norm: float
-    """C1"""
-
-    @classmethod
-    def of(cls, clip: Clip, round_index: int, scale: float = 1.0) -> "Terms":
-        """As `parley.privacy.clipping` counts them; with `scale` s, clip(s·g, C) = s·clip(g, C/s): the bound stays."""
-        if isinstance(clip, MomentumClip):
-            if round_index == 0:
-                return cls(0.0, 1.0, scale, clip.gradient_norm / scale)
-            difference, fresh = clip.difference_norm / scale, clip.gradient_norm / scale
-            return cls((1 - clip.gamma) * scale, difference, clip.gamma * scale, fresh)
-        return cls(0.0, 1.0, scale, clip.norm / scale)
-
-    @property
-    def points(self) -> int:
-        """How many iterates the term is evaluated at."""
-        return 2 if self.difference_weight else 1
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ manifest must BE the institution's: a bound, a category, a rule or a label of it
 manifests ask whether some record lies beyond it.
 """
 
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from parley.federation.files import Problem, file_bytes, toml_table
 from parley.learning.errors import SchemaError
 from parley.learning.schema import (
     Category,
@@ -199,29 +199,20 @@ def read_holding(path: Path) -> Holding:
 
 def read_layout(path: Path) -> Layout:
     """What files look like, from a schema.toml or from one that says no more than that: for public test sets."""
-    try:
-        return _layout(tomllib.loads(holding_bytes(path).decode()))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise SchemaError(f"{path.name} is not TOML, mend the syntax: {error}") from None
+    return _layout(toml_table(holding_bytes(path), _wrong(path.name)))
 
 
 def holding_bytes(path: Path) -> bytes:
     """The file, bounded."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise SchemaError(f"{path.name} cannot be read ({error.strerror}): write it, see `parley init`") from None
-    if len(data) > MOST_BYTES:
-        raise SchemaError(f"{path.name} is over 4 MiB: shorten it")
-    return data
+    return file_bytes(path, _wrong(path.name), "write it, see `parley init`", MOST_BYTES)
 
 
 def holding_from_bytes(data: bytes) -> Holding:
-    try:
-        return holding_from(tomllib.loads(data.decode()))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise SchemaError(f"schema.toml is not TOML, mend the syntax: {error}") from None
+    return holding_from(toml_table(data, _wrong("schema.toml")))
+
+
+def _wrong(name: str) -> Problem:
+    return lambda what: SchemaError(f"{name} {what}")
 
 
 def layout_by_name(path: Path) -> Layout:
@@ -252,7 +243,7 @@ def judge(held: Holding, wanted: Schema) -> tuple[str, str] | None:
             return field, f"is {found!r} and this party's is {due!r}: make them agree"
     target = next((each for each in held.targets if each.name == wanted.target.name), None)
     if target is None:
-        return "schema.target", "is no target of this party's schema: choose one of its targets"
+        return "schema.target", "is not a target of this party's schema: choose one of its targets"
     if target != wanted.target:
         return "schema.target", f"differs from this party's {_difference(wanted.target, target)}: write the party's"
     if isinstance(wanted.features, Uniform) or isinstance(held.features, Uniform):
@@ -278,7 +269,7 @@ def _judge_uniform(held: Holding, wanted: Schema) -> tuple[str, str] | None:
 
 def _judge_column(column: Number | Category, own: Number | Category | None) -> str | None:
     if own is None:
-        return "is no column of this party's schema: leave it out, or agree on it with the party"
+        return "is not a column of this party's schema: leave it out, or agree on it with the party"
     if type(column) is not type(own):
         return "is of another kind than this party's column of that name: write the party's"
     if isinstance(column, Category):

@@ -12,10 +12,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.learning.encoding import Scale, Terms, fit, to_integers
+from parley.learning.encoding import Scale, fit, to_integers
 from parley.learning.errors import SchemaError
 from parley.learning.rows import Block
 from parley.mpc.ring import LARGEST_LIMIT
+from parley.privacy.clipping import Terms
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -20,11 +20,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.learning.encoding import EXACT, Scale, Terms, to_integers
+from parley.learning.encoding import EXACT, Scale, to_integers
 from parley.learning.errors import QueryError, SchemaError
 from parley.learning.models import Residual
 from parley.learning.rows import Block
 from parley.mpc.products import LARGEST_FACTOR, LARGEST_TERM, available, outer_sums
+from parley.privacy.clipping import Terms
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]

@@ -138,7 +138,9 @@ def _csv(source: Source, layout: Layout) -> Table:
     try:
         rows = [row for row in reader if row]
     except csv.Error as error:
-        raise DataError(f"{source.name}, line {reader.line_num + layout.skip} is no CSV ({error}): mend it") from None
+        raise DataError(
+            f"{source.name}, line {reader.line_num + layout.skip} is not CSV ({error}): correct it"
+        ) from None
     if not rows:
         raise DataError(f"{source.name} has no rows")
     names = [name.strip() for name in (rows.pop(0) if layout.header else layout.columns)]

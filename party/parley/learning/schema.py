@@ -52,7 +52,7 @@ def check_texts(where: str, what: str, values: Any) -> tuple[str, ...]:
     if not isinstance(values, tuple) or not all(
         isinstance(each, str) and len(each) <= LONGEST_TEXT and (not each or each.isprintable()) for each in values
     ):
-        raise SchemaError(f"{where}: {what} is no list of short texts: give one")
+        raise SchemaError(f"{where}: {what} is not a list of short texts: give one")
     return values
 
 
@@ -255,7 +255,7 @@ class Schema:
             if not names or len(set(names)) < len(names) or self.target.name in names:
                 raise SchemaError("features: name each column once, at least one, and not the target")
             if self.unit is not None and (self.unit in names or self.unit == self.target.name):
-                raise SchemaError(f"{self.unit} names whose record it is: it is no feature and no target")
+                raise SchemaError(f"{self.unit} names whose record it is: it is neither a feature nor a target")
         if not self._longest_squared < LARGEST_SQUARED:
             raise SchemaError("a feature row could be too long to count exactly: lower bits, or raise spreads")
 

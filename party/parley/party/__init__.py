@@ -8,6 +8,8 @@
     wire         calls to coordinator and aggregators, and what to do when they fail
     uploads      one contribution to both aggregators
     run          one run, from its manifest to its end
-    client       all of them What is logged here, and what is said to others, is public: figures
-that depend on records are for the operator's own terminal (`parley schema check`).
+    client       all of them
+
+What is logged here, and what is said to others, is public: figures that depend on records are for the operator's own
+terminal (`parley schema check`).
 """

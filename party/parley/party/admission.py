@@ -30,8 +30,8 @@ from parley.party.errors import AskAgainError, RefusedRunError, UnfitRecordsErro
 from parley.party.memory import require_agreement, require_ledger
 from parley.party.outbox import VERIFYING, Outbox
 from parley.party.seal import Sealed, Stamp
-from parley.party.settings import Settings, Vocabulary
-from parley.privacy.errors import BudgetExceeded, LedgerRefused, OtherContent
+from parley.party.settings import Settings
+from parley.privacy.errors import BudgetExceededError, LedgerRefusedError, OtherContentError
 from parley.privacy.filters import LYING, Charge, Limit, epsilon_of
 from parley.privacy.filters import Policy as Filter
 from parley.privacy.ledger import Ledger
@@ -69,7 +69,7 @@ def open_ledger(settings: Settings) -> Ledger:
     """This party's ledger; an empty one at first, and never where anything says that there was one."""
     if not settings.ledger.exists():
         require_ledger(settings)
-        with contextlib.suppress(LedgerRefused):  # another thread was faster
+        with contextlib.suppress(LedgerRefusedError):  # another thread was faster
             Ledger.create(settings.ledger, Filter()).close()
     return Ledger.open_newest(settings.ledger)
 
@@ -94,13 +94,13 @@ def policy_of(settings: Settings) -> Policy | None:
     return read_policy(settings.policy) if settings.policy.exists() else None
 
 
-def exceeded(error: BudgetExceeded) -> RefusedRunError:
+def exceeded(error: BudgetExceededError) -> RefusedRunError:
     """In words for everybody: which part of the budget, and not what else was spent."""
     named = " and ".join(f"privacy.{what}" for what in error.exhausted)
     return refused("policy", f"{named}: the run does not fit what is left of this party's budget", advice(error))
 
 
-def advice(error: BudgetExceeded) -> str:
+def advice(error: BudgetExceededError) -> str:
     if LYING in error.exhausted:
         return 'more of the servers\' own noise, or security = "malicious"'
     return "more noise or fewer rounds" if error.exhausted == ("epsilon",) else "a run with a smaller delta"
@@ -109,8 +109,8 @@ def advice(error: BudgetExceeded) -> str:
 class Gate:
     """One thread's way of deciding; its files are its own connections."""
 
-    def __init__(self, settings: Settings, node: NodeName, shelf: Shelf, vocabulary: Vocabulary) -> None:
-        self.settings, self.node, self.shelf, self.vocabulary = settings, node, shelf, vocabulary
+    def __init__(self, settings: Settings, node: NodeName, shelf: Shelf) -> None:
+        self.settings, self.node, self.shelf = settings, node, shelf
         # The ledger before anything else is made: what is there says whether there was one.
         self.ledger = open_ledger(settings)
         self.record = AdmissionRecord(settings.admissions)
@@ -173,7 +173,7 @@ class Gate:
     def _understood(self, manifest: Manifest, sealed: Sealed) -> Understood:
         """What it names, as this institution's schema has it too."""
         try:
-            understood = understand(manifest, self.vocabulary)
+            understood = understand(manifest)
             require_equal(sealed.holding, manifest, understood, self.node)
         except ManifestError as error:
             raise refused("policy", str(error)) from None
@@ -235,9 +235,9 @@ class Gate:
         try:
             self._register(ready.sealed)
             self.ledger.reserve(manifest.run, self.settings.population, ready.charge, identity.digest, limit)
-        except BudgetExceeded as error:
+        except BudgetExceededError as error:
             raise exceeded(error) from None
-        except OtherContent:
+        except OtherContentError:
             raise moved() from None
         crash.point("party.charged")
         head = self.ledger.verify()
@@ -288,7 +288,7 @@ class Gate:
         try:
             policy = policy_of(self.settings)
         except PolicyError:
-            raise AskAgainError("policy.toml is not understood: mend it, nothing is charged before") from None
+            raise AskAgainError("policy.toml is not understood: correct it, nothing is charged before") from None
         if not isinstance(policy, PartyPolicy):
             return None
         return Limit(policy.epsilon_total, manifest.guarantee.epsilon, policy.epsilon_if_a_server_lies_total)
@@ -312,7 +312,7 @@ class Gate:
         self._require_content(manifest, sealed)
         try:
             self.ledger.require_own(self.settings.population, sealed.seal.identity)
-        except LedgerRefused:
+        except LedgerRefusedError:
             return UNSEALED  # `parley schema check` says the same to its operator
         return Ready(understood, sealed, self._due(manifest, sealed, charge))
 
@@ -332,9 +332,9 @@ class Gate:
             return
         try:
             self.ledger.require_content(manifest.run, sealed.seal.identity.digest)
-        except OtherContent:
+        except OtherContentError:
             raise moved() from None
-        except LedgerRefused as error:
+        except LedgerRefusedError as error:
             raise refused("policy", f"this party's ledger does not admit the run: {error}") from None
 
     def _require_room(self, manifest: Manifest, sealed: Sealed, charge: Charge) -> None:
@@ -346,9 +346,9 @@ class Gate:
         unit = Unit(sealed.holding.unit)
         try:
             self.ledger.require_room(self.settings.population, unit, self.settings.cap, charge, limit)
-        except BudgetExceeded as error:
+        except BudgetExceededError as error:
             raise exceeded(error) from None
-        except LedgerRefused as error:
+        except LedgerRefusedError as error:
             raise refused("policy", f"this party's ledger does not admit the run: {error}") from None
 
     def _register(self, sealed: Sealed) -> None:

@@ -15,6 +15,7 @@ from parley.federation.names import NodeName, Role
 from parley.federation.policy import PartyPolicy
 from parley.federation.rounds import MOST_WAIT_SECONDS
 from parley.node import logs
+from parley.node.backoff import Backoff
 from parley.node.vigil import QUIET_SECONDS, Vigil, quiet_seconds
 from parley.party.admission import Gate, policy_of
 from parley.party.data import Shelf
@@ -22,9 +23,9 @@ from parley.party.errors import OutboxError, StoppedError
 from parley.party.memory import Recollection
 from parley.party.outbox import ENDED, OVER, REFUSED, Outbox
 from parley.party.run import PartyRun
-from parley.party.settings import Settings, Vocabulary
+from parley.party.settings import Settings
 from parley.party.settlement import settle_open, still_open
-from parley.party.wire import GRACE_SECONDS, Backoff, Wire
+from parley.party.wire import GRACE_SECONDS, Pauses, Wire
 from parley.v1 import coordinator_pb2
 
 log = logs.logger()
@@ -44,11 +45,11 @@ SHORTEST_POLL_SECONDS = 0.2
 class PartyClient:
     """All runs of one party."""
 
-    def __init__(self, settings: Settings, vocabulary: Vocabulary) -> None:
-        self.settings, self._vocabulary = settings, vocabulary
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
         self.node = settings.identity.load().name
         if self.node.role is not Role.party:
-            raise WrongIdentityError(f"{self.node} is no party: its own kind of process is what it needs")
+            raise WrongIdentityError(f"{self.node} is not a party: start the process of its own kind")
         settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = _only_one(settings)
         self._shelf = Shelf(settings)
@@ -76,7 +77,7 @@ class PartyClient:
 
     def serve(self) -> None:
         """Until `stop`."""
-        backoff, said = Backoff(self._stop), ""
+        backoff, said = Pauses(self._stop), ""
         self._vigil.start()
         self._settler.start()
         try:
@@ -181,21 +182,22 @@ class PartyClient:
 
     def _settle(self) -> None:
         """Whatever was charged and ended without a proof, until there is one."""
-        pause = FIRST_SETTLE_SECONDS
+        backoff, manifests = Backoff(FIRST_SETTLE_SECONDS, SETTLE_SECONDS), dict[bytes, Manifest]()
         while not self._stop.is_set():
             try:
                 with contextlib.closing(self._new_gate()) as gate:
                     runs = [held for held in still_open(gate) if held.digest not in self._alive_digests()]
+                    manifests |= {run.manifest.digest: run.manifest for run in tuple(self._runs.values())}
+                    manifests = {held.digest: manifests[held.digest] for held in runs if held.digest in manifests}
                     if runs:
                         with contextlib.closing(self._new_wire()) as wire:
                             self._settling_wire = wire
-                            settle_open(gate, wire, runs, self._stop)
+                            settle_open(gate, wire, runs, self._stop, manifests)
             except StoppedError:
                 return
             except Exception as error:  # of this machine: tried again
                 log.error("what is open is not settled", error=error)
-            self._stop.wait(pause)
-            pause = min(2 * pause, SETTLE_SECONDS)
+            self._stop.wait(backoff.next_seconds())
 
     def _alive_digests(self) -> set[bytes]:
         return {run.manifest.digest for run in self._alive()}
@@ -216,7 +218,7 @@ class PartyClient:
             with_ledger.close()
 
     def _new_gate(self) -> Gate:
-        return Gate(self.settings, self.node, self._shelf, self._vocabulary)
+        return Gate(self.settings, self.node, self._shelf)
 
     def _new_wire(self) -> Wire:
         return Wire(self.settings.identity, self._targets, self._vigil.heard)

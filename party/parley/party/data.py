@@ -16,12 +16,13 @@ from parley.learning.errors import PartyError, QueryError
 from parley.learning.holding import Holding, judge
 from parley.learning.models import Model
 from parley.learning.records import Records, encode
+from parley.learning.registry import model_of
 from parley.learning.schema import Schema
 from parley.mpc.errors import MpcError
 from parley.mpc.tables import FORMATS
 from parley.party.errors import RefusedRunError, UnfitRecordsError, refused
 from parley.party.seal import Sealed, Seals
-from parley.party.settings import Settings, Vocabulary
+from parley.party.settings import Settings
 from parley.privacy.errors import PrivacyError
 from parley.privacy.randomness import SystemRandomness
 
@@ -35,20 +36,14 @@ class Understood:
     encoding: Encoding
 
 
-def understand(manifest: Manifest, vocabulary: Vocabulary) -> Understood:
+def understand(manifest: Manifest) -> Understood:
     """Schema, model and lattices of a manifest; a ManifestError names what does not fit together."""
-    schema, model = vocabulary(manifest)
-    if model.dimension != manifest.model.dimension:
-        raise ManifestError(
-            "model.dimension",
-            f"is {manifest.model.dimension:,} and a {manifest.model.kind} model on this schema has "
-            f"{model.dimension:,} parameters: write that",
-        )
+    schema, model = model_of(manifest)
     if programme_of(manifest.algorithm.name, manifest.releases) is None:
         raise ManifestError(
             "algorithm.name",
             f"is {manifest.algorithm.name!r}, of which this installation knows no run of {manifest.releases:,} rounds: "
-            "draft the manifest anew",
+            "draft the manifest again",
         )
     scale_bits = FORMATS[manifest.noise.precision].scale_bits
     try:

@@ -20,8 +20,8 @@ from parley.node import logs
 from parley.party.errors import OutboxError, StoppedError, refused
 from parley.party.outbox import Outbox
 from parley.party.settings import Settings
-from parley.party.wire import GRACE_SECONDS, Backoff, Wire
-from parley.privacy.errors import LedgerCorrupt
+from parley.party.wire import GRACE_SECONDS, Pauses, Wire
+from parley.privacy.errors import LedgerCorruptError
 from parley.privacy.ledger import Ledger
 from parley.v1 import aggregator_pb2
 
@@ -51,7 +51,7 @@ def require_ledger(settings: Settings) -> None:
     if settings.trail.exists() and b'"event":"run.' in settings.trail.read_bytes():
         found.append(settings.trail.name)
     if found:
-        raise LedgerCorrupt(f"{name} is missing, and {', '.join(found)} beside it tell of runs: {BACK}")
+        raise LedgerCorruptError(f"{name} is missing, and {', '.join(found)} beside it tell of runs: {BACK}")
 
 
 def _unfinished(path: Path) -> bool:
@@ -82,20 +82,22 @@ def require_agreement(ledger: Ledger, outbox: Outbox, trail: Path) -> None:
         answered.setdefault(held.run, {}).update(outbox.uploads(held.digest))
     for name, rounds in answered.items():
         if rounds and name not in ledger.runs:
-            raise LedgerCorrupt(f"the outbox has answers to run {name}, and the ledger has no charge for it: {BACK}")
+            raise LedgerCorruptError(
+                f"the outbox has answers to run {name}, and the ledger has no charge for it: {BACK}"
+            )
     for run in ledger.runs.values():
         rounds = answered.get(run.name, {})
         lost = [index for index, upload in run.recorded.items() if rounds.get(index, b"").hex() != upload]
         if lost:
-            raise OutboxError(f"the ledger has round {lost[0]} of run {run.name}, and the outbox has not: {BACK}")
+            raise OutboxError(f"the ledger has round {lost[0]} of run {run.name}, and the outbox does not: {BACK}")
     told, charged = _told(trail)
     if charged > head.sequence:
-        raise LedgerCorrupt(
+        raise LedgerCorruptError(
             f"the trail tells of the ledger's entry {charged}, and it ends with {head.sequence}: {BACK}"
         )
     for name, index, upload in told:
         if answered.get(name, {}).get(index, b"").hex() != upload:
-            raise OutboxError(f"the trail has round {index} of run {name}, and the outbox has not: {BACK}")
+            raise OutboxError(f"the trail has round {index} of run {name}, and the outbox does not: {BACK}")
 
 
 def _told(trail: Path) -> tuple[list[tuple[str, int, str]], int]:
@@ -143,7 +145,7 @@ class Recollection:
 def _recalled(server: NodeName, wire: Wire, stop: threading.Event) -> dict[bytes, tuple[str, int]]:
     """Without this server no round is answered either, so that it is waited for."""
     found: dict[bytes, tuple[str, int]] = {}
-    offset, said, backoff = 0, "", Backoff(stop)
+    offset, said, backoff = 0, "", Pauses(stop)
     while not stop.is_set():
         try:
             with wire.stopping(stop):

@@ -7,28 +7,20 @@ import json
 import signal
 from pathlib import Path
 
-from parley.federation.errors import ManifestError
-from parley.federation.manifest import Manifest
 from parley.federation.names import Role
-from parley.learning.errors import PartyError
-from parley.learning.models import Model
-from parley.learning.schema import Schema, schema_from_json
-from parley.node import logs
-from parley.node import meters as metering
-from parley.node import trust as pinning
+from parley.node import logs, meters, trust
 from parley.node.collector import settle
-from parley.node.deploy_errors import DeployError
+from parley.node.errors import NodeError
 from parley.node.node_file import PartyNode, read_node
 from parley.party.client import PartyClient
 from parley.party.settings import Settings
 from parley.privacy.filters import Cap
-from parley.study.run_file import build_model
 
 
 def party_node(folder: Path) -> PartyNode:
     node = read_node(folder)
     if not isinstance(node, PartyNode):
-        raise DeployError(f"{folder} is the folder of a {node.role}: give a party's")
+        raise NodeError(f"{folder} is the folder of {node.role.with_article}: give a party's")
     return node
 
 
@@ -48,29 +40,17 @@ def settings_of(node: PartyNode) -> Settings:
     )
 
 
-def vocabulary(manifest: Manifest) -> tuple[Schema, Model]:
-    """What this installation has built in; a ManifestError names what it does not know."""
-    try:
-        schema = schema_from_json(manifest.schema.body)
-    except (PartyError, TypeError, ValueError) as error:
-        raise ManifestError("schema", str(error)) from None
-    try:
-        return schema, build_model({"kind": manifest.model.kind, **manifest.model.options.body}, schema)
-    except (PartyError, DeployError, TypeError, ValueError) as error:
-        raise ManifestError("model", str(error)) from None
-
-
 def run(node: Path) -> None:
     """Until SIGTERM or SIGINT; a restart takes up what was under way."""
     here = party_node(node)
-    pinning.require(here)
+    trust.require(here)
     settings = settings_of(here)
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     identity = settings.identity.load().name
     name = identity.name
     logs.configure(Role.party, name, settings.state if here.log.file else None, here.log.level)
-    metering.start(here, identity)
-    client = PartyClient(settings, vocabulary)
+    meters.start(here, identity)
+    client = PartyClient(settings)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: client.stop())
     settle()

@@ -13,18 +13,17 @@ from numpy.typing import NDArray
 
 from parley.federation.kinds import asks, kind_of
 from parley.federation.manifest import Manifest
-from parley.federation.rounds import PIECE_BYTES, LocalWork, point_digest, query_digest
-from parley.learning.contributor import BUCKETS, FRAMED, KINDS, MOST_CANDIDATES, SMALLEST_SCALE, Query
-from parley.learning.errors import QueryError
-from parley.learning.local import LocalFit
+from parley.federation.question import LocalFit, answer_length
+from parley.federation.rounds import DIGEST_BYTES, PIECE_BYTES, point_digest, query_digest
+from parley.learning.contributor import FRAMED, KINDS, MOST_CANDIDATES, SMALLEST_SCALE, Query
 from parley.party.errors import refused
+from parley.privacy.errors import InvalidParameterError
 from parley.v1 import coordinator_pb2
 
 Floats = NDArray[np.float64]
 Fetch = Callable[[bytes, int], bytes]
 """A piece of a point, by digest and offset."""
 
-DIGEST_BYTES = 32
 HELD = 2
 """Points kept for the next question: θ_t becomes θ_{t−1}."""
 POINTS = {
@@ -58,7 +57,7 @@ def check_form(question: coordinator_pb2.Round, manifest: Manifest) -> None:
         raise refused(
             "malformed", f"round {index} asks {kind} with or without a fit", "describe one for solutions only"
         )
-    length = {"norms": BUCKETS, "framed norms": BUCKETS, "losses": len(question.points) - 1}.get(kind, dimension)
+    length = answer_length(kind, len(question.points), dimension)
     if question.length != length:
         raise refused("malformed", f"round {index} asks for {question.length} numbers", f"{length} answer it")
     if question.query_digest != digest_of(question, manifest.digest):
@@ -70,12 +69,19 @@ LEAVE = "find out what the coordinator is running"
 
 def digest_of(question: coordinator_pb2.Round, manifest_digest: bytes) -> bytes:
     """Over the question's fields, as they are."""
-    local = None
-    if question.HasField("local"):
-        fit = question.local
-        local = LocalWork(fit.method, fit.steps, fit.step, fit.strength, fit.reach)
-    points = [point.digest for point in question.points]
+    points, local = [point.digest for point in question.points], _local(question)
     return query_digest(manifest_digest, question.index, question.kind, question.scale, points, question.length, local)
+
+
+def _local(question: coordinator_pb2.Round) -> LocalFit | None:
+    """The fit that is asked for; refused where no party could make it."""
+    if not question.HasField("local"):
+        return None
+    fit = question.local
+    try:
+        return LocalFit(fit.method, fit.steps, fit.step, fit.strength, fit.reach)
+    except InvalidParameterError as error:
+        raise refused("malformed", str(error)) from None
 
 
 @dataclass
@@ -94,14 +100,7 @@ class Points:
             found[point.digest] = _received(point, fetch) if held is None else held
         ordered = tuple(found[point.digest] for point in question.points)
         self.held = {point.digest: found[point.digest] for point in question.points[:HELD]}
-        local = None
-        if question.HasField("local"):
-            fit = question.local
-            try:
-                local = LocalFit(fit.method, fit.steps, fit.step, fit.strength, fit.reach)
-            except QueryError as error:
-                raise refused("malformed", str(error)) from None
-        return Query(question.index, ordered, question.kind, question.scale, local)
+        return Query(question.index, ordered, question.kind, question.scale, _local(question))
 
 
 def _received(point: coordinator_pb2.Point, fetch: Fetch) -> Floats:
@@ -119,5 +118,5 @@ def _received(point: coordinator_pb2.Point, fetch: Fetch) -> Floats:
         raise refused("malformed", "a point is not what its digest says", LEAVE)
     found = np.frombuffer(data, "<f8")
     if not np.isfinite(found).all():
-        raise refused("malformed", "a point has numbers that are not finite", "the run has gone astray: stop it")
+        raise refused("malformed", "a point has numbers that are not finite", "the run has diverged: stop it")
     return found

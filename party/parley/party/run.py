@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from parley.federation.errors import FederationError, TrailError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
-from parley.federation.rounds import BLIND_BYTES, SEED_BYTES, upload_digest
+from parley.federation.rounds import BLIND_BYTES, upload_digest
 from parley.learning.contributor import Contributor, Query
 from parley.learning.errors import QueryError
 from parley.mpc import crash
-from parley.mpc.randomness import random_bytes
+from parley.mpc.randomness import SEED_BYTES, random_bytes
 from parley.mpc.ring import share
 from parley.node import logs
 from parley.node.statements import StatementError
@@ -34,8 +34,8 @@ from parley.party.outbox import ENDED, JOINED, LEFT, REFUSED, SETTLED, WAITING, 
 from parley.party.questions import LEAVE, Points, check_form
 from parley.party.settlement import settle
 from parley.party.uploads import Uploader
-from parley.party.wire import GRACE_SECONDS, Backoff, Wire, passing, wait_seconds
-from parley.privacy.errors import LedgerRefused, PrivacyError
+from parley.party.wire import GRACE_SECONDS, Pauses, Wire, passing, wait_seconds
+from parley.privacy.errors import LedgerRefusedError, PrivacyError
 from parley.v1 import aggregator_pb2, common_pb2, coordinator_pb2
 
 Integers = NDArray[np.int64]
@@ -52,7 +52,7 @@ MOST_LOCAL_FAILURES = 8
 MOST_PROOF_POLLS = 8
 """How often an ended run is asked for the aggregators' word before that is left to the next start."""
 MOST_REASON = 1000
-LOCAL_ERRORS = (OutboxError, LedgerRefused, TrailError, sqlite3.Error, OSError)
+LOCAL_ERRORS = (OutboxError, LedgerRefusedError, TrailError, sqlite3.Error, OSError)
 State = coordinator_pb2.NextRoundResponse
 
 
@@ -169,7 +169,7 @@ class Life:
         self.recalled = False
         last = outbox.last(digest)
         acknowledged = last.round_index if last and last.acknowledged else -1
-        repeats, failures = Backoff(self.stop), 0
+        repeats, failures = Pauses(self.stop), 0
         while True:
             began = time.monotonic()
             response = self._next(acknowledged)
@@ -238,7 +238,7 @@ class Life:
             held_points=list(self.points.held),
             wait_seconds=self.wait,
         )
-        backoff = Backoff(self.stop)
+        backoff = Pauses(self.stop)
         while True:
             self.wire.refresh()
             try:
@@ -332,14 +332,14 @@ class Life:
         except grpc.RpcError as error:
             # The run may have gone on or ended meanwhile: only the coordinator's next answer tells.
             self._say(error)
-            raise AskAgainError("a point of the question cannot be had: ask for the round again") from None
+            raise AskAgainError("a point of the question cannot be fetched: ask for the round again") from None
 
     def _join(self, accepted: bool, reason: str) -> None:
         """Say so until it is heard. A coordinator that refuses to hear it says more when it is asked for a round."""
         request = coordinator_pb2.JoinRequest(
             manifest_digest=self.manifest.digest, accepted=accepted, reason=reason[:MOST_REASON]
         )
-        backoff = Backoff(self.stop)
+        backoff = Pauses(self.stop)
         while True:
             try:
                 with self.wire.stopping(self.stop):
@@ -353,7 +353,9 @@ class Life:
 
     def _leave(self, refusal: RefusedRunError) -> None:
         """Fails closed: what was charged stays charged, and the run is not answered again, by no later process."""
-        log.error("no part in the run", run=self.manifest.run, refusal=refusal.name, error=refusal)
+        log.error(
+            "this party does not take part in the run", run=self.manifest.run, refusal=refusal.name, error=refusal
+        )
         last = self.gate.outbox.last(self.manifest.digest)
         taken = self.admitted or self.gate.charged(self.manifest)  # by an earlier process of this party
         if refusal.refusal == common_pb2.REFUSAL_STATEMENT:
@@ -373,7 +375,7 @@ class Life:
         if not self.gate.charged(self.manifest):
             self._note(SETTLED, response.outcome[:MOST_REASON])
             return
-        backoff = Backoff(self.stop)
+        backoff = Pauses(self.stop)
         for _ in range(MOST_PROOF_POLLS):
             if len(response.ends) >= 2:
                 break
@@ -382,9 +384,13 @@ class Life:
         try:
             settle(self.gate.ledger, self.manifest, response.ends, self.wire.identity.pins)
         except FederationError as error:
-            log.error("the end is not proved, the charge stays", run=self.manifest.run, error=error)
+            log.error(
+                "both aggregators must confirm the end, until then the budget stays spent",
+                run=self.manifest.run,
+                error=error,
+            )
             self._note(ENDED, str(error))
-        except LedgerRefused as error:
+        except LedgerRefusedError as error:
             log.warning("the charge stays", run=self.manifest.run, error=error)
             self._note(SETTLED, str(error))
         else:

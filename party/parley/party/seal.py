@@ -128,7 +128,7 @@ def check(settings: Settings) -> tuple[Fit, Holding, Data]:
 
 
 def seal(settings: Settings, ledger: Ledger) -> Fit:
-    """The same, and if everything fits, the seal, durable. A LedgerRefused where the records are another population's.
+    """The same, and if everything fits, the seal, durable. LedgerRefusedError: the records are another population's.
 
     The identity is computed here, and not when a run is taken up: how long that takes is the records' business.
     """

@@ -1,17 +1,11 @@
-"""What a party's operator configured; `deploy` reads it from node.toml."""
+"""What a party's operator configured, as parley.party.process reads it from node.toml."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from parley.federation.manifest import Manifest
-from parley.learning.models import Model
-from parley.learning.schema import Schema
 from parley.node.credentials import NodeFolder
 from parley.privacy.filters import Cap
-
-Vocabulary = Callable[[Manifest], tuple[Schema, Model]]
-"""The schema and the built-in model that a manifest names; a ManifestError where this installation knows no such."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ every start, from time to time while the process runs, and by `parley party sett
 
 import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 
 import grpc
@@ -21,9 +21,9 @@ from parley.node.refusals import RefusedCallError
 from parley.party.admission import Gate
 from parley.party.data import Shelf
 from parley.party.outbox import ENDED, JOINED, LEFT, SETTLED, RunState
-from parley.party.settings import Settings, Vocabulary
+from parley.party.settings import Settings
 from parley.party.wire import GRACE_SECONDS, Wire
-from parley.privacy.errors import LedgerRefused
+from parley.privacy.errors import LedgerRefusedError
 from parley.privacy.ledger import EndProof, Ledger
 from parley.v1 import common_pb2, coordinator_pb2
 
@@ -52,7 +52,9 @@ def settle(ledger: Ledger, manifest: Manifest, ends: Sequence[common_pb2.SignedE
     def check(proof: EndProof) -> None:
         said = coordinator_pb2.NextRoundResponse.FromString(proof.evidence).ends
         if proof.run != manifest.run or verify_ends(said, manifest, pins) != proof.releases:
-            raise LedgerRefused(f"the evidence is not of {proof.releases} sums of run {manifest.run}: ask for it again")
+            raise LedgerRefusedError(
+                f"the evidence is not of {proof.releases} sums of run {manifest.run}: ask for it again"
+            )
 
     evidence = coordinator_pb2.NextRoundResponse(ends=ends).SerializeToString()
     # A round is answered before it is opened, and the next one is asked after: of the last, nothing may be opened.
@@ -67,17 +69,21 @@ def still_open(gate: Gate, joined: bool = False) -> list[RunState]:
     return [held for held in gate.outbox.runs() if held.run in charged and held.state in states]
 
 
-def settle_open(gate: Gate, wire: Wire, runs: Sequence[RunState], stop: threading.Event) -> list[Outcome]:
-    """Ask their coordinator once for the end of each."""
+def settle_open(
+    gate: Gate, wire: Wire, runs: Sequence[RunState], stop: threading.Event, manifests: MutableMapping[bytes, Manifest]
+) -> list[Outcome]:
+    """Ask their coordinator once for the end of each. `manifests` has those that are parsed already, and then all."""
     found = []
     for held in runs:
         if of_an_earlier_version(held.manifest):
             found.append(Outcome(held.run, False, "it is of an earlier version of parley, which alone can settle it"))
             continue
-        manifest = Manifest.from_canonical(held.manifest)
+        manifest = manifests.get(held.digest)
+        if manifest is None:
+            manifest = manifests[held.digest] = Manifest.from_canonical(held.manifest)
         try:
             reason = _asked(gate, wire, manifest, stop)
-        except (FederationError, LedgerRefused) as error:
+        except (FederationError, LedgerRefusedError) as error:
             reason = str(error)
         if not reason:
             log.info("the run is settled", run=held.run)
@@ -86,18 +92,18 @@ def settle_open(gate: Gate, wire: Wire, runs: Sequence[RunState], stop: threadin
     return found
 
 
-def settle_now(settings: Settings, vocabulary: Vocabulary, which: str | None) -> list[Outcome]:
+def settle_now(settings: Settings, which: str | None) -> list[Outcome]:
     """For a person at the node, whose process may be running: one run, or all that are charged and not settled."""
     node = settings.identity.load().name
     targets = {NodeName(node.federation, Role.coordinator, settings.coordinator): settings.coordinator_address}
     with (
-        contextlib.closing(Gate(settings, node, Shelf(settings), vocabulary)) as gate,
+        contextlib.closing(Gate(settings, node, Shelf(settings))) as gate,
         contextlib.closing(Wire(settings.identity, targets)) as wire,
     ):
         runs = [held for held in still_open(gate, joined=True) if which in (None, held.run)]
         if which is not None and not runs:
             raise RefusedCallError(common_pb2.REFUSAL_NOT_ADMITTED, f"run {which} is not open here", "see its status")
-        return settle_open(gate, wire, runs, threading.Event())
+        return settle_open(gate, wire, runs, threading.Event(), {})
 
 
 def _asked(gate: Gate, wire: Wire, manifest: Manifest, stop: threading.Event) -> str:

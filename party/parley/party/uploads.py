@@ -1,7 +1,7 @@
 """One contribution to both aggregators: pieces of 1 MiB, both at once, resumed where the server says.
 
 Server B's half goes there over this party's own call once, with a key; the following ones are sealed under it and
-travel with A's half (parley.aggregator.relay). What is asked for again goes to each server itself: something was lost.
+travel with A's half (parley.node.relay). What is asked for again goes to each server itself: something was lost.
 Idempotent: halves are sent again byte for byte. A server's rejection never fails a round, so it is noted and the party
 goes on.
 """
@@ -15,13 +15,13 @@ from typing import Any
 
 import grpc
 
-from parley.aggregator.relay import KEY_BYTES, KEY_SECONDS, NONCE_BYTES, RoundKey, seal
 from parley.federation.names import NodeName
 from parley.federation.rounds import PIECE_BYTES
 from parley.mpc.randomness import random_bytes
 from parley.node import logs
+from parley.node.relay import KEY_BYTES, KEY_SECONDS, NONCE_BYTES, RoundKey, seal
 from parley.party.outbox import Answer
-from parley.party.wire import Backoff, Wire, code_of, passing
+from parley.party.wire import Pauses, Wire, code_of, passing
 from parley.v1 import aggregator_pb2, common_pb2
 
 log = logs.logger()
@@ -79,7 +79,7 @@ class Uploader:
         }
         relays = not again and not self.direct and time.monotonic() < self._relays_until
         halves = self._relayed(answer) if relays else self._both(answer)
-        ends, backoff = time.monotonic() + self._seconds, Backoff(stop)
+        ends, backoff = time.monotonic() + self._seconds, Pauses(stop)
         while (waiting := [half for half in halves if not half.over]) and time.monotonic() < ends:
             with self._wire.stopping(stop):
                 self._pieces(waiting, common, ends - time.monotonic())

@@ -10,12 +10,13 @@ from typing import Any
 
 import grpc
 
-from parley.aggregator.grpc_link import KEEPALIVE
 from parley.federation.errors import FederationError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.rounds import MOST_WAIT_SECONDS
 from parley.node import logs, mentions, refusals, transport
+from parley.node.backoff import Backoff
+from parley.node.connections import KEEPALIVE
 from parley.node.credentials import Identity, NodeFolder
 from parley.party.errors import StoppedError
 from parley.v1 import aggregator_pb2_grpc, common_pb2, coordinator_pb2_grpc
@@ -51,19 +52,16 @@ def passing(error: grpc.RpcError) -> bool:
     return refusal.refusal in LATER if refusal else code_of(error) in TRANSIENT
 
 
-class Backoff:
-    """Growing pauses, which a request to stop cuts short."""
+class Pauses(Backoff):
+    """Pauses of a thread, which a request to stop cuts short."""
 
     def __init__(self, stop: threading.Event) -> None:
-        self._stop, self._next = stop, SHORTEST_BACKOFF_SECONDS
+        super().__init__(SHORTEST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS)
+        self._stop = stop
 
     def pause(self) -> None:
-        if self._stop.wait(self._next):
+        if self._stop.wait(self.next_seconds()):
             raise StoppedError("this process is ending")
-        self._next = min(2 * self._next, LONGEST_BACKOFF_SECONDS)
-
-    def reset(self) -> None:
-        self._next = SHORTEST_BACKOFF_SECONDS
 
 
 class Wire:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.event import Event
 from parley.privacy.mechanism import Mechanism
 
@@ -56,14 +56,14 @@ class Accountant(Protocol):
 def require_delta(delta: float) -> float:
     """`delta` as a number in range, or one line that says so."""
     if isinstance(delta, bool) or not isinstance(delta, int | float) or not SMALLEST_DELTA <= delta < 1:
-        raise InvalidParameter(f"delta is {delta!r}: give a number between 0 (from 1e-100) and 1, such as 1e-5")
+        raise InvalidParameterError(f"delta is {delta!r}: give a number between 0 (from 1e-100) and 1, such as 1e-5")
     return float(delta)
 
 
 def require_epsilon(epsilon: float) -> float:
     """`epsilon` as a finite number of at least zero, or one line that says so."""
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 <= epsilon < math.inf:
-        raise InvalidParameter(f"epsilon is {epsilon!r}: give a finite number of at least 0")
+        raise InvalidParameterError(f"epsilon is {epsilon!r}: give a finite number of at least 0")
     return float(epsilon)
 
 
@@ -107,7 +107,7 @@ def accountant(name: str) -> Accountant:
         from parley.privacy.paper_accountant import PaperAccountant
 
         return PaperAccountant()
-    raise InvalidParameter(f"no accountant {name!r}: choose one of {', '.join(ACCOUNTANTS)}")
+    raise InvalidParameterError(f"no accountant {name!r}: choose one of {', '.join(ACCOUNTANTS)}")
 
 
 def worst_party(chosen: Accountant, mechanism: Mechanism, delta: float) -> tuple[str, Reading]:

@@ -18,7 +18,7 @@ from scipy.special import betaincinv
 from scipy.stats import binom
 
 from parley.privacy.accountants import require_delta
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.mechanism import Mechanism
 from parley.privacy.randomness import Randomness, uniform_words
 from parley.privacy.sampling import require_whole
@@ -236,7 +236,9 @@ def one_run_test(
 def epsilon_from_guesses(canary_count: int, made: int, correct: int, delta: float, doubt: float) -> float:
     """The largest ε at which so many correct guesses have a probability below `doubt` (Theorem 5.2 there)."""
     if not 0 <= correct <= made <= canary_count:
-        raise InvalidParameter(f"{correct} of {made} guesses on {canary_count} canaries cannot be: check the counts")
+        raise InvalidParameterError(
+            f"{correct} of {made} guesses on {canary_count} canaries cannot be: check the counts"
+        )
 
     def likely(epsilon: float) -> bool:
         rate = 1 / (1 + math.exp(-epsilon))

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 
 from parley.privacy.accountants import Accountant, Reading, require_delta, require_epsilon
-from parley.privacy.errors import ConditionsUnmet, InvalidParameter
+from parley.privacy.errors import ConditionsUnmetError, InvalidParameterError
 from parley.privacy.event import LARGEST_COUNT, LARGEST_NOISE, SMALLEST_NOISE, Event, SampledGaussian
 from parley.privacy.paper_accountant import PaperAccountant
 
@@ -20,7 +20,7 @@ STEEPEST = 3.0
 def require_target(epsilon: float) -> float:
     """`epsilon` as a finite number above 0."""
     if require_epsilon(epsilon) == 0:
-        raise InvalidParameter("epsilon is 0: no finite noise reaches it, give a number above 0")
+        raise InvalidParameterError("epsilon is 0: no finite noise reaches it, give a number above 0")
     return epsilon
 
 
@@ -28,12 +28,12 @@ def smallest_noise(chosen: Accountant, event: Event, epsilon: float, delta: floa
     """The smallest noise multiplier whose reading is at most ε at δ, and that reading."""
     require_target(epsilon)
     require_delta(delta)
-    last_refusal: list[ConditionsUnmet] = []
+    last_refusal: list[ConditionsUnmetError] = []
 
     def read(noise: float) -> Reading | None:
         try:
             return chosen.epsilon(event.with_noise(noise), delta)
-        except ConditionsUnmet as refusal:
+        except ConditionsUnmetError as refusal:
             last_refusal.append(refusal)
             return None
 
@@ -41,12 +41,12 @@ def smallest_noise(chosen: Accountant, event: Event, epsilon: float, delta: floa
     if high is None or reading is None:
         if last_refusal and isinstance(chosen, PaperAccountant):
             least = chosen.smallest_certifiable(event, delta)
-            raise ConditionsUnmet(
+            raise ConditionsUnmetError(
                 f"no noise reaches epsilon {epsilon} within the conditions of Lemma 3.7, which go down to "
                 f"{least:.3g} here: use accountant pld",
                 last_refusal[-1].conditions,
             )
-        raise InvalidParameter(
+        raise InvalidParameterError(
             f"no noise reaches epsilon {epsilon} at delta {delta}: raise either, sample less, "
             "or give poisson a larger cap"
         )
@@ -114,20 +114,22 @@ def largest_count(chosen: Accountant, event: Event, epsilon: float, delta: float
     require_target(epsilon)
     require_delta(delta)
     if not event.releases:
-        raise InvalidParameter("the event has no release to repeat")
+        raise InvalidParameterError("the event has no release to repeat")
     *before, last = event.releases
 
     def read(count: int) -> Reading | None:
         repeated = SampledGaussian(last.sampler, last.noise_multiplier, count)
         try:
             found = chosen.epsilon(Event((*before, repeated), event.relation), delta)
-        except ConditionsUnmet:
+        except ConditionsUnmetError:
             return None
         return found if found.epsilon <= epsilon else None
 
     reading = read(1)
     if reading is None:
-        raise InvalidParameter(f"not even one round fits epsilon {epsilon} at delta {delta}: raise either or the noise")
+        raise InvalidParameterError(
+            f"not even one round fits epsilon {epsilon} at delta {delta}: raise either or the noise"
+        )
     low, high = 1, LARGEST_COUNT + 1
     step = 1
     while low + step < high:

@@ -12,7 +12,6 @@ import fcntl
 import hashlib
 import json
 import os
-import re
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator, Mapping
@@ -21,10 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from parley.privacy.errors import LedgerCorrupt, LedgerRefused
-from parley.privacy.event import canonical_json
+from parley.privacy.canonical import canonical_json
+from parley.privacy.errors import LedgerCorruptError, LedgerRefusedError
+from parley.privacy.head import GENESIS, START, Head
 
-GENESIS = "0" * 64
 PRIVATE = 0o600
 BUSY_SECONDS = 60.0
 
@@ -55,28 +54,6 @@ class Entry:
     digest: str
 
 
-@dataclass(frozen=True)
-class Head:
-    """A position in the chain, as kept beside the ledger or by somebody else: `sequence:digest` in print."""
-
-    sequence: int
-    digest: str
-
-    @classmethod
-    def parse(cls, text: str) -> "Head":
-        """From its printed form."""
-        sequence, _, digest = text.strip().partition(":")
-        if re.fullmatch("[0-9]{1,18}:[0-9a-f]{64}", text.strip()) is None:
-            raise LedgerCorrupt(f"{text.strip()[:80]!r} is no head of a ledger: it should read sequence:digest")
-        return cls(int(sequence), digest)
-
-    def __str__(self) -> str:
-        return f"{self.sequence}:{self.digest}"
-
-
-START = Head(0, GENESIS)
-
-
 def entry_digest(previous: str, sequence: int, kind: str, body: str) -> str:
     """SHA-256 over everything that the entry says and where it says it."""
     return hashlib.sha256(canonical_json(["parley-ledger-1", previous, sequence, kind, body]).encode()).hexdigest()
@@ -96,11 +73,15 @@ class Chain:
         self._connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
         try:
             if self._connection.execute("PRAGMA journal_mode=WAL").fetchone()[0] != "wal":
-                raise LedgerRefused(f"{path.name} lies where SQLite has no write-ahead log: move it to a local disk")
+                raise LedgerRefusedError(
+                    f"{path.name} lies where SQLite has no write-ahead log: move it to a local disk"
+                )
             self._connection.execute("PRAGMA synchronous=FULL")
         except sqlite3.DatabaseError as error:
             self._connection.close()
-            raise LedgerCorrupt(f"{path.name} cannot be read as a ledger ({error}): restore it from a backup") from None
+            raise LedgerCorruptError(
+                f"{path.name} cannot be read as a ledger ({error}): restore it from a backup"
+            ) from None
 
     @classmethod
     def create(
@@ -114,7 +95,7 @@ class Chain:
         with _locked(path):
             fresh = not path.exists() and not head_path.exists()
             if not fresh and not (head_path.exists() and head_path.read_text() == f"{START}\n"):
-                raise LedgerRefused(f"{path.name} exists already: open it, or choose another path")
+                raise LedgerRefusedError(f"{path.name} exists already: open it, or choose another path")
             # The mark of an unfinished creation is durable before the ledger is there at all.
             replace_durably(head_path, f"{START}\n")
             first = body()
@@ -134,7 +115,7 @@ class Chain:
     def open(cls, path: Path, light: frozenset[str] = frozenset()) -> "Chain":
         """An existing chain."""
         if not path.is_file():
-            raise LedgerRefused(f"no ledger at {path.name}: create one first, or correct the path")
+            raise LedgerRefusedError(f"no ledger at {path.name}: create one first, or correct the path")
         return cls(path, light)
 
     @classmethod
@@ -147,14 +128,16 @@ class Chain:
         with contextlib.closing(cls.open(path, light)) as chain, chain._locked():
             held = list(chain.entries())
             if not held:
-                raise LedgerCorrupt("the ledger is empty: restore it from a backup")
+                raise LedgerCorruptError("the ledger is empty: restore it from a backup")
             body = first(held[0], Head(held[-1].sequence, held[-1].digest))
             if body is None:
                 return
             try:
                 chain._replace([(held[0].kind, body), *((each.kind, each.body) for each in held[1:])])
             except sqlite3.Error as error:
-                raise LedgerRefused(f"the ledger cannot be migrated ({error}): free the disk or the lock") from None
+                raise LedgerRefusedError(
+                    f"the ledger cannot be migrated ({error}): free the disk or the lock"
+                ) from None
             chain._force()
             chain._write_head(chain._last())
 
@@ -209,7 +192,7 @@ class Chain:
                 yield
                 self._connection.execute("COMMIT")
             except sqlite3.Error as error:
-                raise LedgerRefused(f"the ledger cannot be written ({error}): free the disk or the lock") from None
+                raise LedgerRefusedError(f"the ledger cannot be written ({error}): free the disk or the lock") from None
             finally:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
@@ -228,13 +211,15 @@ class Chain:
             rows = self._connection.execute(query, (after.sequence,))
             for sequence, kind, body, claimed, digest in rows:
                 if sequence != expected:
-                    raise LedgerCorrupt(f"entry {expected} is missing: restore the ledger from a backup")
+                    raise LedgerCorruptError(f"entry {expected} is missing: restore the ledger from a backup")
                 if claimed != previous or digest != entry_digest(previous, sequence, kind, body):
-                    raise LedgerCorrupt(f"entry {sequence} is not what was written: restore the ledger from a backup")
+                    raise LedgerCorruptError(
+                        f"entry {sequence} is not what was written: restore the ledger from a backup"
+                    )
                 yield Entry(sequence, kind, _parsed(sequence, body), digest)
                 previous, expected = digest, sequence + 1
         except sqlite3.DatabaseError as error:
-            raise LedgerCorrupt(f"the ledger cannot be read ({error}): restore it from a backup") from None
+            raise LedgerCorruptError(f"the ledger cannot be read ({error}): restore it from a backup") from None
 
     def verify(self, anchor: Head | None = None, former: Mapping[int, str] | None = None) -> Head:
         """Check every entry, the schema, the head beside the ledger and an anchor kept elsewhere; the newest head.
@@ -261,9 +246,9 @@ class Chain:
             statements = {row[0] for row in self._connection.execute("SELECT sql FROM sqlite_master WHERE sql NOTNULL")}
             damage = self._connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         except sqlite3.DatabaseError as error:
-            raise LedgerCorrupt(f"the ledger cannot be read ({error}): restore it from a backup") from None
+            raise LedgerCorruptError(f"the ledger cannot be read ({error}): restore it from a backup") from None
         if statements != set(SCHEMA) or damage != "ok":
-            raise LedgerCorrupt("the ledger's tables or triggers were altered: restore it from a backup")
+            raise LedgerCorruptError("the ledger's tables or triggers were altered: restore it from a backup")
         self._force()
         kept = self._kept_head()
         seen = {START.sequence: START.digest}
@@ -272,13 +257,15 @@ class Chain:
             last = Head(entry.sequence, entry.digest)
             seen[entry.sequence] = entry.digest
         if last == START:
-            raise LedgerCorrupt("the ledger is empty: restore it from a backup, or create one if it never was in use")
+            raise LedgerCorruptError(
+                "the ledger is empty: restore it from a backup, or create one if it never was in use"
+            )
         for name, mark in (("head beside the ledger", kept), ("anchor", anchor)):
             if mark is not None and mark.digest not in (seen.get(mark.sequence), former.get(mark.sequence)):
                 why = "the ledger was cut" if mark.sequence > last.sequence else "the ledger was rewritten"
-                raise LedgerCorrupt(f"{why}: entry {mark.sequence} is not the one of the {name}; restore it")
+                raise LedgerCorruptError(f"{why}: entry {mark.sequence} is not the one of the {name}; restore it")
         if (behind := self._behind(kept)) > 1:
-            raise LedgerCorrupt(
+            raise LedgerCorruptError(
                 f"the head beside the ledger is {behind} entries behind and a crash leaves one: "
                 "entries were added by another hand, restore both files"
             )
@@ -290,7 +277,7 @@ class Chain:
         try:
             return Head.parse(self._head_path.read_text())
         except (OSError, UnicodeDecodeError) as error:
-            raise LedgerCorrupt(f"the ledger's head cannot be read ({error}): restore both files") from None
+            raise LedgerCorruptError(f"the ledger's head cannot be read ({error}): restore both files") from None
 
     def _behind(self, kept: Head) -> int:
         """How many entries that are not light lie after the head."""
@@ -306,7 +293,7 @@ class Chain:
         row = self._connection.execute("SELECT digest FROM entries WHERE sequence = ?", (kept.sequence,)).fetchone()
         found = START if kept.sequence == 0 else Head(kept.sequence, row[0]) if row else None
         if found != kept or self._behind(kept) > 1:
-            raise LedgerCorrupt("the head beside the ledger is not of its last entry: verify the ledger")
+            raise LedgerCorruptError("the head beside the ledger is not of its last entry: verify the ledger")
         self._write_head(last)
 
     def _last(self) -> Head:
@@ -321,12 +308,12 @@ class Chain:
         except FileNotFoundError:
             pass  # all of it is in the file itself
         except OSError as error:
-            raise LedgerRefused(f"the ledger cannot be brought to the disk ({error}): mend the disk") from None
+            raise LedgerRefusedError(f"the ledger cannot be brought to the disk ({error}): repair the disk") from None
 
     def _insert(self, kind: str, body: dict[str, Any]) -> Entry:
         if kind not in self._light:
             if not self._forcing:
-                raise LedgerRefused(f"an entry of kind {kind!r} has to last: write it as such")
+                raise LedgerRefusedError(f"an entry of kind {kind!r} has to last: write it as such")
             self._settle_head()
             self._head_due = True
         last = self._last()
@@ -342,14 +329,16 @@ class Chain:
         try:
             replace_durably(self._head_path, f"{head}\n")
         except OSError as error:
-            raise LedgerRefused(f"the ledger's head cannot be written ({error}): free the disk, then repeat") from None
+            raise LedgerRefusedError(
+                f"the ledger's head cannot be written ({error}): free the disk, then repeat"
+            ) from None
 
 
 def _parsed(sequence: int, body: str) -> dict[str, Any]:
     with contextlib.suppress(ValueError):
         if isinstance(parsed := json.loads(body), dict):
             return parsed
-    raise LedgerCorrupt(f"entry {sequence} makes no sense: restore the ledger from a backup")
+    raise LedgerCorruptError(f"entry {sequence} makes no sense: restore the ledger from a backup")
 
 
 @contextmanager
@@ -364,7 +353,7 @@ def _open_lock(path: Path) -> TextIO:
     try:
         return open(path.with_name(path.name + ".lock"), "a", opener=_private)
     except OSError as error:
-        raise LedgerRefused(f"the ledger's lock cannot be taken ({error}): make its folder writable") from None
+        raise LedgerRefusedError(f"the ledger's lock cannot be taken ({error}): make its folder writable") from None
 
 
 def replace_durably(path: Path, text: str) -> None:

@@ -1,4 +1,4 @@
-"""What a run may claim: (ε, δ) against servers that follow, (ε₂, δ) if one lies, and the sentence that states both.
+"""What a run may claim: (ε, δ) against servers that follow, (ε₂, δ) if one lies, and the words that state both.
 
 The accountant's figures, with what the finite sampler takes of them (`finite_precision`). Light: imports `privacy`
 only.
@@ -12,6 +12,8 @@ from parley.privacy.finite_precision import FinitePrecision, gaussian_reading, r
 from parley.privacy.lying import FOLLOWING, NO_GUARANTEE, Servers
 from parley.privacy.mechanism import Mechanism
 from parley.privacy.worst import worst
+
+TOGETHER = "Only the two aggregators together could break it."
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Claim:
 
     @property
     def sentence(self) -> str:
-        """The guarantee, in one sentence that says what it needs in order to be true."""
+        """The guarantee in words, with what it needs in order to be true."""
         run, sampler = self.mechanism, self.mechanism.sampler(self.party, 0)
         sampling = {
             "wor": f"batches of fixed size drawn without replacement (rate {sampler.rate:.4g})",
@@ -65,24 +67,23 @@ class Claim:
             f"({self.epsilon:.4g}, {self.delta:.3g})-differentially private for each {run.unit.name}{others} under "
             f"{run.relation.value}, by {sampling} and noise of {run.noise_multiplier:.4g} times the sensitivity, "
             f"accountant {self.gaussian.accountant}; the finite noise sampler takes {self.precision.epsilon_added:.2g} "
-            f"of epsilon and {added_delta:.2g} of delta; {self._otherwise}."
+            f"of epsilon and {added_delta:.2g} of delta. {self._otherwise}"
         )
 
     @property
     def _against(self) -> str:
-        how = "may do anything whatever" if self.servers.left == 1 else "follows the protocol"
+        how = "may do anything at all" if self.servers.left == 1 else "follows the protocol"
         return f"against any coalition of the coordinator, all other parties and one aggregator that {how}"
 
     @property
     def _otherwise(self) -> str:
-        collude = "to break it, both aggregators would have to collude"
         if self.servers.left == 1:
-            return f"{collude}; covered is the privacy of every record, not the correctness of the result"
+            return f"{TOGETHER} It protects the privacy of every record, not the correctness of the result."
         if self.epsilon_if_a_server_lies is None:
-            return f"{collude}, or one of them not to follow the protocol: {NO_GUARANTEE}"
+            return f"{TOGETHER[:-1]}, or one that does not follow the protocol: {NO_GUARANTEE}."
         return (
-            f"if that aggregator does anything whatever, they are ({self.epsilon_if_a_server_lies:.4g}, "
-            f"{self.delta:.3g})-differentially private by the noise that the other one adds of its own; {collude}"
+            f"If that aggregator does anything at all, they are ({self.epsilon_if_a_server_lies:.4g}, "
+            f"{self.delta:.3g})-differentially private by the noise that the other one adds of its own. {TOGETHER}"
         )
 
     def as_json(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.pairs import Floats, LatticeLoss, points
 
 WINDOW_TAIL = 1e-10
@@ -24,7 +24,7 @@ WINDOW_TAIL = 1e-10
 LARGEST_TRANSFORM = 1 << 22
 
 
-class LatticeTooFine(InvalidParameter):
+class LatticeTooFine(InvalidParameterError):
     """The composed loss spans more points of this lattice than a transform may have; a coarser one may do."""
 
 
@@ -91,7 +91,7 @@ class Composition:
 
     def __init__(self, parts: tuple[Part, ...], sign: int = 1) -> None:
         if not parts or len({part.loss.step for part in parts}) > 1:
-            raise InvalidParameter("a composition needs at least one release, all on one lattice")
+            raise InvalidParameterError("a composition needs at least one release, all on one lattice")
         self._parts = parts
         self._sign = sign
         self._step = parts[0].loss.step

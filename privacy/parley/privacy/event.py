@@ -5,13 +5,11 @@ that is released, whatever the neighbouring relation: one meaning in the whole r
 a factor of two here (see `accountants`).
 """
 
-import hashlib
-import json
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.sampling import FixedSize, Sampler, require_whole, sampler_from_json, store_float
 
 LARGEST_COUNT = 10_000_000
@@ -28,19 +26,6 @@ class NeighbouringRelation(Enum):
     """One unit joins or leaves. For comparison with other systems only: party sizes are public in the manifest."""
 
 
-_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
-
-
-def canonical_json(body: Any) -> str:
-    """One spelling per value, so that equal things have equal digests."""
-    return _canonical(body)
-
-
-def digest_of(body: Any) -> str:
-    """SHA-256 of the canonical form, in hexadecimal."""
-    return hashlib.sha256(canonical_json(body).encode()).hexdigest()
-
-
 @dataclass(frozen=True)
 class SampledGaussian:
     """`count` releases of a sum over a fresh batch, each with Gaussian noise."""
@@ -52,7 +37,7 @@ class SampledGaussian:
     def __post_init__(self) -> None:
         store_float(self, "noise_multiplier", "noise multiplier")
         if not SMALLEST_NOISE <= self.noise_multiplier <= LARGEST_NOISE:
-            raise InvalidParameter(
+            raise InvalidParameterError(
                 f"noise multiplier is {self.noise_multiplier:g}: give one from {SMALLEST_NOISE} to {LARGEST_NOISE:g}"
             )
         require_whole("rounds", self.count, 1, LARGEST_COUNT)
@@ -70,7 +55,9 @@ class Event:
             isinstance(release.sampler, FixedSize) and release.sampler.batch < release.sampler.units
             for release in self.releases
         ):
-            raise InvalidParameter("a fixed batch size has no meaning under add-or-remove: use replace-one, or poisson")
+            raise InvalidParameterError(
+                "a fixed batch size has no meaning under add-or-remove: use replace-one, or poisson"
+            )
 
     @property
     def count(self) -> int:
@@ -126,4 +113,6 @@ class Event:
                 NeighbouringRelation(body["relation"]),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise InvalidParameter(f"not an accounting event ({error}): store what Event.as_json returns") from None
+            raise InvalidParameterError(
+                f"not an accounting event ({error}): store what Event.as_json returns"
+            ) from None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from parley.privacy.accountants import Accountant, accountant, conversion, require_delta
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.event import Event
 from parley.privacy.finite_precision import FinitePrecision, gaussian_reading, require_coverage
 from parley.privacy.lying import FOLLOWING, NO_GUARANTEE, Servers, added
@@ -32,11 +32,11 @@ class Policy:
 
     def __post_init__(self) -> None:
         if self.rule not in ("basic", "rdp"):
-            raise InvalidParameter(f"no filter {self.rule!r}: choose basic or rdp")
+            raise InvalidParameterError(f"no filter {self.rule!r}: choose basic or rdp")
         if self.rule == "basic" and self.order is not None:
-            raise InvalidParameter("the basic filter has no order: leave it out")
+            raise InvalidParameterError("the basic filter has no order: leave it out")
         if self.rule == "rdp" and require_positive("the filter's order", self.order) <= 1.0:
-            raise InvalidParameter(f"the filter's order is {self.order}: give a number above 1, such as 16")
+            raise InvalidParameterError(f"the filter's order is {self.order}: give a number above 1, such as 16")
 
     @property
     def accountant(self) -> str:
@@ -85,7 +85,7 @@ class Cost:
             if value is None and name == LYING:
                 continue
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-                raise InvalidParameter(f"a cost of {value!r} cannot be charged: costs are finite and at least 0")
+                raise InvalidParameterError(f"a cost of {value!r} cannot be charged: costs are finite and at least 0")
 
     def plus(self, other: "Cost") -> "Cost":
         """Both."""
@@ -166,7 +166,7 @@ class Charge:
                 tuple((count, one) for count, one in body["rdp_per_release"]),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise InvalidParameter(f"not a charge ({error}): store what Charge.as_json returns") from None
+            raise InvalidParameterError(f"not a charge ({error}): store what Charge.as_json returns") from None
 
 
 def charge_of(
@@ -209,7 +209,7 @@ def _renyi_cost(event: Event, precision: FinitePrecision, policy: Policy) -> tup
     from parley.privacy.rdp_accountant import RdpAccountant
 
     if policy.order is None:
-        raise InvalidParameter("the rdp filter needs an order: fix one in the policy, such as 16")
+        raise InvalidParameterError("the rdp filter needs an order: fix one in the policy, such as 16")
     renyi = RdpAccountant().renyi
     parts = tuple(
         (release.count, renyi(Event((release,), event.relation), policy.order) / release.count)
@@ -302,7 +302,7 @@ def room_for(policy: Policy, cap: Cap, spent: Cost, wanted: Cost) -> Room:
 def rdp_capacity(policy: Policy, cap: Cap, spent: Cost) -> float:
     """The Rényi divergence at the filter's order that the cap admits, after everything that is not one."""
     if policy.order is None:
-        raise InvalidParameter("the rdp filter needs an order: fix one in the policy, such as 16")
+        raise InvalidParameterError("the rdp filter needs an order: fix one in the policy, such as 16")
     epsilon = cap.epsilon - 2 * spent.xi
     if epsilon <= 0:
         return -math.inf

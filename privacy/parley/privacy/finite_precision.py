@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from parley.privacy.accountants import Accountant, Reading, require_delta
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.event import Event, NeighbouringRelation
 from parley.privacy.mechanism import Mechanism
 from parley.privacy.sampling import require_whole
@@ -38,10 +38,12 @@ class FinitePrecision:
 
     def __post_init__(self) -> None:
         if isinstance(self.samples, bool) or not isinstance(self.samples, int) or self.samples < 0:
-            raise InvalidParameter(f"the noise certificate covers {self.samples!r} samples: give a whole number")
+            raise InvalidParameterError(f"the noise certificate covers {self.samples!r} samples: give a whole number")
         for name, value in (("xi", self.xi), ("hop delta", self.hop_delta), ("tail delta", self.tail_delta)):
             if not (math.isfinite(value) and value >= 0):
-                raise InvalidParameter(f"the noise certificate has {name} {value}: give a finite number of at least 0")
+                raise InvalidParameterError(
+                    f"the noise certificate has {name} {value}: give a finite number of at least 0"
+                )
 
     @classmethod
     def from_certificate(
@@ -83,9 +85,11 @@ def generous_reading(chosen: Accountant, event: Event, delta: float, share: floa
     """ε at the least δ that the sampler's terms may leave of a total of `delta`: never below the claim's."""
     require_delta(delta)
     if not chosen.certifies:
-        raise InvalidParameter(f"accountant {chosen.name} states no guarantee as it is set: claim with pld or rdp")
+        raise InvalidParameterError(f"accountant {chosen.name} states no guarantee as it is set: claim with pld or rdp")
     if event.relation is not NeighbouringRelation.REPLACE_ONE:
-        raise InvalidParameter("party sizes are public, so claims are under replace-one: add-or-remove only compares")
+        raise InvalidParameterError(
+            "party sizes are public, so claims are under replace-one: add-or-remove only compares"
+        )
     return chosen.epsilon(event, (1 - share) * delta)
 
 
@@ -105,11 +109,13 @@ def gaussian_reading(
     """
     generous = generous or generous_reading(chosen, event, delta, share)
     if not math.isfinite(generous.epsilon):
-        raise InvalidParameter(f"no finite epsilon exists at delta {delta}: raise delta, or give poisson a larger cap")
+        raise InvalidParameterError(
+            f"no finite epsilon exists at delta {delta}: raise delta, or give poisson a larger cap"
+        )
     added = precision.delta_total(generous.epsilon, 0.0)
     left = (delta - added) / math.exp(min(700.0, precision.xi))
     if left < (1 - share) * delta:
-        raise InvalidParameter(
+        raise InvalidParameterError(
             f"the noise sampler takes {(delta - left) / delta:.2%} of delta {delta}, more than {share:.0%}: "
             "use a finer noise preset, fewer rounds or a larger delta"
         )
@@ -123,7 +129,7 @@ def require_share(precision: FinitePrecision, epsilon: float) -> None:
     addition, and neither that nor a search for noise that passes a small ε is a reason to refuse.
     """
     if precision.epsilon_added > LARGEST_SHARE * epsilon:
-        raise InvalidParameter(
+        raise InvalidParameterError(
             f"the noise sampler adds {precision.epsilon_added:.3g} to epsilon "
             f"{epsilon - precision.epsilon_added:.3g}, more than {LARGEST_SHARE:.0%}: "
             "use a finer noise preset or fewer rounds"
@@ -134,6 +140,6 @@ def require_coverage(precision: FinitePrecision, mechanism: Mechanism, dimension
     """Refuse a certificate that counts fewer samples than the claim rests on; `EXACT` counts none and claims none."""
     needed = require_whole("dimension", dimension, 1, LARGEST_DIMENSION) * mechanism.releases * per_coordinate
     if precision != EXACT and precision.samples < needed:
-        raise InvalidParameter(
+        raise InvalidParameterError(
             f"the noise certificate covers {precision.samples} samples and the run draws {needed}: certify the run's"
         )

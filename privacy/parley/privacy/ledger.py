@@ -17,10 +17,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parley.privacy.chain import GENESIS, START, Chain, Entry, Head, entry_digest
-from parley.privacy.errors import BudgetExceeded, InvalidParameter, LedgerCorrupt, LedgerRefused, OtherContent
-from parley.privacy.event import NeighbouringRelation, canonical_json
+from parley.privacy.canonical import canonical_json
+from parley.privacy.chain import Chain, Entry, entry_digest
+from parley.privacy.errors import (
+    BudgetExceededError,
+    InvalidParameterError,
+    LedgerCorruptError,
+    LedgerRefusedError,
+    OtherContentError,
+)
+from parley.privacy.event import NeighbouringRelation
 from parley.privacy.filters import Cap, Charge, Limit, Policy, room_for, room_within
+from parley.privacy.head import GENESIS, START, Head
 from parley.privacy.ledger_salt import read_salt, salt_digest, salt_path, write_salt
 from parley.privacy.ledger_state import LAYOUT, Population, Run, State, replay
 from parley.privacy.mechanism import Unit
@@ -66,7 +74,7 @@ class Ledger:
 
         ledger = cls(Chain.create(path, "ledger", first, LIGHT))
         if ledger.policy != policy:
-            raise LedgerRefused(f"{path.name} was created with another filter: open it, or choose another path")
+            raise LedgerRefusedError(f"{path.name} was created with another filter: open it, or choose another path")
         return ledger
 
     @classmethod
@@ -139,10 +147,10 @@ class Ledger:
         For data of other people, never for more of the same: a person in two populations has two budgets.
         """
         if not name.strip() or not by.strip():
-            raise InvalidParameter("a declaration needs the population's name and whoever answers for it")
+            raise InvalidParameterError("a declaration needs the population's name and whoever answers for it")
         with self._writing():
             if name in self._state.populations:
-                raise LedgerRefused(f"population {name} has its budget already: there is nothing to declare")
+                raise LedgerRefusedError(f"population {name} has its budget already: there is nothing to declare")
             if name not in self._state.apart:
                 self._append("apart", {"name": name, "by": by})
 
@@ -150,10 +158,10 @@ class Ledger:
         """Refuse a name under which these rows would come to a fresh cap."""
         same = self.find(identity) if identity else None
         if same not in (None, name):
-            raise LedgerRefused(f"these rows are those of population {same}: charge runs to {same}")
+            raise LedgerRefusedError(f"these rows are those of population {same}: charge runs to {same}")
         others = [each for each in self._state.populations if each != name]
         if name not in self._state.populations and others and name not in self._state.apart:
-            raise LedgerRefused(
+            raise LedgerRefusedError(
                 f"this ledger keeps the budget of {others[0]}, and {name} would be a fresh one: write {others[0]} into "
                 f"node.toml; only if no person is in both, declare `parley party populations NODE --apart {name}`"
             )
@@ -161,7 +169,7 @@ class Ledger:
     def register(self, name: str, unit: Unit, cap: Cap, identity: Identity | None = None) -> None:
         """Admit a population with its cap, for good. A coordinator holds no rows and gives no identity."""
         if not name.strip():
-            raise InvalidParameter("the population's name is empty: give it one")
+            raise InvalidParameterError("the population's name is empty: give it one")
         body = {
             "name": name,
             "unit": unit.column,
@@ -173,7 +181,7 @@ class Ledger:
             if known:
                 if (known.unit, known.cap) == (unit, cap) and (identity is None or self.find(identity) == name):
                     return
-                raise LedgerRefused(f"population {name} has another unit, cap or content: caps are final")
+                raise LedgerRefusedError(f"population {name} has another unit, cap or content: caps are final")
             if identity is not None:
                 self.require_own(name, identity)
             self._append("population", body)
@@ -183,7 +191,7 @@ class Ledger:
         with self._writing():
             self._population(name)
             if self.find(identity) not in (None, name):
-                raise LedgerRefused(f"these rows are those of population {self.find(identity)}, not of {name}")
+                raise LedgerRefusedError(f"these rows are those of population {self.find(identity)}, not of {name}")
             if not any(known.digest == identity.digest for known in self._state.populations[name].identities):
                 self._append("content", {"name": name, "identity": identity.as_json()})
 
@@ -196,20 +204,20 @@ class Ledger:
         cap, which may change from run to run: it is decided here, with every other writer kept out.
         """
         if not run.strip():
-            raise InvalidParameter("the run's name is empty: use the run's identifier")
+            raise InvalidParameterError("the run's name is empty: use the run's identifier")
         with self._writing():
             budget = self._population(population)
             existing = self._state.runs.get(run)
             if existing:
                 if existing.ended:
-                    raise LedgerRefused(f"run {run} has ended: start a new run")
+                    raise LedgerRefusedError(f"run {run} has ended: start a new run")
                 if (existing.population, existing.charge) != (population, charge):
-                    raise LedgerRefused(f"run {run} was admitted with another mechanism: start a new run")
+                    raise LedgerRefusedError(f"run {run} was admitted with another mechanism: start a new run")
                 self._require_content(existing, content)
                 return
             self._require_room(budget, charge, limit)
             if content is not None and not any(known.digest == content for known in budget.identities):
-                raise LedgerRefused(f"population {population} has no such content: register it first")
+                raise LedgerRefusedError(f"population {population} has no such content: register it first")
             body = {"run": run, "population": population, "charge": charge.as_json(), "content": content}
             self._append("reserve", body)
 
@@ -224,7 +232,7 @@ class Ledger:
         self.verify()
         admitted = self._state.runs.get(run)
         if admitted is None:
-            raise LedgerRefused(f"run {run} was not admitted here: reserve it first")
+            raise LedgerRefusedError(f"run {run} was not admitted here: reserve it first")
         self._require_content(admitted, content)
 
     def record(self, run: str, round_index: int, digest: str, lasting: bool = True) -> None:
@@ -237,10 +245,12 @@ class Ledger:
             admitted = self._open_run(run)
             count = admitted.charge.event.count
             if isinstance(round_index, bool) or not 0 <= round_index < count:
-                raise LedgerRefused(f"run {run} has rounds 0 to {count - 1}, and {round_index} is none of them")
+                raise LedgerRefusedError(f"run {run} has rounds 0 to {count - 1}, and {round_index} is none of them")
             known = admitted.recorded.get(round_index)
             if known is not None and known != digest:
-                raise LedgerRefused(f"round {round_index} of run {run} was released with another content: resend that")
+                raise LedgerRefusedError(
+                    f"round {round_index} of run {run} was released with another content: resend that"
+                )
             if known is None:
                 self._append("release", {"run": run, "round": round_index, "digest": digest})
 
@@ -254,9 +264,9 @@ class Ledger:
             admitted = self._open_run(proof.run)
             count = admitted.charge.event.count
             if isinstance(proof.releases, bool) or not 0 <= proof.releases <= count:
-                raise LedgerRefused(f"run {proof.run} has {count} releases: it cannot end after {proof.releases}")
+                raise LedgerRefusedError(f"run {proof.run} has {count} releases: it cannot end after {proof.releases}")
             if proof.releases < max(admitted.recorded, default=-1) + 1 - pending:
-                raise LedgerRefused(
+                raise LedgerRefusedError(
                     f"the proof says {proof.releases} releases and round {max(admitted.recorded)} of run {proof.run} "
                     "is on record: ask for a proof that counts it"
                 )
@@ -299,7 +309,9 @@ class Ledger:
                 previous = entry_digest(previous, entry.sequence, entry.kind, canonical_json(entry.body))
                 found[entry.sequence] = previous
         if found.get(kept.sequence) != kept.digest:
-            raise LedgerCorrupt("the ledger or its salt is not the one that was migrated: restore both from a backup")
+            raise LedgerCorruptError(
+                "the ledger or its salt is not the one that was migrated: restore both from a backup"
+            )
         return found
 
     def _salt(self) -> str:
@@ -307,30 +319,30 @@ class Ledger:
             return self._state.salt
         salt = read_salt(self._chain.path)
         if salt_digest(salt) != self._state.salt_digest:
-            raise LedgerCorrupt("the ledger's salt is another ledger's: restore the one that belongs to it")
+            raise LedgerCorruptError("the ledger's salt is another ledger's: restore the one that belongs to it")
         return salt
 
     def _require_room(self, budget: Population, charge: Charge, limit: Limit | None) -> None:
         if budget.unit.column is not None and charge.unit != budget.unit:
             given = f"column {charge.unit.column}" if charge.unit.column else "single rows"
-            raise LedgerRefused(
+            raise LedgerRefusedError(
                 f"population {budget.name} is kept by {budget.unit.column} and the run protects {given}: "
                 f"run it with {budget.unit.column} as the unit of privacy"
             )
         if charge.event.relation is not NeighbouringRelation.REPLACE_ONE:
-            raise LedgerRefused("budgets are kept under replace-one: add-or-remove is for comparisons")
+            raise LedgerRefusedError("budgets are kept under replace-one: add-or-remove is for comparisons")
         self._require_rule(charge)
         room = room_for(self.policy, budget.cap, budget.spent, charge.cost)
         if not room.fits:
-            raise BudgetExceeded(f"the run does not fit population {budget.name}: {room.left}", room.exhausted)
+            raise BudgetExceededError(f"the run does not fit population {budget.name}: {room.left}", room.exhausted)
         if limit is not None:
             room = room_within(self.policy, budget.cap, budget.spent, charge.cost, limit)
             if not room.fits:
-                raise BudgetExceeded(f"the run does not fit the policy: {room.left}", room.exhausted)
+                raise BudgetExceededError(f"the run does not fit the policy: {room.left}", room.exhausted)
 
     def _require_content(self, run: Run, content: str | None) -> None:
         if content is not None and run.content != content:
-            raise OtherContent(
+            raise OtherContentError(
                 f"run {run.name} was charged for other rows: put back the data that it was charged for, or leave it"
             )
 
@@ -354,23 +366,23 @@ class Ledger:
 
     def _population(self, name: str) -> Population:
         if name not in self._state.populations:
-            raise LedgerRefused(f"no population {name!r} in this ledger: register it with a cap first")
+            raise LedgerRefusedError(f"no population {name!r} in this ledger: register it with a cap first")
         return self._state.populations[name]
 
     def _open_run(self, run: str) -> Run:
         admitted = self._state.runs.get(run)
         if admitted is None:
-            raise LedgerRefused(f"run {run} was not admitted here: reserve it first")
+            raise LedgerRefusedError(f"run {run} was not admitted here: reserve it first")
         if admitted.ended:
-            raise LedgerRefused(f"run {run} has ended: start a new run")
+            raise LedgerRefusedError(f"run {run} has ended: start a new run")
         return admitted
 
     def _require_rule(self, charge: Charge) -> None:
         if not charge.consistent:
-            raise LedgerRefused("the charge does not follow from its own event: compute it with filters.charge_of")
+            raise LedgerRefusedError("the charge does not follow from its own event: compute it with filters.charge_of")
         by_rdp = bool(charge.rdp_per_release)
         if by_rdp != (self.policy.rule == "rdp") or (by_rdp and charge.accountant != self.policy.accountant):
-            raise LedgerRefused(
+            raise LedgerRefusedError(
                 f"the charge was computed by {charge.accountant} and this ledger adds up by {self.policy.rule}: "
                 "compute it with the ledger's policy"
             )

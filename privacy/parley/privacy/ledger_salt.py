@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from parley.privacy.chain import replace_durably
-from parley.privacy.errors import LedgerCorrupt, LedgerRefused
+from parley.privacy.errors import LedgerCorruptError, LedgerRefusedError
 
 
 def salt_path(path: Path) -> Path:
@@ -21,7 +21,7 @@ def write_salt(path: Path, salt: str) -> None:
     try:
         replace_durably(salt_path(path), f"{salt}\n")
     except OSError as error:
-        raise LedgerRefused(f"the ledger's salt cannot be written ({error}): free the disk, then repeat") from None
+        raise LedgerRefusedError(f"the ledger's salt cannot be written ({error}): free the disk, then repeat") from None
 
 
 def read_salt(path: Path) -> str:
@@ -29,5 +29,5 @@ def read_salt(path: Path) -> str:
     with contextlib.suppress(OSError, UnicodeDecodeError):
         text = salt_path(path).read_text().strip()
     if re.fullmatch("[0-9a-f]{32}", text) is None:
-        raise LedgerCorrupt(f"{salt_path(path).name} is missing or damaged: restore it from a backup")
+        raise LedgerCorruptError(f"{salt_path(path).name} is missing or damaged: restore it from a backup")
     return text

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from parley.privacy.chain import Entry
-from parley.privacy.errors import InvalidParameter, LedgerCorrupt
+from parley.privacy.errors import InvalidParameterError, LedgerCorruptError
 from parley.privacy.filters import Cap, Charge, Cost, Policy, room_for
 from parley.privacy.mechanism import Unit
 from parley.privacy.population import Identity
@@ -59,7 +59,7 @@ class State:
                 if body.get("layout", 1) == LAYOUT:
                     self.salt_digest, self.before = body["salt"], body["before"]
                 elif "layout" in body:
-                    raise LedgerCorrupt(f"the ledger has the unknown layout {body['layout']!r}: upgrade parley")
+                    raise LedgerCorruptError(f"the ledger has the unknown layout {body['layout']!r}: upgrade parley")
                 else:
                     self.salt = body["salt"]
             case "population":
@@ -82,7 +82,7 @@ class State:
                 run.ended, run.cost = True, run.charge.after(body["releases"])
                 self._recount(run.population)
             case _:
-                raise LedgerCorrupt(f"entry {entry.sequence} has the unknown kind {entry.kind!r}: upgrade parley")
+                raise LedgerCorruptError(f"entry {entry.sequence} has the unknown kind {entry.kind!r}: upgrade parley")
 
     def _only_content(self, population: str) -> str | None:
         """For a charge of the first layout, which did not say: where there was one content, it was for that."""
@@ -100,18 +100,20 @@ class State:
 def replay(state: State, entry: Entry) -> None:
     """Apply one entry; one that this program would never have written is an edit with a mended chain."""
     if (entry.kind == "ledger") != (entry.sequence == 1):
-        raise LedgerCorrupt(f"entry {entry.sequence} is of kind {entry.kind} where it cannot be: restore the ledger")
+        raise LedgerCorruptError(
+            f"entry {entry.sequence} is of kind {entry.kind} where it cannot be: restore the ledger"
+        )
     try:
         if entry.kind == "reserve":
             budget = state.populations[entry.body["population"]]
             charge = Charge.from_json(entry.body["charge"])
             room = room_for(state.policy, budget.cap, budget.spent, charge.cost)
             if entry.body["run"] in state.runs or not room.fits:
-                raise LedgerCorrupt(f"entry {entry.sequence} admits a run that does not fit: restore the ledger")
+                raise LedgerCorruptError(f"entry {entry.sequence} admits a run that does not fit: restore the ledger")
         if entry.kind in ("release", "settle") and state.runs[entry.body["run"]].ended:
-            raise LedgerCorrupt(f"entry {entry.sequence} goes on with a run that has ended: restore the ledger")
+            raise LedgerCorruptError(f"entry {entry.sequence} goes on with a run that has ended: restore the ledger")
         if entry.kind == "population" and entry.body["name"] in state.populations:
-            raise LedgerCorrupt(f"entry {entry.sequence} registers a population again: restore the ledger")
+            raise LedgerCorruptError(f"entry {entry.sequence} registers a population again: restore the ledger")
         state.apply(entry)
-    except (KeyError, TypeError, ValueError, InvalidParameter) as error:
-        raise LedgerCorrupt(f"entry {entry.sequence} makes no sense ({error}): restore the ledger") from None
+    except (KeyError, TypeError, ValueError, InvalidParameterError) as error:
+        raise LedgerCorruptError(f"entry {entry.sequence} makes no sense ({error}): restore the ledger") from None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from parley.privacy.accountants import Accountant, accountant
-from parley.privacy.errors import ConditionsUnmet, InvalidParameter
+from parley.privacy.errors import ConditionsUnmetError, InvalidParameterError
 from parley.privacy.event import SMALLEST_NOISE, Event
 from parley.privacy.finite_precision import FinitePrecision, gaussian_reading, generous_reading
 
@@ -22,12 +22,12 @@ SHARE_IF_LYING = 0.1
 NO_GUARANTEE = "no guarantee if a server lies"
 
 Certify = Callable[[int, float, float], FinitePrecision]
-"""A certificate for so many samples at (ε, δ), or an InvalidParameter where there is none; equal ones hash alike."""
+"""A certificate for so many samples at (ε, δ), or an InvalidParameterError where none is; equal ones hash alike."""
 
 
 def uncertified(samples: int, epsilon: float, delta: float) -> FinitePrecision:
     """No law is at hand, so nothing can be certified."""
-    raise InvalidParameter("no certificate of the noise is at hand: compute the run's with its manifest")
+    raise InvalidParameterError("no certificate of the noise is at hand: compute the run's with its manifest")
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def _epsilon_of_the_own_part(
         precision = certify(samples, generous.epsilon, delta)
         reading = gaussian_reading(precision, chosen, exposed, delta, SHARE_IF_LYING, generous)
         found = reading.epsilon + precision.epsilon_added
-    except (ConditionsUnmet, InvalidParameter):
+    except (ConditionsUnmetError, InvalidParameterError):
         return None
     return found if found <= LARGEST_GUARANTEE else None
 

@@ -12,9 +12,10 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from parley.privacy.clipping import Clip, Gradients, clip_from_json
-from parley.privacy.errors import InvalidParameter
-from parley.privacy.event import LARGEST_COUNT, Event, NeighbouringRelation, SampledGaussian, digest_of
+from parley.privacy.canonical import digest_of
+from parley.privacy.clipping import Clip, clip_from_json
+from parley.privacy.errors import InvalidParameterError
+from parley.privacy.event import LARGEST_COUNT, Event, NeighbouringRelation, SampledGaussian
 from parley.privacy.randomness import Randomness
 from parley.privacy.sampling import Batch, Sampler, require_in_range, require_whole, sampler_from_json, store_float
 
@@ -27,7 +28,9 @@ class Unit:
 
     def __post_init__(self) -> None:
         if self.column is not None and not (isinstance(self.column, str) and self.column.strip()):
-            raise InvalidParameter("the unit's column is empty: name a column, or leave it out to protect single rows")
+            raise InvalidParameterError(
+                "the unit's column is empty: name a column, or leave it out to protect single rows"
+            )
 
     @property
     def name(self) -> str:
@@ -49,11 +52,13 @@ class Cohort:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.party, str) and self.party.strip()):
-            raise InvalidParameter("a party's name is empty: give each party a name")
+            raise InvalidParameterError("a party's name is empty: give each party a name")
         if self.initial_sampler is not None and (
             self.initial_sampler.units != self.sampler.units or self.initial_sampler.kind != self.sampler.kind
         ):
-            raise InvalidParameter(f"{self.party}: the first batch must be drawn from the same units in the same way")
+            raise InvalidParameterError(
+                f"{self.party}: the first batch must be drawn from the same units in the same way"
+            )
 
 
 @dataclass(frozen=True)
@@ -71,13 +76,13 @@ class Mechanism:
 
     def __post_init__(self) -> None:
         if not self.cohorts:
-            raise InvalidParameter("a mechanism needs at least one party")
+            raise InvalidParameterError("a mechanism needs at least one party")
         if len({cohort.party for cohort in self.cohorts}) < len(self.cohorts):
-            raise InvalidParameter("two parties have one name: name each party once")
+            raise InvalidParameterError("two parties have one name: name each party once")
         if len({cohort.sampler.kind for cohort in self.cohorts}) > 1:
-            raise InvalidParameter("parties sample in different ways: choose wor or poisson for all of them")
+            raise InvalidParameterError("parties sample in different ways: choose wor or poisson for all of them")
         if not self.clip.extra_releases and any(cohort.initial_sampler for cohort in self.cohorts):
-            raise InvalidParameter("only the recursive estimator has a first batch of its own: leave it out")
+            raise InvalidParameterError("only the recursive estimator has a first batch of its own: leave it out")
         store_float(self, "noise_multiplier", "noise multiplier")
         require_whole("rounds", self.steps, 1, LARGEST_COUNT - 1)
         for round_index in {0, self.releases - 1}:
@@ -116,10 +121,6 @@ class Mechanism:
     def draw(self, party: str, round_index: int, source: Randomness) -> Batch:
         """The party's batch of this release. Call once per release: a second draw is a second exposure."""
         return self.sampler(party, round_index).draw(source)
-
-    def contributions(self, round_index: int, gradients: Gradients, previous: Gradients | None = None) -> Gradients:
-        """Each unit's clipped term of the sum, float64[units, dimension]; `previous` for DDP-SRM after round 0."""
-        return self.clip.contributions(self._round(round_index), gradients, previous)
 
     def expected_batch(self, round_index: int, present: frozenset[str] | None = None) -> int:
         """The divisor of the estimator: the public expected batch of the parties that took part."""
@@ -183,9 +184,9 @@ class Mechanism:
                 NeighbouringRelation(body["relation"]),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise InvalidParameter(f"not a mechanism ({error}): store what Mechanism.as_json returns") from None
+            raise InvalidParameterError(f"not a mechanism ({error}): store what Mechanism.as_json returns") from None
         if digest_of(mechanism.as_json()) != digest_of(body):
-            raise InvalidParameter("not a mechanism: it has fields that are not accounted, remove them")
+            raise InvalidParameterError("not a mechanism: it has fields that are not accounted, remove them")
         return mechanism
 
     @property
@@ -205,5 +206,5 @@ class Mechanism:
         found = self._by_party.get(party)
         if found is None:
             known = ", ".join(cohort.party for cohort in self.cohorts)
-            raise InvalidParameter(f"no party {party!r} in this run: it has {known}")
+            raise InvalidParameterError(f"no party {party!r} in this run: it has {known}")
         return found

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from parley.privacy.accountants import Reading, require_delta, require_epsilon
-from parley.privacy.errors import ConditionsUnmet, InvalidParameter
+from parley.privacy.errors import ConditionsUnmetError, InvalidParameterError
 from parley.privacy.event import Event, NeighbouringRelation
 
 SMALLEST_VARIANCE = 0.7
@@ -59,7 +59,7 @@ class PaperAccountant:
         require_delta(delta)
         kinds = {release.sampler.kind for release in event.releases}
         if event.relation is not NeighbouringRelation.REPLACE_ONE or kinds - {"wor"}:
-            raise InvalidParameter("accountant paper covers fixed-size batches under replace-one only: use pld")
+            raise InvalidParameterError("accountant paper covers fixed-size batches under replace-one only: use pld")
         slope = 0.0
         highest = math.inf
         unmet: list[str] = []
@@ -87,7 +87,7 @@ class PaperAccountant:
         """The lemma's ε, or a refusal that names the conditions that fail."""
         found = self.read(event, delta)
         if found.unmet and not self.ignore_conditions:
-            raise ConditionsUnmet(_refusal(found), found.unmet)
+            raise ConditionsUnmetError(_refusal(found), found.unmet)
         return Reading(found.epsilon, delta, self.name, found.order)
 
     def smallest_certifiable(self, event: Event, delta: float) -> float:

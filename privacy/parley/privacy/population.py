@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
 
 SKETCH = 4096
 """Row hashes kept. A tenth in common is estimated to half a point; of a population of n rows, subsets down to about
@@ -49,7 +49,7 @@ class Identity:
             fresh = np.frombuffer(b"".join(_hashed(key, row) for row in batch), HASH)
             hashes = np.union1d(hashes, fresh)
         if not hashes.size:
-            raise InvalidParameter("the population has no rows: check the file")
+            raise InvalidParameterError("the population has no rows: check the file")
         digest = hmac.new(bytes.fromhex(salt), b"population" + hashes.tobytes(), hashlib.sha256).hexdigest()
         return cls(digest, len(hashes), tuple(f"{item:016x}" for item in hashes[:SKETCH].tolist()))
 

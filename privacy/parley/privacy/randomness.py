@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
 
 
 class Randomness(Protocol):
@@ -48,7 +48,7 @@ def uniform_below_each(source: Randomness, bounds: Sequence[int]) -> list[int]:
     found = []
     for bound, word in zip(bounds, uniform_words(source, len(bounds)).tolist(), strict=True):
         if not 0 < bound <= 1 << 64:
-            raise InvalidParameter(f"cannot draw below {bound}: the bound must lie in 1 … 2^64")
+            raise InvalidParameterError(f"cannot draw below {bound}: the bound must lie in 1 … 2^64")
         limit = (1 << 64) // bound * bound
         while word >= limit:
             word = int.from_bytes(source.read(8), "little")

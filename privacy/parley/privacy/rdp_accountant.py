@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from parley.privacy.accountants import Reading, conversion, require_delta, require_epsilon, with_overflow
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.event import Event, NeighbouringRelation
 from parley.privacy.pairs import Floats, Mixture, poisson_replace_pair
 from parley.privacy.sampling import Sampler
@@ -108,7 +108,7 @@ class RdpAccountant:
     def renyi(self, event: Event, order: float) -> float:
         """The event's RDP at one of `ORDERS`, for a filter whose order the policy fixed."""
         if order not in ORDERS:
-            raise InvalidParameter(f"no curve at order {order:g}: choose one of ORDERS, such as 8, 16 or 32")
+            raise InvalidParameterError(f"no curve at order {order:g}: choose one of ORDERS, such as 8, 16 or 32")
         return self.curve(event)[1][ORDERS.index(order)]
 
     def epsilon(self, event: Event, delta: float) -> Reading:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.randomness import Randomness, uniform_below_each, uniform_words
 
 LARGEST_POPULATION = 1 << 40
@@ -26,14 +26,14 @@ SMALLEST, LARGEST = 1e-30, 1e30
 def require_whole(name: str, value: object, low: int, high: int) -> int:
     """`value` as an integer of low … high, or one line that says what it should be."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise InvalidParameter(f"{name} is {value!r}: give a whole number from {low} to {high}")
+        raise InvalidParameterError(f"{name} is {value!r}: give a whole number from {low} to {high}")
     return value
 
 
 def require_positive(name: str, value: object) -> float:
     """`value` as a finite number above zero, or one line that says so."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not (math.isfinite(value) and value > 0):
-        raise InvalidParameter(f"{name} is {value!r}: give a finite number above 0")
+        raise InvalidParameterError(f"{name} is {value!r}: give a finite number above 0")
     return float(value)
 
 
@@ -41,7 +41,7 @@ def require_in_range(name: str, value: object) -> float:
     """`value` as a float within what a run may count with, or one line that says what it should be."""
     number = require_positive(name, value)
     if not SMALLEST <= number <= LARGEST:
-        raise InvalidParameter(f"{name} is {number:g}: give a number from {SMALLEST:g} to {LARGEST:g}")
+        raise InvalidParameterError(f"{name} is {number:g}: give a number from {SMALLEST:g} to {LARGEST:g}")
     return number
 
 
@@ -74,7 +74,9 @@ class FixedSize:
         require_whole("units", self.units, 1, LARGEST_POPULATION)
         require_whole("batch", self.batch, 1, LARGEST_POPULATION)
         if self.batch > self.units:
-            raise InvalidParameter(f"batch {self.batch} exceeds the {self.units} records: draw at most all of them")
+            raise InvalidParameterError(
+                f"batch {self.batch} exceeds the {self.units} records: draw at most all of them"
+            )
 
     @property
     def rate(self) -> float:
@@ -128,9 +130,11 @@ class Poisson:
         require_whole("expected batch", self.expected, 1, LARGEST_POPULATION)
         require_whole("cap", self.cap, 1, LARGEST_POPULATION)
         if self.expected > self.units:
-            raise InvalidParameter(f"batch {self.expected} exceeds the {self.units} records: draw at most all of them")
+            raise InvalidParameterError(
+                f"batch {self.expected} exceeds the {self.units} records: draw at most all of them"
+            )
         if not self.expected <= self.cap <= self.units:
-            raise InvalidParameter(
+            raise InvalidParameterError(
                 f"cap {self.cap} must lie between the expected batch {self.expected} and the {self.units} records"
             )
 
@@ -219,4 +223,4 @@ def sampler_from_json(body: dict[str, Any]) -> Sampler:
             return FixedSize(units, batch)
         case {"kind": Poisson.kind, "units": units, "expected": expected, "cap": cap, **rest} if not rest:
             return Poisson(units, expected, cap)
-    raise InvalidParameter("sampler: give kind wor with units and batch, or poisson with units, expected and cap")
+    raise InvalidParameterError("sampler: give kind wor with units and batch, or poisson with units, expected and cap")

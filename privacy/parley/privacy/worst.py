@@ -1,7 +1,7 @@
 """Which parties of a run can be the least protected one: all others need not be computed."""
 
 from parley.privacy.accountants import Accountant
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.event import Event
 
 MOST_READINGS = 10
@@ -30,7 +30,7 @@ def worst(events: dict[str, Event], chosen: Accountant) -> dict[str, Event]:
                 break
         found = dict(by_size[size] for size in kept)
     if len(set(found.values())) > MOST_READINGS:
-        raise InvalidParameter(
+        raise InvalidParameterError(
             f"parties sample in over {MOST_READINGS} ways of which none is plainly the least private: use fewer sizes"
         )
     return found

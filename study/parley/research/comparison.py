@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.algorithms.regularisers import Regulariser
+from parley.learning.evaluation import evaluate
 from parley.learning.models import Linear, Logistic, sigmoid
 from parley.learning.records import Records
-from parley.node.deploy_errors import DeployError
-from parley.study.evaluation import evaluate
+from parley.study.errors import StudyError
 
 Floats = NDArray[np.float64]
 
@@ -75,7 +75,7 @@ def compare(theta: Floats, parties: Mapping[str, Records], hold_out: Records) ->
     """Score the federated model θ of a binary logistic regression against the alternatives."""
     model = Linear(hold_out.rows.dimension, Logistic())
     if theta.shape != (model.dimension,):
-        raise DeployError(
+        raise StudyError(
             f"the model has {theta.size:,} parameters and the hold-out's schema {model.dimension:,}: compare a binary "
             "logistic model on the schema that it was trained with"
         )
@@ -97,7 +97,7 @@ def score(name: str, records: int, theta: Floats, hold_out: Records) -> Score:
     """Accuracy at even odds, and the area under the curve."""
     found = evaluate(Linear(len(theta), Logistic()), hold_out, theta, Regulariser(), "binary")
     if found.auc is None:
-        raise DeployError("the hold-out has one outcome only, so no area under a curve exists: give records of both")
+        raise StudyError("the hold-out has one outcome only, so no area under a curve exists: give records of both")
     return Score(name, records, 1 - found.error, found.auc)
 
 
@@ -110,7 +110,7 @@ def fit_logistic(rows: Floats, targets: Floats) -> Floats:
     """argmin of mean log-loss + |θ|²/(2n), by Newton's method with halved steps (convex, so it gets there)."""
     count, dimension = rows.shape
     if dimension > LARGEST_DIMENSION:
-        raise DeployError(f"a pooled model of {dimension:,} parameters is too large: at most {LARGEST_DIMENSION:,}")
+        raise StudyError(f"a pooled model of {dimension:,} parameters is too large: at most {LARGEST_DIMENSION:,}")
     ridge = 1 / count
     logistic = Logistic()
 
@@ -132,4 +132,4 @@ def fit_logistic(rows: Floats, targets: Floats) -> Floats:
             return theta
         theta = theta - size * direction
         value = objective(theta)
-    raise DeployError(f"the logistic fit did not settle within {MOST_STEPS} steps: this is a defect, report it")
+    raise StudyError(f"the logistic fit did not settle within {MOST_STEPS} steps: this is a defect, report it")

@@ -13,12 +13,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail, progress
 from parley.mpc.ring import Integers, Lattice
 from parley.privacy.accountants import accountant, require_delta
 from parley.privacy.audit import Finding, ReleasePath, neighbour_test, one_run_test, worst_neighbours
 from parley.privacy.clipping import MomentumClip
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.mechanism import Cohort, Mechanism
 from parley.privacy.randomness import SystemRandomness
 from parley.privacy.sampling import FixedSize
@@ -89,7 +88,7 @@ def _unclipped(mechanism: Mechanism) -> Mechanism:
     """Clip norms that no gradient reaches: half of MAGNITUDE is the longest."""
     clip = mechanism.clip
     if not isinstance(clip, MomentumClip):
-        raise InvalidParameter("this audit trains with DDP-SRM: give the mechanism a MomentumClip")
+        raise InvalidParameterError("this audit trains with DDP-SRM: give the mechanism a MomentumClip")
     return dataclasses.replace(mechanism, clip=MomentumClip(MAGNITUDE, MAGNITUDE, clip.gamma))
 
 
@@ -109,21 +108,21 @@ FAULTS: dict[str, PathFor] = {
 }
 
 
-def run(runs: int, delta: float, confidence: float, units: int, json: bool) -> None:
-    """Bound ε from below for the honest system and for five faults."""
+def run(runs: int, delta: float, confidence: float, units: int, progress: Callable[[str], None]) -> dict[str, Any]:
+    """Bound ε from below for the honest system and for five faults; the fields of `parley audit privacy --json`."""
     if not 0.5 <= confidence < 1:
-        raise InvalidParameter(f"confidence is {confidence}: give a number from 0.5 to below 1, such as 0.95")
+        raise InvalidParameterError(f"confidence is {confidence}: give a number from 0.5 to below 1, such as 0.95")
     if units < 4 or units % 2:
-        raise InvalidParameter(f"units is {units}: give an even number of at least 4")
+        raise InvalidParameterError(f"units is {units}: give an even number of at least 4")
     require_delta(delta)
     started = time.perf_counter()
     claimed = accountant("pld").epsilon(audited(units).event("audited"), delta).epsilon
     # Neighbours and canaries are two looks at the honest system, so each gets half of the doubt.
     shared = 1 - (1 - confidence) / 2
-    honest = _tested("the honest system", HONEST, units, runs, delta, shared, claimed)
+    honest = _tested("the honest system", HONEST, units, runs, delta, shared, claimed, progress)
     faults = []
     for name, path in FAULTS.items():
-        finding = _tested(name, path, units, runs, delta, confidence, claimed)
+        finding = _tested(name, path, units, runs, delta, confidence, claimed, progress)
         faults.append(
             {
                 "name": name,
@@ -133,8 +132,8 @@ def run(runs: int, delta: float, confidence: float, units: int, json: bool) -> N
                 "power": finding.power,
             }
         )
-    one_run = _one_run(shared)
-    result: dict[str, Any] = {
+    one_run = _one_run(shared, progress)
+    return {
         "epsilon_claimed": claimed,
         "epsilon_lower_bound": honest.epsilon_lower_bound,
         "delta": delta,
@@ -145,19 +144,29 @@ def run(runs: int, delta: float, confidence: float, units: int, json: bool) -> N
         "faults": faults,
         "seconds": time.perf_counter() - started,
     }
-    if json:
-        emit_json(result)
-    else:
-        _print(result)
-    missed = [str(fault["name"]) for fault in faults if not fault["caught"]]
-    if honest.epsilon_lower_bound > claimed or one_run["epsilon_lower_bound"] > one_run["epsilon_claimed"]:
-        fail("the honest system leaks more than it claims: stop all runs and look for the fault", EXIT_BAD_NEWS)
-    if missed:
-        fail(f"the audit misses {', '.join(missed)}: give it more --runs", EXIT_BAD_NEWS)
+
+
+def bad_news(result: dict[str, Any]) -> str | None:
+    """What the result is against, and what to do about it; None where the audit passes."""
+    one_run = result["one_run"]
+    if (
+        result["epsilon_lower_bound"] > result["epsilon_claimed"]
+        or one_run["epsilon_lower_bound"] > one_run["epsilon_claimed"]
+    ):
+        return "the honest system leaks more than it claims: stop all runs and look for the fault"
+    missed = [str(fault["name"]) for fault in result["faults"] if not fault["caught"]]
+    return f"the audit misses {', '.join(missed)}: give it more --runs" if missed else None
 
 
 def _tested(
-    name: str, path: PathFor, units: int, runs: int, delta: float, confidence: float, claimed: float
+    name: str,
+    path: PathFor,
+    units: int,
+    runs: int,
+    delta: float,
+    confidence: float,
+    claimed: float,
+    progress: Callable[[str], None],
 ) -> Finding:
     progress(f"{name}: {runs} trainings on each neighbour")
     mechanism = audited(units)
@@ -165,7 +174,7 @@ def _tested(
     return neighbour_test(path(mechanism), mechanism, neighbours, runs, delta, confidence, claimed)
 
 
-def _one_run(confidence: float) -> dict[str, Any]:
+def _one_run(confidence: float, progress: Callable[[str], None]) -> dict[str, Any]:
     """Canaries in one training of the honest system, at the δ of a run, small beside one over their number."""
     progress(f"one training with {CANARIES} canaries")
     mechanism = audited(CANARIES)
@@ -180,7 +189,8 @@ def _one_run(confidence: float) -> dict[str, Any]:
     }
 
 
-def _print(result: dict[str, Any]) -> None:
+def show(result: dict[str, Any]) -> None:
+    """For people."""
     claimed, bound = result["epsilon_claimed"], result["epsilon_lower_bound"]
     print(f"honest: epsilon at least {bound:.3g}, claimed {claimed:.3g} at delta {result['delta']:g}")
     one = result["one_run"]

@@ -12,7 +12,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.algorithms.algorithm import Plan, build
+from parley.algorithms.algorithm import Plan
+from parley.algorithms.registry import build, query_of
 from parley.algorithms.regularisers import Regulariser
 from parley.learning import records as party_records
 from parley.learning.contributor import Contributor, Encoding
@@ -24,10 +25,9 @@ from parley.mpc.ring import Integers, Lattice
 from parley.mpc.tables import load
 from parley.privacy.audit import Records, Transcript
 from parley.privacy.clipping import MomentumClip
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.mechanism import Mechanism
 from parley.privacy.randomness import Randomness, SystemRandomness
-from parley.study.simulation import query_of
 
 Floats = NDArray[np.float64]
 FRACTION_BITS = 16
@@ -78,7 +78,7 @@ class LogisticTraining:
     ) -> None:
         clip = mechanism.clip
         if not isinstance(clip, MomentumClip):
-            raise InvalidParameter("this path trains with DDP-SRM: give the mechanism a MomentumClip")
+            raise InvalidParameterError("this path trains with DDP-SRM: give the mechanism a MomentumClip")
         self.mechanism, self._noise, self._openings = mechanism, noise, openings
         self._source = source or SystemRandomness()
         self._party = mechanism.cohorts[0].party
@@ -122,7 +122,7 @@ class LogisticTraining:
         """As a party holds them: whole features, as a schema makes them."""
         if self._loaded is None or self._loaded[0] is not records:
             if not np.array_equal(records.features, np.rint(records.features)):
-                raise InvalidParameter("an audit's features must be whole numbers: a party's are, by its schema")
+                raise InvalidParameterError("an audit's features must be whole numbers: a party's are, by its schema")
             rows = DenseRows.of(records.features.astype(np.int64), 0)
             self._loaded = (records, party_records.Records(rows, records.labels))
         return self._loaded[1]

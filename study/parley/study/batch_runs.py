@@ -2,28 +2,25 @@
 
 import math
 import statistics
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.algorithms.registry import setting_of
+from parley.learning.evaluation import Quality, evaluate
 from parley.learning.holding import Layout
 from parley.learning.records import Records, load
 from parley.learning.schema import Schema
-from parley.node.deploy_errors import RunFileError
 from parley.privacy.accountants import accountant
 from parley.privacy.mechanism import Mechanism, Unit
-from parley.research.central.method import STATEMENT, CentralMethod, linear_model
-from parley.research.central.noise import Noise
-from parley.study.evaluation import Quality, evaluate
-from parley.study.run_file import RunFile, setting_of
-from parley.study.simulation import Calibrated, Federation, SeededRandomness, calibrate, seeded_stream, split
+from parley.study.run_file import RunFile
+from parley.study.simulation import Calibrated, Federation, calibrate, split
 
 Floats = NDArray[np.float64]
 
@@ -35,13 +32,10 @@ class Prepared:
     setup: RunFile
     pooled: list[Records]
     test: Records | None
-    calibrated: Calibrated | None
-    """None for a central method, which no mechanism describes"""
+    calibrated: Calibrated
 
     @property
     def mechanism(self) -> Mechanism:
-        if self.calibrated is None:
-            raise RunFileError(f"{self.setup.algorithm['name']} has no mechanism: its noise is the party's own")
         return self.calibrated.mechanism
 
 
@@ -53,16 +47,18 @@ def _load(paths: tuple[Path, ...], schema: Schema, layout: Layout) -> Records:
 
 def prepare(setup: RunFile, certified: bool = False) -> Prepared:
     """Read, plan and calibrate; `certified` pays for the sampler's finite precision too, which takes some seconds."""
+    return prepare_with(setup, *records_of(setup), certified)
+
+
+def records_of(setup: RunFile) -> tuple[list[Records], Records | None]:
+    """Its data sets, and the public test set if it names one."""
     pooled = [_load(tuple(paths), setup.schema, setup.layout) for paths in setup.train]
-    test = _load(tuple(setup.test), setup.schema, setup.layout) if setup.test else None
-    return prepare_with(setup, pooled, test, certified)
+    return pooled, _load(tuple(setup.test), setup.schema, setup.layout) if setup.test else None
 
 
 def prepare_with(setup: RunFile, pooled: list[Records], test: Records | None, certified: bool = False) -> Prepared:
     """The same with records that are in memory already."""
-    if setup.central_method() is not None:
-        return Prepared(setup, pooled, test, None)
-    sizes = {name: records.units for name, records in _parties(setup, pooled, 0).items()}
+    sizes = {name: records.units for name, records in parties_of(setup, pooled, 0).items()}
     model = setup.new_model()
     plan = setup.new_algorithm().plan(
         setting_of(sum(sizes.values()), model, setup.epsilon, setup.delta, setup.schema, setup.model["kind"])
@@ -79,7 +75,8 @@ def prepare_with(setup: RunFile, pooled: list[Records], test: Records | None, ce
     return Prepared(setup, pooled, test, chosen)
 
 
-def _parties(setup: RunFile, pooled: list[Records], seed: int) -> dict[str, Records]:
+def parties_of(setup: RunFile, pooled: list[Records], seed: int) -> dict[str, Records]:
+    """As the run file has them, or a pooled file shared out."""
     if len(pooled) > 1:
         return {f"party-{index + 1}": records for index, records in enumerate(pooled)}
     return split(pooled[0], setup.parties, seed)
@@ -87,9 +84,8 @@ def _parties(setup: RunFile, pooled: list[Records], seed: int) -> dict[str, Reco
 
 def one_run(prepared: Prepared, seed: int) -> dict[str, Any]:
     """The fields of `parley simulate`."""
-    method = prepared.setup.central_method()
-    found = _central(prepared, method, seed) if method else _federated(prepared, seed)
-    return {"seed": seed, **found, **_qualities(prepared, found["theta"])}
+    found = _federated(prepared, seed)
+    return {"seed": seed, **found, **qualities(prepared.setup, prepared.pooled, prepared.test, found["theta"])}
 
 
 def _federated(prepared: Prepared, seed: int) -> dict[str, Any]:
@@ -110,20 +106,20 @@ def _federated(prepared: Prepared, seed: int) -> dict[str, Any]:
 def federation_of(prepared: Prepared, seed: int) -> Federation:
     """One seed's run, ready to be played."""
     setup, model, algorithm = prepared.setup, prepared.setup.new_model(), prepared.setup.new_algorithm()
-    parties = _parties(setup, prepared.pooled, seed)
+    parties = parties_of(setup, prepared.pooled, seed)
     sizes = {name: records.units for name, records in parties.items()}
     plan = algorithm.plan(
         setting_of(sum(sizes.values()), model, setup.epsilon, setup.delta, setup.schema, setup.model["kind"])
     )
-    precision = prepared.calibrated.precision if prepared.calibrated else "standard"
-    return Federation(algorithm, plan, model, parties, prepared.mechanism, seed, setup.noise, precision, setup.parts)
+    chosen = prepared.calibrated
+    return Federation(
+        algorithm, plan, model, parties, chosen.mechanism, seed, setup.noise, chosen.precision, setup.parts
+    )
 
 
 def _guarantee(prepared: Prepared) -> dict[str, Any]:
     """ε at δ, and where a claim was made what the finite sampler takes of both."""
     chosen = prepared.calibrated
-    if chosen is None:
-        return {}
     found: dict[str, Any] = {"epsilon": chosen.epsilon, "delta": chosen.delta, "accountant": chosen.accountant}
     parts = prepared.setup.parts
     found |= {"security": parts.security, "own": parts.own}
@@ -136,43 +132,16 @@ def _guarantee(prepared: Prepared) -> dict[str, Any]:
     return found
 
 
-def _central(prepared: Prepared, method: CentralMethod, seed: int) -> dict[str, Any]:
-    """ε and δ are the target's, by the method's own proof."""
-    setup, model = prepared.setup, prepared.setup.new_model()
-    parties = {
-        name: (records, Noise(seeded_stream(f"own noise {name}", seed), not setup.noise), SeededRandomness(name, seed))
-        for name, records in _parties(setup, prepared.pooled, seed).items()
-    }
-    wall, cpu = time.perf_counter(), time.process_time()
-    reach = setup.schema.feature_bound
-    theta = method.train(parties.values(), model, setup.epsilon, setup.delta, reach)
-    seconds, cpu_seconds = time.perf_counter() - wall, time.process_time() - cpu
-    smallest = min(len(records.rows) for records, _, _ in parties.values())
-    target = method.target(smallest, linear_model(model), setup.epsilon, setup.delta, reach)
-    return {
-        "epsilon": setup.epsilon if setup.noise else None,
-        "delta": target.delta if setup.noise else None,
-        "accountant": "own proof" if setup.noise else "none",
-        "noise_scale": method.noise_scale(target) if setup.noise else 0.0,
-        "statement": STATEMENT,
-        "rounds": 1,
-        "passes": None,
-        "seconds": seconds,
-        "cpu_seconds": cpu_seconds,
-        "theta": theta,
-    }
-
-
-def _qualities(prepared: Prepared, theta: Floats) -> dict[str, Any]:
-    setup = prepared.setup
+def qualities(setup: RunFile, pooled: list[Records], test_set: Records | None, theta: Floats) -> dict[str, Any]:
+    """How good a model is on the training sets together, weighted by size, and on the test set."""
     model = setup.new_model()
 
     def quality(records: Records) -> Quality:
         return evaluate(model, records, theta, setup.regulariser, setup.schema.target.kind)
 
-    train = [quality(records) for records in prepared.pooled]
-    weights = [len(records.rows) for records in prepared.pooled]
-    test = quality(prepared.test) if prepared.test else None
+    train = [quality(records) for records in pooled]
+    weights = [len(records.rows) for records in pooled]
+    test = quality(test_set) if test_set else None
     return {
         "train_loss": math.fsum(each.loss * w for each, w in zip(train, weights, strict=True)) / sum(weights),
         "train_objective": math.fsum(each.objective * w for each, w in zip(train, weights, strict=True)) / sum(weights),
@@ -185,22 +154,27 @@ def _qualities(prepared: Prepared, theta: Floats) -> dict[str, Any]:
 
 def simulate_seeds(setup: RunFile, seeds: int, workers: int) -> list[dict[str, Any]]:
     """Seeds 0 … seeds − 1, in order."""
-    prepared = prepare(setup, certified=setup.noise)
+    return spread(partial(one_run, prepare(setup, certified=setup.noise)), seeds, workers)
+
+
+Run = Callable[[int], dict[str, Any]]
+_KEPT: list[Run] = []
+
+
+def spread(run: Run, seeds: int, workers: int) -> list[dict[str, Any]]:
+    """`run` of every seed, over processes that are each given it once."""
     if workers == 1 or seeds == 1:
-        return [one_run(prepared, seed) for seed in range(seeds)]
-    with ProcessPoolExecutor(min(workers, seeds), initializer=_keep, initargs=(prepared,)) as pool:
+        return [run(seed) for seed in range(seeds)]
+    with ProcessPoolExecutor(min(workers, seeds), initializer=_keep, initargs=(run,)) as pool:
         return list(pool.map(_run_kept, range(seeds)))
 
 
-_KEPT: list[Prepared] = []
-
-
-def _keep(prepared: Prepared) -> None:
-    _KEPT.append(prepared)
+def _keep(run: Run) -> None:
+    _KEPT.append(run)
 
 
 def _run_kept(seed: int) -> dict[str, Any]:
-    return one_run(_KEPT[-1], seed)
+    return _KEPT[-1](seed)
 
 
 def mean_of(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:

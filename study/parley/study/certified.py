@@ -11,12 +11,12 @@ from parley.federation.meaning import finite_precision, servers_for
 from parley.mpc.errors import MpcError
 from parley.mpc.parts import JOINT, NoiseParts
 from parley.mpc.tables import Precision
-from parley.node.deploy_errors import RunFileError
 from parley.privacy.accountants import accountant
 from parley.privacy.claim import Claim
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.finite_precision import FinitePrecision
 from parley.privacy.mechanism import Unit
+from parley.study.errors import RunFileError
 from parley.study.manifests import Claiming, quietest
 from parley.study.simulation import Calibrated, calibrate, mechanism_of
 
@@ -50,7 +50,7 @@ def cheapest(samples: int, epsilon: float, delta: float) -> tuple[Precision, Fin
     for preset in PRESETS:
         try:
             return preset, finite_precision(samples, epsilon, delta, "strips", preset)
-        except (MpcError, InvalidParameter):
+        except (MpcError, InvalidParameterError):
             continue
     raise RunFileError(
         f"no preset of the noise keeps {samples:,} samples within 1 % of epsilon {epsilon:g} and delta {delta:g}: "

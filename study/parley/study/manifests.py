@@ -11,26 +11,26 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from parley.algorithms.algorithm import Plan
+from parley.algorithms.registry import build_algorithm, check_answers, setting_of
 from parley.algorithms.regularisers import Regulariser
 from parley.federation.manifest import PROTOCOL, Manifest, Operator, longest_answer
 from parley.federation.meaning import finite_precision, verify
 from parley.federation.mechanism import mechanism_table, party_tables
 from parley.learning.contributor import Encoding
+from parley.learning.registry import build_model
 from parley.learning.schema import Schema
 from parley.mpc.errors import MpcError
 from parley.mpc.parts import OWN, USUAL, NoiseParts
 from parley.mpc.tables import FORMATS, Cover, Precision
-from parley.node.deploy_errors import DeployError
 from parley.privacy.accountants import Accountant, Reading, accountant
 from parley.privacy.calibration import smallest_noise
-from parley.privacy.errors import ConditionsUnmet, InvalidParameter
+from parley.privacy.errors import ConditionsUnmetError, InvalidParameterError
 from parley.privacy.event import Event
 from parley.privacy.finite_precision import FinitePrecision, gaussian_reading, require_share
 from parley.privacy.lying import NO_GUARANTEE
 from parley.privacy.mechanism import Mechanism, Unit
-from parley.study.run_file import build_algorithm, build_model, setting_of
+from parley.study.errors import StudyError
 from parley.study.simulation import mechanism_of
-from parley.study.vocabulary import check_answers
 
 NUDGE = 1 + 2.5e-4
 """Accountants round upwards by up to 3e-4 of their figure: what fits one party may just miss another."""
@@ -58,9 +58,10 @@ class Claiming:
     def epsilon(self, event: Event, delta: float) -> Reading:
         try:
             reading = gaussian_reading(self.precision, self.chosen, event, delta)
-        except ConditionsUnmet:
+        except ConditionsUnmetError:
             raise
-        except InvalidParameter:  # so little noise that its tail takes more of δ than it may: no claim, so look further
+        except InvalidParameterError:
+            # So little noise that its tail takes more of δ than it may: no claim, so look further.
             return Reading(math.inf, delta, self.name)
         return replace(reading, epsilon=reading.epsilon + self.precision.epsilon_added)
 
@@ -101,7 +102,7 @@ def draft(
     plan = stepping.plan(setting_of(sum(counted.values()), built, epsilon, delta, schema, str(model["kind"])))
     check_answers(str(algorithm["name"]), stepping, built.dimension)
     if not plan.private:
-        raise DeployError(f"{algorithm['name']} is not private: choose an algorithm that is")
+        raise StudyError(f"{algorithm['name']} is not private: choose an algorithm that is")
     unit = Unit(schema.unit)
     samples = longest_answer(built.dimension) * plan.releases * parts.samples
     presets: tuple[Precision, ...] = (precision,) if precision else get_args(Precision)
@@ -109,7 +110,7 @@ def draft(
         try:
             terms = finite_precision(samples, epsilon, delta, cover, preset)
             mechanism = quietest(plan, counted, unit, epsilon, delta, Claiming(accountant(accountant_name), terms))
-        except (MpcError, InvalidParameter):
+        except (MpcError, InvalidParameterError):
             if index + 1 < len(presets):
                 continue
             raise
@@ -159,7 +160,7 @@ def smallest_own(worst_epsilon: float, wanted: dict[str, Any]) -> Manifest:
         if found is not None and found <= worst_epsilon:
             return made
     reached = NO_GUARANTEE if found is None else f"epsilon {found:.4g}"
-    raise InvalidParameter(
+    raise InvalidParameterError(
         f"worst_epsilon is {worst_epsilon:g} and the most own noise of the servers gives {reached}: raise it, lower "
         'epsilon, sample more of the records in fewer rounds, or choose security = "malicious"'
     )
@@ -180,6 +181,6 @@ def quietest(
             require_share(claiming.precision, worst)
             return replace(mechanism, noise_multiplier=noise)
         noise *= NUDGE
-    raise InvalidParameter(
+    raise InvalidParameterError(
         f"no noise near {noise:.4g} gives every party epsilon {epsilon:g}: this is a defect, report it"
     )

@@ -19,26 +19,21 @@ security = "semi-honest"
 own = 0.5
 """
 
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from parley.algorithms.algorithm import Algorithm, Setting, build
+from parley.algorithms.algorithm import Algorithm
+from parley.algorithms.registry import build_algorithm
 from parley.algorithms.regularisers import Regulariser
-from parley.algorithms.schedules import Output
+from parley.federation.files import toml_file
 from parley.learning.holding import CSV, Layout, described
-from parley.learning.models import Huber, Linear, Logistic, Model, Residual, Softmax, Squared
-from parley.learning.perceptron import Perceptron
-from parley.learning.proximal import SmoothedHinge
+from parley.learning.models import Model
+from parley.learning.registry import build_model
 from parley.learning.schema import Schema
 from parley.mpc.errors import MpcError
 from parley.mpc.parts import JOINT, NoiseParts, parts_of, usual_own
-from parley.node.deploy_errors import RunFileError
-from parley.research.central.method import CentralMethod, build_central
-
-MODELS = ("logistic", "softmax", "linear", "huber", "smoothed-hinge", "perceptron")
-OPTIONS = {"huber": {"threshold"}, "smoothed-hinge": {"smoothness"}, "perceptron": {"hidden", "activation"}}
+from parley.study.errors import RunFileError
 
 
 @dataclass(frozen=True)
@@ -69,21 +64,17 @@ class RunFile:
     def new_algorithm(self) -> Algorithm:
         return build_algorithm(self.algorithm, self.regulariser)
 
-    def central_method(self) -> CentralMethod | None:
-        """None where the algorithm is one that a federation can run."""
-        found = build_central(self.algorithm)
-        if found and self.regulariser.kind != "none":
-            raise RunFileError("a central method has its own penalty, strength: leave the regulariser out")
-        return found
-
 
 def read_run_file(path: Path) -> RunFile:
-    try:
-        body = tomllib.loads(path.read_text())
-    except OSError as error:
-        raise RunFileError(f"{path.name}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise RunFileError(f"{path.name} is not TOML: {error}") from None
+    """Checked in all, with an algorithm that a federation can run."""
+    run = parse_run_file(path)
+    run.new_algorithm()
+    return run
+
+
+def parse_run_file(path: Path) -> RunFile:
+    """Checked but for the algorithm, which may be one that only research knows."""
+    body = toml_file(path, lambda what: RunFileError(f"{path.name} {what}"))
     _only(
         body, "the run file", {"data", "schema", "model", "algorithm", "privacy", "federation", "regulariser", "noise"}
     )
@@ -116,64 +107,7 @@ def read_run_file(path: Path) -> RunFile:
         _parts(_table(body, "noise", {"security", "own"}, optional=True)),
     )
     run.new_model()
-    if run.central_method() is None:
-        run.new_algorithm()
     return run
-
-
-def build_model(body: dict[str, Any], schema: Schema) -> Model:
-    """A built-in model; nothing else is ever executed."""
-    kind = body.get("kind")
-    if kind not in MODELS:
-        raise RunFileError(f"[model] kind is {kind!r}: use one of {', '.join(MODELS)}")
-    _only(body, "[model]", {"kind"} | OPTIONS.get(kind, set()))
-    target = schema.target.kind
-    residual: Residual
-    if kind in ("linear", "huber"):
-        _matching(kind, target, "number")
-        residual = Squared() if kind == "linear" else Huber(body.get("threshold", 1.0))
-    elif kind == "smoothed-hinge":
-        _matching(kind, target, "binary")
-        # Without a smoothness the loss is quadratic over a margin of 1.
-        residual = SmoothedHinge(body.get("smoothness", schema.feature_bound**2), schema.feature_bound)
-    elif target == "classes":
-        _matching(kind, "classes" if kind != "logistic" else "binary", "classes")
-        residual = Softmax(schema.outputs)
-    else:
-        _matching(kind, target, "binary") if kind != "softmax" else _matching(kind, target, "classes")
-        residual = Logistic()
-    if kind == "perceptron":
-        hidden = tuple(body.get("hidden", (32,)))
-        # The perceptron has biases of its own.
-        return Perceptron(schema.dimension, hidden, residual, body.get("activation", "relu"))
-    return Linear(schema.dimension, residual)
-
-
-def setting_of(units: int, model: Model, epsilon: float, delta: float, schema: Schema, kind: str) -> Setting:
-    """The public facts that an algorithm may plan with."""
-    return Setting(
-        units, model.dimension, epsilon, delta, schema.feature_bound, kind, schema.dimension, schema.intercept
-    )
-
-
-def build_algorithm(body: dict[str, Any], regulariser: Regulariser) -> Algorithm:
-    """By name, with the parameters of its dataclass."""
-    parameters = dict(body)
-    name = parameters.pop("name", None)
-    if not isinstance(name, str):
-        raise RunFileError('[algorithm] needs a name, such as "auto"')
-    if build_central(body):
-        raise RunFileError(f"{name} runs in `parley simulate` and `reproduce` only: no mechanism accounts its noise")
-    if "output" in parameters:
-        parameters["output"] = Output(**_table(parameters, "output", {"rule", "tail"}))
-    return build(name, {**parameters, "regulariser": regulariser})
-
-
-def _matching(model: str, target: str, needed: str) -> None:
-    if target != needed:
-        raise RunFileError(
-            f"[model] {model} predicts a {needed} target and the schema's is {target}: change one of them"
-        )
 
 
 def _only(body: dict[str, Any], where: str, known: set[str]) -> None:

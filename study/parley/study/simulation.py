@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.algorithms.algorithm import Algorithm, Ask, Plan
-from parley.learning.contributor import Contributor, Encoding, Query
-from parley.learning.local import LocalFit
+from parley.algorithms.algorithm import Algorithm, Plan
+from parley.algorithms.registry import query_of
+from parley.learning.contributor import Contributor, Encoding
 from parley.learning.models import Model
 from parley.learning.records import Records
 from parley.mpc.clear import ClearSampler
@@ -25,7 +25,7 @@ from parley.mpc.tables import Precision, load
 from parley.privacy.accountants import accountant, worst_party
 from parley.privacy.calibration import smallest_noise
 from parley.privacy.claim import Claim
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.event import Event
 from parley.privacy.mechanism import Cohort, Mechanism, Unit
 from parley.privacy.sampling import FixedSize, Poisson, Sampler
@@ -91,7 +91,7 @@ def _sampler(plan: Plan, batch: int, units: int, total: int, allowance: float) -
     if plan.sampling == "poisson" and share < units:
         return Poisson.with_overflow(units, share, plan.releases, allowance)
     if plan.sampling not in ("wor", "poisson"):
-        raise InvalidParameter(f"sampling is {plan.sampling!r}: use wor or poisson")
+        raise InvalidParameterError(f"sampling is {plan.sampling!r}: use wor or poisson")
     if plan.sampling == "poisson":
         return Poisson(units, units, units)
     return FixedSize(units, share)
@@ -182,13 +182,6 @@ class Federation:
         if self.noise:
             total = total + self.sampler.release(lattice, len(np.atleast_1d(total)))
         return np.asarray(lattice.decode(np.asarray(total)) / self.mechanism.expected_batch(round_index))
-
-
-def query_of(round_index: int, ask: Ask) -> Query:
-    """An algorithm's question as a party understands it."""
-    work = ask.local
-    local = LocalFit(work.method, work.steps, work.step, work.strength, work.reach) if work else None
-    return Query(round_index, ask.points, ask.kind, ask.scale, local)
 
 
 def split(records: Records, parties: int, seed: int) -> dict[str, Records]:

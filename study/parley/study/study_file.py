@@ -16,13 +16,13 @@ federation = "cardio"
 [coordinator]                 name, legal_entity
 """
 
-import tomllib
 from pathlib import Path
 from typing import Any, get_args
 
 from parley.algorithms.regularisers import Regulariser
 from parley.federation.errors import ManifestError
 from parley.federation.fields import Fields
+from parley.federation.files import toml_file
 from parley.federation.manifest import (
     ACCOUNTANTS,
     LARGEST_EPSILON,
@@ -34,19 +34,14 @@ from parley.federation.manifest import (
 from parley.learning.schema import schema_from_json
 from parley.mpc.parts import USUAL, usual_own
 from parley.mpc.tables import Cover, Precision
-from parley.node.deploy_errors import RunFileError
 from parley.privacy.lying import LARGEST_GUARANTEE
 from parley.privacy.sampling import LARGEST_POPULATION
+from parley.study.errors import RunFileError
 
 
 def read_study(path: Path) -> dict[str, Any]:
     """What `draft` takes, and perhaps `worst_epsilon`; anything unknown, missing or out of range is refused by name."""
-    try:
-        body = tomllib.loads(path.read_bytes().decode())
-    except OSError as error:
-        raise RunFileError(f"{path.name}: {error.strerror}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise RunFileError(f"{path.name} is not TOML: {error}") from None
+    body = toml_file(path, lambda what: RunFileError(f"{path.name} {what}"))
     study = Fields(body, "", ManifestError)
     privacy = study.table("privacy")
     sizes: dict[str, int] = {}

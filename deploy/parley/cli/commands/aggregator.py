@@ -6,64 +6,47 @@ parley aggregator withdraw NODE heart-1 --by "N. N."     # opens nothing more of
 parley aggregator status NODE --json
 """
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from parley.aggregator.opening_store import OpeningStore
-from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail, progress
-from parley.federation.admission import AdmissionRecord, Refusal, approve_by_hand
+from parley.cli.console import EXIT_BAD_NEWS, become, emit_json, progress, withdrawn
+from parley.cli.options import Json, NodeFolder
 from parley.federation.manifest import read_manifest
-from parley.node.trail import Trail
 
-app = typer.Typer(help="An aggregation server: half of the trust in a run.", no_args_is_help=True)
-Node = Annotated[Path, typer.Argument(help="The node's folder.", metavar="NODE")]
-Json = Annotated[bool, typer.Option("--json", help="End standard output with one line of JSON.")]
+app = typer.Typer(help="Run an aggregation server, one of the two.", no_args_is_help=True)
 
 
 @app.command()
-def run(node: Node) -> None:
-    """Serve until SIGTERM or Ctrl-C; one JSON line on standard output says when it is ready, and on which ports."""
-    from parley.aggregator.process import run as serve  # loads grpc and the noise's tables
+def run(node: NodeFolder) -> None:
+    """Serve until stopped. One line of JSON says when it is ready, and on which ports.
 
-    serve(node)
+    Example: parley aggregator run north. Before it: parley doctor north
+    """
+    become("parley.aggregator", str(node))
 
 
 @app.command()
 def approve(
-    node: Node,
-    manifest: Annotated[Path, typer.Argument(help="The manifest, as TOML.", metavar="MANIFEST")],
+    node: NodeFolder,
+    manifest: Annotated[Path, typer.Argument(help="The manifest, as TOML.", metavar="FILE")],
     digest: Annotated[str, typer.Option(help="Of the manifest that was read, from `parley manifest check`.")],
     by: Annotated[str, typer.Option(help="Who approves, and answers for it.")],
     json_output: Json = False,
 ) -> None:
-    """Admit a run by hand, over what the policy holds against it. Exit code 1 if not even a person may."""
-    from parley.aggregator.admission import policy_for_hand, reasons_against_server
-    from parley.aggregator.process import aggregator_node
-    from parley.federation.meaning import verify_apart
+    """Admit a run by hand that the policy does not admit.
 
-    file = aggregator_node(node)
-    name = file.identity.load().name
+    Some reasons are final, and nobody can override them. Exit code 1 then.
+
+    Example: parley aggregator approve north RUN.toml --digest 9c2e… --by "N. N."
+    """
+    from parley.aggregator import approval
+    from parley.aggregator.process import aggregator_node
+
     read = read_manifest(manifest)
-    peer = replace(name, name=file.peer_name)
-    against = reasons_against_server(read, name, peer, file.index, file.noise)
-    overridden: list[str] = []
-    if not against:
-        progress("verifying what the manifest claims")
-        file.state.mkdir(mode=0o700, exist_ok=True)
-        meaning = verify_apart(read, file.verified)
-        record = AdmissionRecord(file.admissions)
-        policy = policy_for_hand(file.policy)
-        outcome = approve_by_hand(record, meaning, name, policy, None, digest, by)
-        record.close()
-        if isinstance(outcome, Refusal):
-            against = [str(reason) for reason in outcome.reasons]
-        else:
-            overridden = list(outcome.overridden)
-            with Trail.open(file.trail, name) as trail:
-                trail.append("run.approved", durable=True, run=read.run, manifest=read.digest.hex(), approved_by=by)
+    found = approval.approve(aggregator_node(node), read, digest, by, progress)
+    against, overridden = found.against, found.overridden
     if json_output:
         body = {"run": read.run, "digest": read.digest.hex(), "admitted": not against, "reasons": against}
         emit_json({**body, "overridden": overridden})
@@ -77,49 +60,34 @@ def approve(
 
 @app.command()
 def withdraw(
-    node: Node,
+    node: NodeFolder,
     run: Annotated[str, typer.Argument(help="The run's name.", metavar="RUN")],
     by: Annotated[str, typer.Option(help="Who answers for it.")],
     json_output: Json = False,
 ) -> None:
-    """Open nothing more of a run, from the next call on; its coordinator can still end it. For good."""
-    from parley.aggregator.process import aggregator_node
-    from parley.cli import withdrawal as withdrawing
+    """Open nothing more of a run, from the next call on, for good. Its coordinator can still end it.
 
-    manifest = withdrawing.withdraw(aggregator_node(node), run, by)
+    Example: parley aggregator withdraw north heart-1 --by "N. N."
+    """
+    from parley.aggregator.process import aggregator_node
+    from parley.node import withdrawal
+
+    manifest = withdrawal.withdraw(aggregator_node(node), run, by)
     consequence = "opens nothing more; what was opened stays opened, and the run can be ended"
-    withdrawing.report(manifest, consequence, json_output)
+    withdrawn(manifest.run, manifest.digest, consequence, json_output)
 
 
 @app.command()
-def status(node: Node, json_output: Json = False) -> None:
-    """What this server has admitted and opened, from its state on disk."""
-    from parley.aggregator.process import OPENINGS_FILE, aggregator_node
+def status(node: NodeFolder, json_output: Json = False) -> None:
+    """Show what this server has admitted and opened, as recorded on its disk.
+
+    Example: parley aggregator status north
+    """
+    from parley.aggregator.approval import runs_of
+    from parley.aggregator.process import aggregator_node
 
     file = aggregator_node(node)
-    name = file.identity.load().name
-    if not (file.state / OPENINGS_FILE).exists():
-        fail(f"{node} has no state yet: start it with `parley aggregator run {node}`")
-    record = AdmissionRecord(file.admissions)
-    store = OpeningStore(file.state / OPENINGS_FILE)
-    runs = []
-    for admission, withdrawn in record.all():
-        manifest = admission.manifest
-        opened, ended = store.counts(manifest.run).mine, store.ended(manifest.run) is not None
-        runs.append(
-            {
-                "run": manifest.run,
-                "digest": manifest.digest.hex(),
-                "state": "withdrawn" if withdrawn else "ended" if ended else "open",
-                "opened": opened,
-                "rounds": manifest.releases,
-                "how": admission.how,
-                "approved_by": admission.approved_by,
-                "at": admission.at,
-            }
-        )
-    store.close()
-    record.close()
+    name, runs = file.identity.load().name, runs_of(file)
     if json_output:
         emit_json({"node": name.uri, "runs": runs})
         return

@@ -16,10 +16,11 @@ from typing import Annotated, Any
 
 import typer
 
-from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail
+from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail, progress
+from parley.cli.options import Json
 from parley.federation.errors import TrailError
-from parley.privacy.chain import Head
-from parley.privacy.errors import LedgerCorrupt, LedgerRefused
+from parley.privacy.errors import LedgerCorruptError, LedgerRefusedError
+from parley.privacy.head import Head
 
 app = typer.Typer(help="Measure privacy, try the known attacks, verify what nodes wrote down.", no_args_is_help=True)
 TRAIL, LEDGER = Path("state", "trail.jsonl"), Path("state", "ledger.sqlite")
@@ -36,12 +37,22 @@ def privacy(
     delta: Annotated[float, typer.Option(help="The δ at which the claim and the bound are compared.")] = 0.05,
     confidence: Annotated[float, typer.Option(help="Probability that the honest system's bound is right.")] = 0.95,
     units: Annotated[int, typer.Option(help="Records of the audited training.")] = 8,
-    json: Annotated[bool, typer.Option("--json", help="End with one line of JSON.")] = False,
+    json: Json = False,
 ) -> None:
-    """Bound ε from below for the honest system and for five faults."""
-    from parley.research.privacy_audit import run  # needs the `accounting` extra, which a bare installation lacks
+    """Measure privacy from the outside: a lower bound of epsilon, for the honest system and for five faults.
 
-    run(runs, delta, confidence, units, json)
+    Example: parley audit privacy --runs 4000
+    """
+    # It needs the `accounting` extra, which a bare installation lacks.
+    from parley.research.privacy_audit import bad_news, run, show
+
+    result = run(runs, delta, confidence, units, progress)
+    if json:
+        emit_json(result)
+    else:
+        show(result)
+    if (news := bad_news(result)) is not None:
+        fail(news, EXIT_BAD_NEWS)
 
 
 @app.command()
@@ -51,9 +62,12 @@ def attacks(
         str | None, typer.Option(metavar="GUARD", help="Take this guard away: what it stops has to succeed then.")
     ] = None,
     show: Annotated[bool, typer.Option("--list", help="Show attacks and guards, try nothing.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="End with one line of JSON.")] = False,
+    json: Json = False,
 ) -> None:
-    """Try every known attack on this installation; exit code 1 if one succeeds."""
+    """Try every known attack on this installation. Exit code 1 if one succeeds.
+
+    Example: parley audit attacks, or parley audit attacks --without reach-covers-schema
+    """
     try:
         from parley.attacks.audit import run, show_all  # attacks use the accountant, of the `accounting` extra
     except ModuleNotFoundError as error:
@@ -70,18 +84,24 @@ def verify(
     anchor: Annotated[
         str | None, typer.Option(help="A head of the one trail given that somebody else kept, as sequence:hash.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="End with one line of JSON.")] = False,
+    json: Json = False,
 ) -> None:
-    """Find any edit, gap or reordering in trails and ledgers, and what one node says of another that is not so."""
+    """Find any edit, gap or reordering in trails and ledgers, and where two nodes' trails contradict each other.
+
+    Exit code 1 if there is one. A trail that lost its last lines is found only with --anchor, or if a peer refers to
+    them.
+
+    Example: parley audit verify north south hospital-a
+    """
     from parley.node.trail import cross_check
     from parley.node.trail import verify as verify_trail
 
     if anchor is not None and len(places) != 1:
-        fail("an anchor is of one trail: verify that node alone, then all of them together")
+        fail("an anchor belongs to one trail: verify that node alone, then all of them together")
     try:
         kept = Head.parse(anchor) if anchor is not None else None
-    except LedgerCorrupt:
-        fail(f"{anchor!r} is no head: give sequence:hash, as an earlier verification printed it")
+    except LedgerCorruptError:
+        fail(f"{anchor!r} is not a head: give sequence:hash, as an earlier verification printed it")
     chains, trails = [], []
     for place in places:
         trail, ledger = (place / TRAIL, place / LEDGER) if place.is_dir() else (place, None)
@@ -106,7 +126,9 @@ def verify(
     else:
         for chain in chains:
             print(_said(chain))
-        print(f"{crossed.checked} references to peers' events hold, {crossed.unchecked} are to nodes not given here")
+        if kept is None:
+            print("to detect a cut at a trail's end as well, verify it alone and give an earlier head with --anchor")
+        print(f"{crossed.checked} references to peers' events hold; {crossed.unchecked} refer to nodes not given here")
         for line in crossed.absent:
             print(f"PROBLEM {line}")
     if not intact:
@@ -133,13 +155,12 @@ def _ledger(path: Path) -> dict[str, Any]:
     try:
         ledger = Ledger.open(path)
         return _chain("ledger", path, ledger.verify(), "", 0, False)
-    except (LedgerCorrupt, LedgerRefused) as problem:
+    except (LedgerCorruptError, LedgerRefusedError) as problem:
         return _broken("ledger", path, problem)
 
 
 def _said(chain: dict[str, Any]) -> str:
     if chain["problem"] is not None:
         return f"PROBLEM {chain['file']}: {chain['problem']}"
-    whole = "intact" if chain["anchored"] or chain["kind"] == "ledger" else "intact as far as a trail alone can tell"
     cut = f", {chain['incomplete_bytes']} bytes of an unfinished last line" if chain["incomplete_bytes"] else ""
-    return f"{chain['file']}: {chain['entries']} entries, {whole}{cut}; head {chain['head']}"
+    return f"{chain['file']}: {chain['entries']} entries, intact{cut}; head {chain['head']}"

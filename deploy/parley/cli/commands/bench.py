@@ -1,7 +1,6 @@
 """`parley bench`: measured on this machine, in this run, beside a baseline."""
 
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,32 +10,10 @@ from rich.table import Table
 
 from parley.cli.commands.bench_gradients import gradients
 from parley.cli.console import emit_json, fail, progress
+from parley.cli.options import Cover, Json, Precision, Security, Wire
 
 app = typer.Typer(help="Measure speed and size on this machine, side by side with a baseline.", no_args_is_help=True)
 app.command()(gradients)
-
-
-class Cover(StrEnum):
-    strips = "strips"
-    rectangle = "rectangle"
-
-
-class Precision(StrEnum):
-    standard = "standard"
-    high = "high"
-
-
-class Security(StrEnum):
-    semi_honest = "semi-honest"
-    malicious = "malicious"
-
-
-class Wire(StrEnum):
-    grpc = "grpc"
-    socket = "socket"
-
-
-JsonFlag = Annotated[bool, typer.Option("--json", help="End standard output with one line of JSON.")]
 
 
 @app.callback()
@@ -47,23 +24,23 @@ def _group() -> None:
 @app.command()
 def noise(
     dimension: Annotated[int, typer.Option(min=1, help="Gaussians at a time: a model's parameters.")] = 26_000,
-    cover: Annotated[Cover, typer.Option(help="Boxes hugging the region, or the textbook's rectangle.")] = Cover.strips,
-    precision: Annotated[Precision, typer.Option(help="Tables: see `parley noise certificate`.")] = Precision.standard,
+    cover: Annotated[Cover, typer.Option(help="strips: close to the region; rectangle: textbook.")] = Cover.strips,
+    precision: Annotated[Precision, typer.Option(help="Tables: `parley noise certificate`.")] = Precision.standard,
     channel: Annotated[Wire, typer.Option(help="Between the two servers, TLS in both cases.")] = Wire.grpc,
     seconds: Annotated[float, typer.Option(min=0, help="Repeat for this long and report the sustained rate.")] = 0.0,
     dump: Annotated[Path | None, typer.Option(help="Write BOTH servers' shares to FILE.npz: tests only.")] = None,
     baseline: Annotated[bool, typer.Option(help="Measure the baseline too.")] = True,
-    security: Annotated[Security, typer.Option(help="malicious: nothing joint, own samples only.")] = (
+    security: Annotated[Security, typer.Option(help="malicious: no joint noise, only the servers' own.")] = (
         Security.semi_honest
     ),
     own: Annotated[
-        float | None, typer.Option(help="Of each server's own; 0.5 if it is not given, 0 where shares are dumped.")
+        float | None, typer.Option(help="Noise of each server's own; 0.5 if it is not given, 0 with --dump.")
     ] = None,
-    json_output: JsonFlag = False,
+    json_output: Json = False,
 ) -> None:  # fmt: skip
-    """Gaussian noise by two processes on loopback, joint and each server's own, from empty pool to shares.
+    """Measure Gaussian noise made by two processes on this machine, from empty pool to shares.
 
-    Example: parley bench noise --dimension 62000 --seconds 60 --json
+    Example: parley bench noise --dimension 62000 --seconds 60
     """
     from parley.bench import noise_bench
     from parley.mpc.parts import parts_of, usual_own
@@ -105,9 +82,14 @@ def aggregate(
     parties: Annotated[int, typer.Option(min=1, help="Institutions that contribute.")] = 5,
     dimension: Annotated[int, typer.Option(min=1, help="Length of their vectors.")] = 123,
     channel: Annotated[Wire, typer.Option(help="Between the two servers, TLS in both cases.")] = Wire.grpc,
-    json_output: JsonFlag = False,
+    json_output: Json = False,
 ) -> None:
-    """One secure aggregation with joint noise, everything included (the core paper's table 4: 18.04 s at 5 and 123)."""
+    """Measure one secure aggregation with joint noise, everything included.
+
+    The core paper's table 4 has 18.04 s for 5 parties and 123 numbers.
+
+    Example: parley bench aggregate --parties 5 --dimension 123
+    """
     from parley.bench import noise_bench
 
     progress(f"{parties} parties, {dimension:,} numbers each, two fresh servers")
@@ -129,9 +111,14 @@ def train(
     plain: Annotated[
         bool, typer.Option(help="Also without protection: one server, clear sums, no noise, the same transport.")
     ] = True,
-    json_output: JsonFlag = False,
+    json_output: Json = False,
 ) -> None:
-    """A whole federation as processes, TLS and joint noise on: seconds per round, CPU, bytes, memory, beside plain."""
+    """Measure a whole federation of processes, with TLS and joint noise, beside one without protection.
+
+    It shows seconds for each round, CPU, bytes and memory.
+
+    Example: parley bench train --parties 10 --rounds 200
+    """
     from parley.bench.train_bench import bench_train
 
     result = bench_train(parties, dimension, rounds, plain)

@@ -10,17 +10,18 @@ from rich.console import Console
 from rich.table import Table
 
 from parley.cli.console import emit_json, progress
+from parley.cli.options import Json
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def gradients(
     seconds: Annotated[float, typer.Option(min=0.1, help="Of measuring per model, query and batch.")] = 1.0,
-    json_output: Annotated[bool, typer.Option("--json", help="End standard output with one line of JSON.")] = False,
+    json_output: Json = False,
 ) -> None:
-    """Records per second of clipped, exactly encoded queries beside plain gradients, on one thread.
+    """Measure records per second of clipped, exactly encoded queries beside plain gradients, on one thread.
 
-    Example: parley bench gradients --json
+    Example: parley bench gradients --seconds 0.5
     """
     # The linear algebra library reads these when NumPy is first imported, which has happened here: a fresh process.
     for name in THREAD_VARIABLES:

@@ -12,27 +12,32 @@ import typer
 from cryptography import x509
 
 from parley.cli.console import emit_json
+from parley.cli.options import Json
 from parley.federation.errors import CertificateError
 from parley.node.authority import PEM, Authority, federation_of, load_request, request_fingerprint
 from parley.node.credentials import certificate_fingerprint, load_certificate, name_in, read_file, read_private
 
-app = typer.Typer(help="The federation's certificate authority.", no_args_is_help=True)
-Folder = Annotated[Path, typer.Option("--folder", help="Of the authority.")]
+app = typer.Typer(help="Run the federation's certificate authority.", no_args_is_help=True)
+Folder = Annotated[Path, typer.Option("--folder", help="The authority's folder.")]
 Passphrase = Annotated[
     Path | None, typer.Option(help="File with the passphrase of the authority's key, mode 600; - asks for it.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="End standard output with one line of JSON.")]
 HOME = Path("authority")
 
 
 @app.command()
 def init(
-    federation: Annotated[str, typer.Argument(help="The federation's name: a-z, 0-9 and -.")],
+    federation: Annotated[str, typer.Argument(help="The federation's name: a-z, 0-9 and -.", metavar="NAME")],
     folder: Folder = HOME,
     passphrase_file: Passphrase = None,
     json_output: Json = False,
 ) -> None:
-    """Make the authority. Once per federation: certificates outlive releases of parley."""
+    """Make the certificate authority. This is done once for a federation.
+
+    Next: read the fingerprint out to the operator of every node.
+
+    Example: parley ca init cardio --passphrase-file secret.txt
+    """
     authority = Authority.create(federation)
     authority.save(folder, _passphrase(passphrase_file, confirm=True))
     _show(authority.certificate, passphrase_file is not None, json_output)
@@ -40,7 +45,12 @@ def init(
 
 @app.command()
 def show(folder: Folder = HOME, json_output: Json = False) -> None:
-    """The fingerprint that every node needs for its first installation. Read it out; do not send it with the files."""
+    """Show the fingerprint that every node needs when it first installs a certificate.
+
+    Read it out, by telephone or face to face; do not send it along with the files.
+
+    Example: parley ca show --folder authority
+    """
     certificate = load_certificate(read_file(folder / "authority.crt"), "authority.crt")
     encrypted = b"ENCRYPTED" in read_private(folder / "authority.key")
     _show(certificate, encrypted, json_output)
@@ -48,7 +58,7 @@ def show(folder: Folder = HOME, json_output: Json = False) -> None:
 
 @app.command()
 def approve(
-    request: Annotated[Path, typer.Argument(help="A node's request.pem.")],
+    request: Annotated[Path, typer.Argument(help="A node's request.pem.", metavar="FILE")],
     fingerprint: Annotated[str, typer.Option(help="As the node's operator reads it out from `parley node show`.")],
     out: Annotated[Path, typer.Option(help="Where to write the certificate, for `parley node install`.")],
     days: Annotated[int, typer.Option(min=1, max=398, help="How long it is valid.")] = 90,
@@ -56,7 +66,12 @@ def approve(
     passphrase_file: Passphrase = None,
     json_output: Json = False,
 ) -> None:
-    """Sign a node's request, if its fingerprint is the one that the node's operator has read out."""
+    """Sign a node's request, if its fingerprint is the one that the node's operator read out.
+
+    Next: send the file to the node's operator, who runs `parley node install`.
+
+    Example: parley ca approve request.pem --fingerprint 3f1a:… --out hospital-a.pem
+    """
     data = read_file(request)
     _, name = load_request(data)
     authority = Authority.load(folder, _passphrase(passphrase_file, confirm=False))
@@ -81,8 +96,13 @@ def approve(
 
 
 @app.command()
-def inspect(request: Annotated[Path, typer.Argument(help="A node's request.pem.")], json_output: Json = False) -> None:
-    """Which node a request is for, and its fingerprint, to compare with what the node's operator reads out."""
+def inspect(
+    request: Annotated[Path, typer.Argument(help="A node's request.pem.", metavar="FILE")], json_output: Json = False
+) -> None:
+    """Show which node a request is for, and its fingerprint, to compare with what its operator reads out.
+
+    Example: parley ca inspect request.pem. Next: parley ca approve
+    """
     made, name = load_request(read_file(request))
     if json_output:
         emit_json({"identity": name.uri, "fingerprint": request_fingerprint(made)})

@@ -10,37 +10,40 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.console import emit_json, fail
+from parley.cli.commands.status import show_status
+from parley.cli.console import become, fail
+from parley.cli.options import Json, NodeFolder
 
-app = typer.Typer(help="Run the coordinator of a study.", no_args_is_help=True)
-Folder = Annotated[Path, typer.Argument(help="The node's folder, with node.toml.", metavar="NODE")]
-Json = Annotated[bool, typer.Option("--json", help="End standard output with one line of JSON.")]
+app = typer.Typer(help="Run the coordinator, and admit runs there by hand.", no_args_is_help=True)
 
 
 @app.command()
 def run(
-    node: Folder,
+    node: NodeFolder,
     gather: Annotated[
-        float, typer.Option(help="Seconds to wait for parties' decisions before a run begins.")
+        float, typer.Option(help="Seconds to wait for the parties to join, before a run fails.")
     ] = 86_400.0,
 ) -> None:
-    """Serve until stopped; runs that were under way go on. Prints one line of JSON when it is ready."""
-    from parley.coordinator.operator_client import coordinator_node
-    from parley.coordinator.process import main
-    from parley.node.notes import notes
+    """Serve until stopped; unfinished runs continue. Prints one line of JSON when it is ready.
 
-    found = coordinator_node(node)
-    main(found, notes(found), gather)
+    Example: parley coordinator run lead. Next: parley run RUN.toml --node lead
+    """
+    become("parley.coordinator", str(node), "--gather", str(gather))
 
 
 @app.command()
 def approve(
-    node: Folder,
-    manifest: Annotated[Path, typer.Argument(help="The manifest that was read, as TOML.")],
-    digest: Annotated[str, typer.Option(help="Its digest, as `parley manifest digest` shows it.")],
+    node: NodeFolder,
+    manifest: Annotated[Path, typer.Argument(help="The manifest that was read, as TOML.", metavar="FILE")],
+    digest: Annotated[str, typer.Option(help="Its digest, as `parley manifest digest` prints it.")],
     by: Annotated[str, typer.Option(help="Who answers for this approval.")],
 ) -> None:
-    """Admit a run by hand that the policy does not admit. Some reasons are final: nobody can wave them through."""
+    """Admit a run by hand that the policy does not admit.
+
+    Some reasons are final, and nobody can override them.
+
+    Example: parley coordinator approve lead RUN.toml --digest 9c2e… --by "N. N." Next: parley run RUN.toml --node lead
+    """
     from parley.coordinator.operator_client import coordinator_node
     from parley.federation.admission import AdmissionRecord, Refusal, approve_by_hand
     from parley.federation.manifest import read_manifest
@@ -56,15 +59,14 @@ def approve(
     record = AdmissionRecord(found.admissions)
     decision = approve_by_hand(record, meaning, found.identity.load().name, policy, None, digest, by)
     if isinstance(decision, Refusal):
-        fail(f"not even a person can admit this: {decision}")
+        fail(f"nobody can admit this, not even by hand: {decision}")
     print(f"admitted by {by}: run {meaning.manifest.run}; submit it again with `parley run`")
 
 
 @app.command()
-def status(node: Folder, json_output: Json = False) -> None:
-    """Every run on this coordinator, and where it stands."""
-    from parley.coordinator.operator_client import show_status
+def status(node: NodeFolder, json_output: Json = False) -> None:
+    """List every run of this coordinator, as `parley status` does.
 
-    body = show_status(node, quiet=json_output)
-    if json_output:
-        emit_json(body)
+    Example: parley coordinator status lead
+    """
+    show_status(node, json_output)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.console import EXIT_USAGE, fail
+from parley.cli.console import become, fail
 
 Folder = Annotated[Path, typer.Argument(help="The coordinator's folder, with node.toml.", metavar="NODE")]
 
@@ -19,14 +19,17 @@ def dashboard(
     listen: Annotated[str, typer.Option(help="Another address than node.toml's, as host:port.")] = "",
     link: Annotated[bool, typer.Option("--link", help="Print an address that signs in, and serve nothing.")] = False,
     at: Annotated[str, typer.Option(help="With --link: host:port by which the browser reaches it.")] = "",
-    beside: Annotated[bool, typer.Option("--beside", hidden=True)] = False,
 ) -> None:
-    """Serve the dashboard of a coordinator on this machine. Prints one line of JSON when it is ready."""
+    """Serve the coordinator's dashboard on this machine. Prints one line of JSON when it is ready.
+
+    Next: parley dashboard NODE --link, for an address that signs in.
+
+    Example: parley dashboard lead
+    """
     from parley.coordinator.operator_client import coordinator_node
-    from parley.dashboard import launcher as wiring
-    from parley.dashboard.access import token_in
-    from parley.dashboard.server import main
+    from parley.dashboard import process as wiring
     from parley.node.node_file import Address
+    from parley.web.access import token_in
 
     found = coordinator_node(node)
 
@@ -34,12 +37,12 @@ def dashboard(
         try:
             return Address.parse(text) if text else None
         except ValueError:
-            fail(f'{option} is {text!r}: give "host:port"', EXIT_USAGE)
+            fail(f'{option} is {text!r}: give "host:port"')
 
     settings = wiring.settings_of(found, parsed("--listen", listen))
     if at and not link:
-        fail("--at is for --link: --listen says where to serve", EXIT_USAGE)
+        fail("--at is for --link: --listen says where to serve")
     if link:
         print(wiring.link(settings, token_in(found.state), parsed("--at", at)))
         return
-    main(settings, wiring.place_of(found), until_input_ends=beside)
+    become("parley.dashboard", str(node), *(["--listen", listen] if listen else []))

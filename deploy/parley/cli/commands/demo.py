@@ -14,28 +14,32 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from parley.cli.commands.bench import Security
 from parley.cli.console import emit_json
+from parley.cli.options import Json, Security
 
 
 def demo(
     output: Annotated[Path, typer.Option(help="Where the model and the report go.")] = Path("parley-demo"),
     epsilon: Annotated[float, typer.Option(min=0.1, max=10.0, help="What the run may cost each patient.")] = 1.5,
     security: Annotated[
-        Security, typer.Option(help="malicious: no joint noise, a whole sample of each server's own.")
+        Security, typer.Option(help="malicious: no joint noise, every server adds a whole sample of its own.")
     ] = Security.semi_honest,
     own: Annotated[
-        float | None, typer.Option(help="What each server adds of its own: 0, 0.25, 0.5 or 1 times the joint noise.")
+        float | None,
+        typer.Option(help="Noise that each server adds by itself: 0, 0.25, 0.5 or 1 times the joint."),
     ] = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the nodes' folders, and their processes until Ctrl-C.")
     ] = False,
-    json_output: Annotated[bool, typer.Option("--json", help="End standard output with one line of JSON.")] = False,
+    json_output: Json = False,
 ) -> None:
-    """Four hospitals train a model of heart disease together, with noise that nobody knows: under a minute.
+    """Watch four hospitals train a model of heart disease together, on this machine: under a minute.
 
-    Every node is a process of its own with its own key, policy and ledger. At the end: the model, how good it is beside
-    each hospital alone and beside all records pooled, what the run cost every patient, and who could see what.
+    Every node is a process of its own, with its own key, policy and ledger. At the end it shows the model, how good it
+    is beside each hospital alone and beside all records pooled, what the run cost every patient, and who could see
+    what. The model and the report are written to --output.
+
+    Example: parley demo. Next: parley init my-federation
     """
     from parley.demo.demo import demo as demonstrate
     from parley.demo.report import show_report
@@ -54,5 +58,5 @@ def demo(
         if json_output:
             emit_json(report.as_json())
         if keep:
-            console.print(f"The federation is still running; its nodes are in {report.folder}. Ctrl-C ends it.")
+            console.print(f"The federation is still running. Its nodes are in {report.folder}. Ctrl-C ends it.")
             signal.pause()

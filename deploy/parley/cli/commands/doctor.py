@@ -7,33 +7,92 @@ Nothing is changed and nothing but a TLS handshake leaves the machine. Exit code
 speak of records (columns, rows): it is for the node's own operator.
 """
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from parley.cli.console import EXIT_BAD_NEWS, emit_json
+from parley.cli.options import Json
+
+if TYPE_CHECKING:
+    from parley.federation.manifest import Manifest
+    from parley.node.credentials import Identity
+    from parley.node.doctor import Finding
+    from parley.node.node_file import AnyNode
 
 MARKS = {"ok": "ok", "warning": "warning", "failed": "FAILED", "unknown": "unknown"}
 
 
 def doctor(
     node: Annotated[Path, typer.Argument(metavar="NODE", help="The node's folder, with node.toml.")],
-    manifest: Annotated[list[Path] | None, typer.Option(help="A run's manifest to look at as well.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="End with one line of JSON.")] = False,
+    manifest: Annotated[list[Path] | None, typer.Option(help="A run's manifest to check as well.")] = None,
+    json: Json = False,
 ) -> None:
-    """Check certificates, clock, peers, versions, records, the ring and the budget: check, problem, fix."""
-    from parley.cli.doctor import examine, healthy, report
+    """Check a node before it takes part. Every problem comes with its fix.
+
+    It looks at certificates, clock, peers, versions, records, the ring and the budget. Nothing is changed, and no
+    record leaves the machine. Exit code 1 if a check failed.
+
+    Example: parley doctor hospital-a --manifest RUN.toml
+    """
     from parley.federation.manifest import read_manifest
+    from parley.node.doctor import healthy, report
 
     findings = examine(node, [read_manifest(path) for path in manifest or []])
     if json:
         emit_json(report(findings, node))
     else:
-        width = max(len(finding.check) for finding in findings)
-        for finding in findings:
-            print(f"{MARKS[finding.state]:8} {finding.check:{width}}  {finding.problem}")
-            if finding.fix:
-                print(f"{'':8} {'':{width}}  fix: {finding.fix}")
+        show(findings)
     if not healthy(findings):
         raise SystemExit(EXIT_BAD_NEWS)
+
+
+def show(findings: Sequence["Finding"]) -> None:
+    """A line for each, and what mends it on the next."""
+    width = max(len(finding.check) for finding in findings)
+    for finding in findings:
+        print(f"{MARKS[finding.state]:8} {finding.check:{width}}  {finding.problem}")
+        if finding.fix:
+            print(f"{'':8} {'':{width}}  fix: {finding.fix}")
+
+
+def examine(folder: Path, manifests: Sequence["Manifest"] = ()) -> "list[Finding]":
+    """Every check of a node, by its role. `manifests` are looked at besides those that the node has admitted."""
+    from parley.node.doctor import budget, examine_node, examine_run, runs_to_look_at
+    from parley.node.node_file import CoordinatorNode, PartyNode
+
+    findings, node, identity = examine_node(folder)
+    if node is None:
+        return findings
+    for manifest in runs_to_look_at(node, manifests, findings):
+        findings += [*examine_run(node, identity, manifest), *_of_role(node, identity, manifest)]
+    if isinstance(node, PartyNode):
+        from parley.party.doctor import examine_party
+
+        findings += examine_party(node)
+    if isinstance(node, PartyNode | CoordinatorNode):
+        findings.append(budget(node))
+    return findings
+
+
+def _of_role(node: "AnyNode", identity: "Identity | None", manifest: "Manifest") -> "Iterator[Finding]":
+    """Whether this installation knows what the run names; for a party also whether the columns are its own."""
+    from parley.algorithms.registry import named_by
+    from parley.node.doctor import OK, Finding, guarded, is_member
+    from parley.node.node_file import PartyNode
+
+    if identity is not None and not is_member(node, identity, manifest):
+        return
+
+    def known(check: str) -> Finding:
+        named_by(manifest)
+        if isinstance(node, PartyNode):
+            from parley.party.doctor import columns_of_run
+
+            return columns_of_run(check, node, identity.name if identity else None, manifest)
+        return Finding(check, OK, "this installation knows its model, schema and algorithm")
+
+    check = f"run {manifest.run}: {'data' if isinstance(node, PartyNode) else 'vocabulary'}"
+    yield guarded(check, lambda: known(check))

@@ -10,18 +10,25 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from parley.cli.console import emit_json
-from parley.node.deploy_errors import DeployError, ModelFileError
+from parley.cli.console import CommandError, emit_json
+from parley.cli.options import Json
+from parley.learning.errors import ModelFileError
 
 
 def export(
     source: Annotated[Path, typer.Argument(metavar="RUNFOLDER-or-MODEL", help="A model file, or a folder with one.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write; card.json goes beside it.")],
     run: Annotated[str | None, typer.Option(help="Of the folder's models, the one of this run.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="End with one line of JSON.")] = False,
+    json: Json = False,
 ) -> None:
-    """Write a model file (NPZ) and its card: parameters, schema, guarantee, data-set sizes, software."""
-    from parley.study.model_file import card_path, copy_model, read_model
+    """Copy a run's model (NPZ) and its card, checked: parameters, schema, guarantee, sizes, software.
+
+    A coordinator's folder whose model file is lost still has the model in its store.
+
+    Example: parley export lead --run heart-1 -o model.npz
+    """
+    from parley.learning.model_archive import card_path
+    from parley.study.model_file import copy_model, read_model
 
     path = find_model(source, run)
     model = read_model(path)
@@ -30,7 +37,7 @@ def export(
     if output.is_dir():
         output = output / "model.npz"
     if output.suffix != ".npz":
-        raise DeployError(f"{output.name} does not end in .npz: NumPy and people know the file by that")
+        raise CommandError(f"{output.name} does not end in .npz: NumPy and people know the file by that")
     if output.absolute() != path.absolute():
         copy_model(model, output)
     if json:

@@ -10,15 +10,20 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.console import emit_json
-from parley.node.deploy_errors import DeployError
+from parley.cli.console import CommandError, emit_json
+from parley.cli.options import Json
 
 
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write; nothing there is overwritten.")],
-    json: Annotated[bool, typer.Option("--json", help="End with one line of JSON.")] = False,
+    json: Json = False,
 ) -> None:
-    """Write a manifest, a node.toml and a policy.toml for each role, and a README with the steps."""
+    """Write the files of a federation to start from: a study, and node.toml and policy.toml for each role.
+
+    Every field is explained in its file, and DIR/README.md has the steps in order. Nothing that exists is overwritten.
+
+    Example: parley init my-federation. Next: read my-federation/README.md
+    """
     written = write_project(folder)
     if json:
         emit_json({"folder": str(folder), "files": [path.relative_to(folder).as_posix() for path in written]})
@@ -33,7 +38,7 @@ def write_project(folder: Path) -> list[Path]:
     sources = dict(_templates(files("parley.cli") / "templates", ""))
     taken = [name for name in sources if (folder / name).exists()]
     if taken:
-        raise DeployError(f"{folder} has a {taken[0]} already: nothing was written, choose another folder")
+        raise CommandError(f"{folder} has a {taken[0]} already: nothing was written, choose another folder")
     written = []
     try:
         for name, source in sorted(sources.items()):
@@ -42,7 +47,7 @@ def write_project(folder: Path) -> list[Path]:
             path.write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
             written.append(path)
     except OSError as error:
-        raise DeployError(f"{folder} cannot be written ({error.strerror}): choose another folder") from None
+        raise CommandError(f"{folder} cannot be written ({error.strerror}): choose another folder") from None
     return written
 
 

@@ -13,10 +13,11 @@ from typing import Annotated, Any
 import typer
 
 from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail
+from parley.cli.options import Json
 from parley.privacy.budget import budget_of
-from parley.privacy.chain import Head
-from parley.privacy.errors import LedgerCorrupt
+from parley.privacy.errors import LedgerCorruptError
 from parley.privacy.filters import recounted
+from parley.privacy.head import Head
 from parley.privacy.ledger import Ledger
 from parley.privacy.ledger_state import Population
 from parley.privacy.lying import guaranteed, in_words
@@ -24,12 +25,16 @@ from parley.privacy.lying import guaranteed, in_words
 app = typer.Typer(help="Read and verify a privacy ledger.", no_args_is_help=True)
 
 LedgerPath = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger's file.")]
-Json = Annotated[bool, typer.Option("--json", help="End with one line of JSON.")]
 
 
 @app.command()
 def show(path: LedgerPath, json: Json = False) -> None:
-    """Budgets, runs and the head of a ledger, after verifying it."""
+    """Show the budgets, the runs and the head of a ledger, after verifying it.
+
+    Next: give the head to somebody else to keep, for a later `parley ledger verify --anchor`.
+
+    Example: parley ledger show hospital-a/state/ledger.sqlite
+    """
     ledger = Ledger.open(path)
     head = ledger.verify()
     populations = [_population(ledger, item) for item in ledger.populations.values()]
@@ -72,21 +77,28 @@ def verify(
     recount: Annotated[bool, typer.Option(help="Also compute every run's charge again.")] = False,
     json: Json = False,
 ) -> None:
-    """Find any edit, gap, reordering or cut."""
+    """Find any edit, gap, reordering or cut in a ledger. Exit code 1 if there is one.
+
+    A ledger that was put back whole to an earlier state is found only with --anchor.
+
+    Example: parley ledger verify hospital-a/state/ledger.sqlite --anchor 128:9f86…0a08
+    """
     try:
         kept = Head.parse(anchor) if anchor is not None else None
         ledger = Ledger.open(path, kept)
         head = ledger.verify(kept)
         if recount:
             _recount(ledger)
-    except LedgerCorrupt as problem:
+    except LedgerCorruptError as problem:
         if json:
             emit_json({"intact": False, "problem": str(problem)})
         fail(str(problem), EXIT_BAD_NEWS)
     if json:
         emit_json({"intact": True, "entries": head.sequence, "head": str(head), "anchored": kept is not None})
     else:
-        print(f"{head.sequence} entries, intact{'' if kept else ' as far as a ledger alone can tell'}; head {head}")
+        print(f"{head.sequence} entries, intact; head {head}")
+        if kept is None:
+            print("to detect a rollback as well, give an earlier head with --anchor")
 
 
 def _recount(ledger: Ledger) -> None:
@@ -94,9 +106,9 @@ def _recount(ledger: Ledger) -> None:
         charged, due = run.charge.cost, recounted(run.charge, ledger.policy)
         # An accountant that became tighter is no fault; lattices and library versions differ by less than this.
         if due.epsilon > charged.epsilon * 1.002 or due.rdp > charged.rdp * 1.002:
-            raise LedgerCorrupt(
+            raise LedgerCorruptError(
                 f"run {run.name} was charged epsilon {charged.epsilon:.4g}, Renyi {charged.rdp:.4g}, and its event "
-                f"costs {due.epsilon:.4g}, {due.rdp:.4g}: find out who computed it"
+                f"costs {due.epsilon:.4g}, {due.rdp:.4g}: find out what computed it"
             )
 
 

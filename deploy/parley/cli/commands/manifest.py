@@ -12,11 +12,11 @@ import typer
 from rich.console import Console
 
 from parley.cli.console import emit_json, fail, progress
+from parley.cli.options import Json
 from parley.federation.manifest import read_manifest
 
-app = typer.Typer(help="Check a run's manifest and say what it means.", no_args_is_help=True)
+app = typer.Typer(help="Draft a run's manifest, check it, and read what it means.", no_args_is_help=True)
 File = Annotated[Path, typer.Argument(help="The manifest, as TOML.", metavar="FILE")]
-Json = Annotated[bool, typer.Option("--json", help="End standard output with one line of JSON.")]
 
 
 @app.command()
@@ -25,7 +25,10 @@ def draft(
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the manifest; never over a file.")],
     json_output: Json = False,
 ) -> None:
-    """Write a complete manifest from a study: its rounds, the least noise that keeps the claim, lattice and batches."""
+    """Write a complete manifest from a study: its rounds, and the least noise that keeps its promise.
+
+    Example: parley manifest draft study.toml -o run.toml. Next: parley manifest check run.toml
+    """
     from parley.node.toml_text import toml_text
     from parley.study.study_file import draft_from  # seconds to import and to run
 
@@ -50,15 +53,17 @@ def draft(
 
 @app.command()
 def check(file: File, json_output: Json = False) -> None:
-    """Verify a manifest and say in plain words what it means: parties, rounds, privacy, noise, precision, range.
+    """Verify a manifest and say in plain words what it means: parties, rounds, privacy, noise, range.
 
     Exit code 2, with the field and what to change, if no role may admit it.
+
+    Example: parley manifest check run.toml
     """
+    from parley.algorithms.registry import named_by  # these two take seconds to import and to run
     from parley.federation.meaning import verify
-    from parley.study.vocabulary import check_vocabulary  # these two take seconds to import and to run
 
     manifest = read_manifest(file)
-    check_vocabulary(manifest)
+    named_by(manifest)
     progress("computing what the run costs, and the law of its noise")
     meaning = verify(manifest)
     if json_output:
@@ -89,7 +94,12 @@ def check(file: File, json_output: Json = False) -> None:
 
 @app.command()
 def digest(file: File, json_output: Json = False) -> None:
-    """The SHA-256 of a manifest's canonical form: what every message of the run carries, and what a person approves."""
+    """Print a manifest's digest, which a person approves and every message of the run carries.
+
+    It is the SHA-256 of the manifest's canonical form: comments and spaces do not change it.
+
+    Example: parley manifest digest run.toml
+    """
     manifest = read_manifest(file)
     if json_output:
         emit_json({"run": manifest.run, "federation": manifest.federation, "digest": manifest.digest.hex()})

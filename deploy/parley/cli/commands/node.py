@@ -14,44 +14,58 @@ from typing import Annotated, Any
 import typer
 
 from parley.cli.console import EXIT_BAD_NEWS, emit_json
+from parley.cli.options import Json
 from parley.federation.errors import CertificateError
 from parley.federation.names import NodeName
 from parley.node import installation as nodes
-from parley.node import trust as pinning
+from parley.node import trust
 from parley.node.authority import federation_of
 from parley.node.credentials import Identity, NodeFolder, certificate_fingerprint, load_certificate, read_file
 from parley.node.node_file import NODE_FILE, read_node
 from parley.node.pins import key_text
 
-app = typer.Typer(help="This node's identity and certificate.", no_args_is_help=True)
-Folder = Annotated[Path, typer.Option("--folder", help="Of this node.")]
-Json = Annotated[bool, typer.Option("--json", help="End standard output with one line of JSON.")]
+app = typer.Typer(help="Make a node's key, and request, install and renew its certificate.", no_args_is_help=True)
+Folder = Annotated[Path, typer.Option("--folder", help="The folder of the node's identity, such as NODE/identity.")]
 HOME = Path("node")
 
 
 @app.command()
 def request(
     identity: Annotated[
-        str, typer.Argument(help="parley://FEDERATION/ROLE/NAME; roles: party, aggregator, coordinator.")
+        str,
+        typer.Argument(help="parley://FEDERATION/ROLE/NAME; roles: party, aggregator, coordinator.", metavar="NAME"),
     ],
     folder: Folder = HOME,
     json_output: Json = False,
 ) -> None:
-    """Make a key and a request for a certificate."""
+    """Make a key, and a request for its certificate. The key never leaves this machine.
+
+    Next: send the request to the federation's authority, and read its fingerprint out to them.
+
+    Example: parley node request parley://cardio/party/hospital-a --folder hospital-a/identity
+    """
     _asked(nodes.request(NodeFolder(folder), NodeName.parse(identity)), json_output)
 
 
 @app.command()
 def renew(folder: Folder = HOME, json_output: Json = False) -> None:
-    """Request another certificate for the same key: peers have pinned the key, so nothing changes for them."""
+    """Request another certificate for the same key, before the present one expires.
+
+    Peers have pinned the key, so nothing changes for them. Next: have the request approved, then parley node install.
+
+    Example: parley node renew --folder hospital-a/identity
+    """
     _asked(nodes.renew(NodeFolder(folder)), json_output)
 
 
 @app.command()
 def rotate(folder: Folder = HOME, json_output: Json = False) -> None:
-    """Make a new key and a request for the same name; the present key stays in use until the new one is installed.
+    """Make a new key and a request for the same name. The present key stays in use until then.
 
-    Send rotation.json to every peer and read the new pin out to them; install once they have run `parley pin accept`.
+    Send rotation.json to every peer and read the new pin out to them; install the new certificate once they have run
+    `parley pin accept`.
+
+    Example: parley node rotate --folder hospital-a/identity
     """
     waiting = nodes.rotate(NodeFolder(folder))
     _asked(waiting, json_output, waiting.rotation)
@@ -59,7 +73,7 @@ def rotate(folder: Folder = HOME, json_output: Json = False) -> None:
 
 @app.command()
 def install(
-    certificate: Annotated[Path, typer.Argument(help="What `parley ca approve` wrote.")],
+    certificate: Annotated[Path, typer.Argument(help="What `parley ca approve` wrote.", metavar="FILE")],
     authority: Annotated[str | None, typer.Option(help="Fingerprint of the authority: the first time only.")] = None,
     pin: Annotated[
         list[str] | None, typer.Option(help="ROLE/NAME=PIN of a peer, as its operator reads it out; for each peer.")
@@ -67,14 +81,18 @@ def install(
     folder: Folder = HOME,
     json_output: Json = False,
 ) -> None:
-    """Put an approved certificate into use; running servers pick it up by themselves.
+    """Put an approved certificate into use. Running servers pick it up by themselves.
 
-    Asks for the pins of the peers that node.toml names, where it can ask and they are not pinned yet.
+    It asks for the pins of the peers that node.toml names, if it can ask and they are not pinned yet.
+
+    Next: parley doctor NODE.
+
+    Example: parley node install hospital-a.pem --authority 9c2e:… --folder hospital-a/identity
     """
     place = NodeFolder(folder)
     identity = nodes.install(place, read_file(certificate), authority)
     peers = _peers(place, identity)
-    pinning.ask(place, pin or [], peers if interactive() else [], asked_for)
+    trust.ask(place, pin or [], peers if interactive() else [], asked_for)
     _shown(identity, None, None, json_output)
     missing = [peer for peer in peers if not place.load().pins.of(peer)]
     if not json_output:
@@ -95,12 +113,17 @@ def asked_for(peer: NodeName) -> str:
 def _peers(folder: NodeFolder, identity: Identity) -> list[NodeName]:
     """Those of the node.toml beside the folder of the identity, if there is one."""
     home = folder.path.absolute().parent
-    return pinning.needed(read_node(home), identity.name.federation) if (home / NODE_FILE).exists() else []
+    return trust.needed(read_node(home), identity.name.federation) if (home / NODE_FILE).exists() else []
 
 
 @app.command()
 def show(folder: Folder = HOME, json_output: Json = False) -> None:
-    """Who this node is, until when, and the fingerprint of a request that waits. Exit code 1 if peers would refuse."""
+    """Show who this node is, until when, its pin, and the fingerprint of a request that waits.
+
+    Exit code 1 if peers would refuse the certificate.
+
+    Example: parley node show --folder hospital-a/identity
+    """
     node = NodeFolder(folder)
     waiting = nodes.pending(node)
     if not node.current.is_symlink():

@@ -5,30 +5,31 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from parley.cli.commands.bench import Cover, JsonFlag, Precision
 from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail, progress
+from parley.cli.options import Cover, Json, Precision
 
-app = typer.Typer(help="The noise's exact law, and what its finite precision costs.", no_args_is_help=True)
+app = typer.Typer(help="Read the noise's exact law, and what its finite precision costs.", no_args_is_help=True)
 
 
 @app.callback()
 def _group() -> None:
-    """The noise's exact law, and what its finite precision costs."""
+    """Read the noise's exact law, and what its finite precision costs."""
 
 
 @app.command()
 def certificate(
     samples: Annotated[float, typer.Option(help="Gaussians in all: parameters times releases. 1e9 is accepted.")],
-    epsilon: Annotated[float, typer.Option(help="Of the claim under exact Gaussian noise.")],
-    delta: Annotated[float, typer.Option(help="Of the claim under exact Gaussian noise.")],
+    epsilon: Annotated[float, typer.Option(help="The claim's, under exact Gaussian noise.")],
+    delta: Annotated[float, typer.Option(help="The claim's, under exact Gaussian noise.")],
     precision: Annotated[Precision | None, typer.Option(help="Without it: the cheapest within 1 %.")] = None,
     cover: Annotated[Cover, typer.Option(help="Of the ratio of uniforms.")] = Cover.strips,
-    json_output: JsonFlag = False,
+    json_output: Json = False,
 ) -> None:  # fmt: skip
-    """Bound what the sampler's finite precision adds to (epsilon, delta): enumerated and proved, not estimated.
+    """Bound what the sampler's finite precision adds to (epsilon, delta): enumerated and proved.
 
-    Exit code 1 if it adds more than 1 % to either. Example: parley noise certificate --samples 1e9 --epsilon 1
-    --delta 1e-5
+    Exit code 1 if it adds more than 1 % to either.
+
+    Example: parley noise certificate --samples 1e9 --epsilon 1 --delta 1e-5
     """
     from parley.mpc.law import certify, choose_precision
     from parley.mpc.tables import check_precision

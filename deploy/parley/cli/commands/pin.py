@@ -12,18 +12,20 @@ import typer
 
 from parley.cli.commands.node import HOME, asked_for, interactive
 from parley.cli.console import emit_json
+from parley.cli.options import Json
 from parley.federation.errors import PinError
 from parley.federation.names import NodeName
-from parley.node import trust as pinning
+from parley.node import trust
 from parley.node.credentials import NodeFolder, read_file
 from parley.node.pins import Entry, key_text, parse_key, read_entries
 from parley.node.succession import Succession
 
-app = typer.Typer(help="The keys of peers that this node trusts.", no_args_is_help=True)
-Folder = Annotated[Path, typer.Option("--folder", help="Of this node's identity.")]
-Json = Annotated[bool, typer.Option("--json", help="End standard output with one line of JSON.")]
+app = typer.Typer(help="Choose whose keys a node trusts.", no_args_is_help=True)
+Folder = Annotated[Path, typer.Option("--folder", help="The folder of the node's identity, such as NODE/identity.")]
 Peer = Annotated[str, typer.Argument(help="ROLE/NAME, or parley://FEDERATION/ROLE/NAME.", metavar="NODE")]
-Key = Annotated[str | None, typer.Argument(help="As `parley node show` prints it there; asked for if left out.")]
+Key = Annotated[
+    str | None, typer.Argument(help="As `parley node show` prints it there; asked for if left out.", metavar="PIN")
+]
 
 
 @app.command()
@@ -34,34 +36,45 @@ def add(
     folder: Folder = HOME,
     json_output: Json = False,
 ) -> None:
-    """Trust a peer's key, as its operator reads it out to you; never as it comes with a file or a message."""
+    """Trust a peer's key, as its operator reads it out to you; never as it comes with a file or a message.
+
+    Example: parley pin add aggregator/north 02:3f1a:… --folder hospital-a/identity
+    """
     place = NodeFolder(folder)
     name = _named(place, node)
-    _shown(pinning.add(place, name, _key(name, pin), replace), json_output)
+    _shown(trust.add(place, name, _key(name, pin), replace), json_output)
 
 
 @app.command()
 def accept(
-    rotation: Annotated[Path, typer.Argument(help="The file of the peer's `parley node rotate`.")],
+    rotation: Annotated[
+        Path, typer.Argument(help="The file that the peer's `parley node rotate` wrote.", metavar="FILE")
+    ],
     pin: Annotated[str | None, typer.Option(help="Its new pin, as its operator reads it out; else asked for.")] = None,
-    now: Annotated[bool, typer.Option("--now", help="Take the old key no more, instead of for seven days.")] = False,
+    now: Annotated[bool, typer.Option("--now", help="Refuse the old key at once, not in seven days.")] = False,
     folder: Folder = HOME,
     json_output: Json = False,
 ) -> None:
-    """Follow a peer to its new key: it has to be signed by the old one, and to be what its operator reads out."""
+    """Follow a peer to its new key: signed by the old one, and the same that its operator reads out.
+
+    Example: parley pin accept rotation.json --folder hospital-a/identity
+    """
     succession = Succession.parse(read_file(rotation))
     succession.verify()
     key = _key(succession.node, pin)
-    overlap = pinning.NO_OVERLAP if now else pinning.OVERLAP
-    _shown(pinning.accept(NodeFolder(folder), succession, key, overlap), json_output)
+    overlap = trust.NO_OVERLAP if now else trust.OVERLAP
+    _shown(trust.accept(NodeFolder(folder), succession, key, overlap), json_output)
 
 
 @app.command()
 def remove(node: Peer, folder: Folder = HOME, json_output: Json = False) -> None:
-    """Trust a peer no more, from its next call on."""
+    """Stop trusting a peer, from its next call on.
+
+    Example: parley pin remove party/hospital-e --folder north/identity
+    """
     place = NodeFolder(folder)
     name = _named(place, node)
-    pinning.remove(place, name)
+    trust.remove(place, name)
     if json_output:
         emit_json({"removed": name.uri})
     else:
@@ -70,7 +83,10 @@ def remove(node: Peer, folder: Folder = HOME, json_output: Json = False) -> None
 
 @app.command(name="list")
 def list_(folder: Folder = HOME, json_output: Json = False) -> None:
-    """Every peer that is pinned, to compare with what its operator reads out."""
+    """List every pinned peer, to compare with what its operator reads out.
+
+    Example: parley pin list --folder hospital-a/identity
+    """
     entries = read_entries(NodeFolder(folder).pin_file)
     if json_output:
         emit_json({"pins": [_body(entry) for entry in entries]})
@@ -82,7 +98,7 @@ def list_(folder: Folder = HOME, json_output: Json = False) -> None:
 
 
 def _named(folder: NodeFolder, text: str) -> NodeName:
-    return pinning.name_of(text, "" if "://" in text else folder.load().name.federation)
+    return trust.name_of(text, "" if "://" in text else folder.load().name.federation)
 
 
 def _key(name: NodeName, given: str | None) -> bytes:

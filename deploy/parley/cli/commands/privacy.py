@@ -15,13 +15,13 @@ from typing import Annotated, Any
 
 import typer
 
-from parley.cli.commands.bench import Security
 from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail, progress
+from parley.cli.options import Json, Security
 from parley.mpc.errors import ConfigurationError
 from parley.mpc.parts import OWN, NoiseParts, parts_of, usual_own
 from parley.privacy.accountants import Accountant, accountant, require_delta, trajectory
 from parley.privacy.calibration import largest_count, smallest_noise
-from parley.privacy.errors import InvalidParameter
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.event import Event, NeighbouringRelation, SampledGaussian
 from parley.privacy.finite_precision import EXACT, FinitePrecision
 from parley.privacy.lying import NO_GUARANTEE, Servers
@@ -44,7 +44,6 @@ Own = Annotated[
     float | None, typer.Option(help="What each server adds of its own, over what they sample together: 0 to 1.")
 ]
 SecurityName = Annotated[Security, typer.Option("--security", help="malicious: every server adds a whole sample.")]
-Json = Annotated[bool, typer.Option("--json", help="End with one line of JSON.")]
 
 
 @app.command()
@@ -63,9 +62,11 @@ def epsilon(
     security: SecurityName = Security.semi_honest,
     json: Json = False,
 ) -> None:
-    """The epsilon of a run at a delta, and what one server that does not follow the protocol could cost.
+    """Compute what a run costs: its epsilon at a delta, and what one dishonest server could make of it.
 
     The noise multiplier is of all noise that a claim counts: what the servers sample together and one server's own.
+
+    Example: parley privacy epsilon --records 32561 --batch 100 --rounds 651 --noise-multiplier 1.69 --delta 1e-5
     """
     parts = _parts(security, own)
     chosen = _chosen(accountant_name)
@@ -110,9 +111,14 @@ def calibrate(
     ] = None,
     json: Json = False,
 ) -> None:
-    """The smallest noise that keeps a run within an epsilon at a delta."""
+    """Find the smallest noise that keeps a run within an epsilon at a delta.
+
+    Example: parley privacy calibrate --records 32561 --batch 100 --rounds 651 --epsilon 0.2 --delta 1e-5
+    """
     if own is not None and worst_epsilon is not None:
-        raise InvalidParameter("--own and --worst-epsilon are both given: one of them chooses, leave the other out")
+        raise InvalidParameterError(
+            "--own and --worst-epsilon are both given: one of them chooses, leave the other out"
+        )
     parts = _parts(security, own)
     chosen = _chosen(accountant_name)
     event = _event(records, batch, rounds, 1.0, delta, sampling, relation, cap, epsilon)
@@ -149,7 +155,10 @@ def rounds(
     cap: Cap = None,
     json: Json = False,
 ) -> None:
-    """The largest number of rounds that a noise keeps within an epsilon at a delta."""
+    """Find the largest number of rounds that a noise keeps within an epsilon at a delta.
+
+    Example: parley privacy rounds --records 32561 --batch 100 --noise-multiplier 1.69 --epsilon 0.2 --delta 1e-5
+    """
     chosen = accountant(accountant_name)
     one = _event(records, batch, 1, noise_multiplier, delta, sampling, relation, cap, epsilon)
     started = time.perf_counter()
@@ -171,7 +180,7 @@ def _parts(security: str, own: float | None) -> NoiseParts:
     try:
         return parts_of(security, usual_own(security) if own is None else own)
     except ConfigurationError as error:
-        raise InvalidParameter(str(error)) from None
+        raise InvalidParameterError(str(error)) from None
 
 
 def _exact(samples: int, epsilon: float, delta: float) -> FinitePrecision:
@@ -200,7 +209,7 @@ def _least_own(
         lying = each["epsilon_if_a_server_lies"]
         if lying is not None and lying <= worst_epsilon:
             return each
-    raise InvalidParameter(
+    raise InvalidParameterError(
         f"worst_epsilon is {worst_epsilon:g}; the most own noise gives {_said(found[-1])}: raise it, lower epsilon, or "
         "choose --security malicious"
     )
@@ -233,7 +242,7 @@ def _event(
     release = SampledGaussian(_sampler(records, batch, rounds, allowance, sampling, cap), noise, rounds)
     known = {item.value: item for item in NeighbouringRelation}
     if relation not in known:
-        raise InvalidParameter(f"no neighbouring relation {relation!r}: choose replace-one or add-or-remove")
+        raise InvalidParameterError(f"no neighbouring relation {relation!r}: choose replace-one or add-or-remove")
     return Event((release,), known[relation])
 
 
@@ -241,10 +250,10 @@ def _sampler(records: int, batch: int, rounds: int, allowance: float, sampling: 
     require_whole("rounds", rounds, 1, 10_000_000)
     if sampling == "wor":
         if cap is not None:
-            raise InvalidParameter("a fixed batch size has no cap: leave --cap out, or choose --sampling poisson")
+            raise InvalidParameterError("a fixed batch size has no cap: leave --cap out, or choose --sampling poisson")
         return FixedSize(records, batch)
     if sampling != "poisson":
-        raise InvalidParameter(f"no sampling {sampling!r}: choose wor or poisson")
+        raise InvalidParameterError(f"no sampling {sampling!r}: choose wor or poisson")
     if cap is not None:
         return Poisson(records, batch, cap)
     return Poisson.with_overflow(records, batch, rounds, allowance)

@@ -7,7 +7,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from parley.cli.console import emit_json, fail
+from parley.cli.console import emit_json, fail, progress
+from parley.cli.options import Json
 
 app = typer.Typer(help="Regenerate the papers' tables beside their figures.", no_args_is_help=True)
 
@@ -15,7 +16,6 @@ Data = Annotated[Path, typer.Option(help="Folder that holds the data sets, one f
 Seeds = Annotated[int, typer.Option(min=1, help="Runs per row.")]
 Only = Annotated[list[str] | None, typer.Option(help="Only this method; may be given several times.")]
 Sets = Annotated[list[str] | None, typer.Option(help="Only this data set; may be given several times.")]
-JsonFlag = Annotated[bool, typer.Option("--json", help="End standard output with one line of JSON.")]
 
 
 @app.callback()
@@ -24,26 +24,35 @@ def _group() -> None:
 
 
 @app.command()
-def a9a(data: Data, seeds: Seeds = 10, method: Only = None, json_output: JsonFlag = False) -> None:
-    """Table 2 of the core paper: nonconvex logistic regression on a9a."""
+def a9a(data: Data, seeds: Seeds = 10, method: Only = None, json_output: Json = False) -> None:
+    """Table 2 of the core paper: nonconvex logistic regression on a9a.
+
+    Example: parley reproduce a9a --data DATA --seeds 3
+    """
     _nonconvex("a9a", data, seeds, method, json_output)
 
 
 @app.command()
-def ijcnn1(data: Data, seeds: Seeds = 10, method: Only = None, json_output: JsonFlag = False) -> None:
-    """Table 3 of the core paper: nonconvex logistic regression on ijcnn1."""
+def ijcnn1(data: Data, seeds: Seeds = 10, method: Only = None, json_output: Json = False) -> None:
+    """Table 3 of the core paper: nonconvex logistic regression on ijcnn1.
+
+    Example: parley reproduce ijcnn1 --data DATA --seeds 3
+    """
     _nonconvex("ijcnn1", data, seeds, method, json_output)
 
 
 @app.command()
-def convex(data: Data, seeds: Seeds = 5, only: Sets = None, method: Only = None, json_output: JsonFlag = False) -> None:
-    """Table 3 of Zhang, Zheng, Mou and Wang, and the Adult column of table 4 of Yu and others."""
+def convex(data: Data, seeds: Seeds = 5, only: Sets = None, method: Only = None, json_output: Json = False) -> None:
+    """Table 3 of Zhang, Zheng, Mou and Wang, and the Adult column of table 4 of Yu and others.
+
+    Example: parley reproduce convex --data DATA --seeds 2
+    """
     from parley.research.experiments import convex as experiment
 
     for each in only or []:
         if each not in experiment.FILES:
             fail(f"no data set {each!r} here: use one of {', '.join(experiment.FILES)}")
-    rows = experiment.reproduce(data, seeds, tuple(only or ()), tuple(method or ()))
+    rows = experiment.reproduce(data, seeds, tuple(only or ()), tuple(method or ()), progress)
     if json_output:
         emit_json({"experiment": "convex", "rows": rows})
         return
@@ -61,9 +70,12 @@ def adaptive(
         list[float] | None, typer.Option(help="Only this noise scale; may be given several times.")
     ] = None,
     passes: Annotated[float, typer.Option(min=0.01, help="Passes over the data; the paper's are 100.")] = 100.0,
-    json_output: JsonFlag = False,
+    json_output: Json = False,
 ) -> None:
-    """Figure 1 of Zhou, Chen, Hong, Wu and Banerjee: a perceptron on MNIST at noise scales 2, 4 and 8."""
+    """Figure 1 of Zhou, Chen, Hong, Wu and Banerjee: a perceptron on MNIST at noise scales 2, 4 and 8.
+
+    Example: parley reproduce adaptive --data DATA --seeds 1 --passes 10
+    """
     from parley.research.experiments import adaptive as experiment
 
     for each in method or []:
@@ -72,7 +84,7 @@ def adaptive(
     for scale in sigma or []:
         if scale not in experiment.PAPER_EPSILON:
             fail(f"no noise scale {scale:g} here: use one of {', '.join(f'{s:g}' for s in experiment.PAPER_EPSILON)}")
-    rows = experiment.reproduce(data, seeds, tuple(method or ()), tuple(sigma or ()), passes)
+    rows = experiment.reproduce(data, seeds, tuple(method or ()), tuple(sigma or ()), passes, progress)
     if json_output:
         emit_json({"experiment": "adaptive", "rows": rows})
         return
@@ -87,16 +99,19 @@ def figures(
     out: Annotated[Path, typer.Option(help="Folder that takes figure-1.png and figure-2.png, and their numbers.")],
     seeds: Seeds = 3,
     only: Sets = None,
-    json_output: JsonFlag = False,
+    json_output: Json = False,
 ) -> None:
-    """Figures 1 and 2 of the core paper as plots: objective and gradient norm against data passes."""
+    """Figures 1 and 2 of the core paper as plots: objective and gradient norm against data passes.
+
+    Example: parley reproduce figures --data DATA --out figures
+    """
     from parley.research.experiments import figures as experiment
 
     for each in only or []:
         if each not in experiment.NUMBERS:
             fail(f"no figure of {each!r}: use one of {', '.join(experiment.NUMBERS)}")
     names = only or list(experiment.NUMBERS)
-    found = {name: experiment.draw(name, data, out, seeds) for name in names}
+    found = {name: experiment.draw(name, data, out, seeds, progress) for name in names}
     if json_output:
         emit_json({"experiment": "figures", "figures": found})
         return
@@ -111,7 +126,7 @@ def _nonconvex(name: str, data: Path, seeds: int, method: list[str] | None, json
     for each in method or []:
         if each not in known:
             fail(f"no method {each!r} in this table: use one of {', '.join(known)}")
-    _show(name, tables.reproduce(name, data, seeds, tuple(method or ())), json_output)
+    _show(name, tables.reproduce(name, data, seeds, tuple(method or ()), progress), json_output)
 
 
 def _show(name: str, rows: list[dict[str, Any]], json_output: bool) -> None:

@@ -4,27 +4,25 @@ parley schema check NODE       # the records against all of schema.toml, for loc
 parley schema study NODE       # the columns as a study's [schema] takes them: public, for whoever writes manifests
 """
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
 from parley.cli.console import EXIT_BAD_NEWS, emit_json
+from parley.cli.options import Json, NodeFolder
 from parley.node.toml_text import toml_text
 from parley.party.process import party_node, settings_of
 from parley.party.record_check import seal_node
 
-app = typer.Typer(help="An institution's own word on its records.", no_args_is_help=True)
-Node = Annotated[Path, typer.Argument(help="The node's folder.", metavar="NODE")]
-Json = Annotated[bool, typer.Option("--json", help="End standard output with one line of JSON.")]
+app = typer.Typer(help="Compare an institution's records with what it says of them.", no_args_is_help=True)
 
 
 @app.command()
-def check(node: Node, json_output: Json = False) -> None:
-    """Read the records, compare them with the whole of schema.toml, and seal both if they fit.
+def check(node: NodeFolder, json_output: Json = False) -> None:
+    """Compare the records with the whole of schema.toml, and seal both if they fit.
 
-    What is printed tells of records: it is for this machine's operator alone. Without a seal, or after any change of
-    the files, the node waits and takes part in no run. Exit code 1 where something does not fit.
+    The output tells of records: it is for this machine's operator alone. Without a seal, or after any change of the
+    files, the node waits and takes part in no run. Exit code 1 if something does not fit.
+
+    Example: parley schema check hospital-a. Next: parley party run hospital-a
     """
     found = seal_node(node)
     if json_output:
@@ -50,8 +48,13 @@ def check(node: Node, json_output: Json = False) -> None:
 
 
 @app.command()
-def study(node: Node, json_output: Json = False) -> None:
-    """Print the columns of schema.toml as a study takes them: leave out what it does not need. Reads no record."""
+def study(node: NodeFolder, json_output: Json = False) -> None:
+    """Print the columns of schema.toml for a study's [schema]. Reads no record.
+
+    Next: send them to whoever writes the study, who leaves out what it does not need.
+
+    Example: parley schema study hospital-a
+    """
     from parley.learning.holding import read_holding
 
     holding = read_holding(settings_of(party_node(node)).schema)

@@ -34,9 +34,9 @@ def compile_kernels() -> None:
     """Every library, beside this file."""
     for name, (source, processor) in LIBRARIES.items():
         with tempfile.TemporaryDirectory() as cache:
-            command = [sys.executable, "-m", "ziglang", "cc", "-O3", "-std=c11", "-shared", "-fPIC", "-Wall", "-Wextra"]
-            command += ["-Werror", "-fvisibility=hidden", "-g0", "-s", "-target", TARGET, f"-mcpu={processor}"]
-            command += ["-o", str(HERE / f"{name}.so"), str(HERE / source)]
+            command = [sys.executable, "-P", "-m", "ziglang", "cc", "-O3", "-std=c11", "-shared", "-fPIC"]
+            command += ["-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-g0", "-s"]
+            command += ["-target", TARGET, f"-mcpu={processor}", "-o", str(HERE / f"{name}.so"), str(HERE / source)]
             environment = {"ZIG_LOCAL_CACHE_DIR": cache, "ZIG_GLOBAL_CACHE_DIR": cache}
             subprocess.run(command, check=True, env={**os.environ, **environment})
 

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from parley.learning.local import constants
 from parley.learning.models import Linear, Model
 from parley.learning.records import Records
-from parley.node.deploy_errors import RunFileError
 from parley.privacy.randomness import Randomness
 from parley.research.central.noise import Noise
+from parley.study.errors import RunFileError
 
 Floats = NDArray[np.float64]
 

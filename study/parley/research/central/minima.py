@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from parley.learning.models import Linear
 from parley.learning.records import Records
-from parley.node.deploy_errors import RunFileError
 from parley.privacy.randomness import Randomness
 from parley.research.central.method import Target, central
 from parley.research.central.noise import Noise, gaussian_delta, largest_ratio
 from parley.research.central.objective import ObjectivePerturbation, minimise, shortened
+from parley.study.errors import RunFileError
 
 Floats = NDArray[np.float64]
 

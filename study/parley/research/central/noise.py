@@ -1,7 +1,7 @@
 """Noise of central methods: from the product's stream cipher and, where it is Gaussian, of the servers' very law.
 
 Never `numpy.random`. The Gaussian is `parley.mpc.clear`'s finite law at 2^-41 of a deviation; an exponential is −log of
-a 53-bit uniform. The proofs of deploy/central are about real numbers; what floating point does to a density is not
+a 53-bit uniform. The proofs of this room are about real numbers; what floating point does to a density is not
 claimed here, and a simulation's model carries the figure, not the protection.
 """
 

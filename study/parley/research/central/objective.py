@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 
 from parley.learning.models import Huber, Linear, sigmoid
 from parley.learning.records import Records
-from parley.node.deploy_errors import RunFileError
 from parley.privacy.randomness import Randomness
 from parley.research.central.method import CentralMethod, Target, central, require_rows
 from parley.research.central.noise import SQRT_HALF, Noise, largest_ratio
+from parley.study.errors import RunFileError
 
 Floats = NDArray[np.float64]
 

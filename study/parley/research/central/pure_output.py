@@ -11,13 +11,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.learning.local import MARGIN, LocalFit, fit
+from parley.federation.question import LocalFit
+from parley.learning.local import MARGIN, fit
 from parley.learning.models import Linear
 from parley.learning.records import Records
-from parley.node.deploy_errors import RunFileError
 from parley.privacy.randomness import Randomness
 from parley.research.central.method import CentralMethod, Target, central
 from parley.research.central.noise import Noise
+from parley.study.errors import RunFileError
 
 Floats = NDArray[np.float64]
 

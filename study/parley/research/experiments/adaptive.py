@@ -9,20 +9,21 @@ claims: there σ is half the multiplier. A run of fewer passes keeps the schedul
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from parley.algorithms.algorithm import Plan
-from parley.cli.console import progress
+from parley.algorithms.registry import setting_of
 from parley.learning.holding import described
 from parley.learning.records import load
-from parley.node.deploy_errors import RunFileError
 from parley.privacy.accountants import accountant, worst_party
 from parley.privacy.event import Event, NeighbouringRelation
 from parley.privacy.mechanism import Mechanism, Unit
 from parley.study.batch_runs import Prepared, mean_of, one_run
-from parley.study.run_file import RunFile, setting_of
+from parley.study.errors import RunFileError
+from parley.study.run_file import RunFile
 from parley.study.simulation import Calibrated, mechanism_of
 
 DELTA = 1e-5
@@ -54,7 +55,12 @@ METHODS: dict[str, dict[str, Any]] = {
 
 
 def reproduce(
-    folder: Path, seeds: int, only: tuple[str, ...] = (), sigmas: tuple[float, ...] = (), passes: float = PASSES
+    folder: Path,
+    seeds: int,
+    only: tuple[str, ...],
+    sigmas: tuple[float, ...],
+    passes: float,
+    progress: Callable[[str], None],
 ) -> list[dict[str, Any]]:
     """All methods at every σ, or those of some methods and σ."""
     for file in (*FILES[0], *FILES[1]):

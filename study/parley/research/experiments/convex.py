@@ -8,6 +8,7 @@ Their loss is log(1 + exp(1 + y⟨w, x⟩)), ours the logistic loss; scalings ar
 at ε = 0.1, δ = 1/n².
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,16 +18,16 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from parley.algorithms.regularisers import Regulariser
-from parley.cli.console import progress
+from parley.learning.evaluation import evaluate
 from parley.learning.holding import described
 from parley.learning.models import Model
 from parley.learning.records import Records, load
 from parley.learning.schema import Schema
-from parley.node.deploy_errors import RunFileError
 from parley.research.central.method import known
+from parley.research.central.runs import run_with
 from parley.research.experiments import public_schemas
-from parley.study.batch_runs import mean_of, one_run, prepare_with
-from parley.study.evaluation import evaluate
+from parley.study.batch_runs import mean_of
+from parley.study.errors import RunFileError
 from parley.study.run_file import RunFile
 
 Floats = NDArray[np.float64]
@@ -91,7 +92,7 @@ def algorithms(kind: str, strength: float, row_norm: float) -> dict[str, dict[st
 
 
 def reproduce(
-    folder: Path, seeds: int, only: tuple[str, ...] = (), methods: tuple[str, ...] = ()
+    folder: Path, seeds: int, only: tuple[str, ...], methods: tuple[str, ...], progress: Callable[[str], None]
 ) -> list[dict[str, Any]]:
     """All rows of both tables, or those of some data sets and methods."""
     table: list[dict[str, Any]] = []
@@ -103,14 +104,21 @@ def reproduce(
         layout, schema = described(body)
         records = load([folder / file], schema, layout)
         for strength in (0.0, strong):
-            table += _table_3(name, records, schema, kind, strength, seeds, methods)
+            table += _table_3(name, records, schema, kind, strength, seeds, methods, progress)
         if name == "adult":
-            table += _table_4(records, schema, seeds, methods)
+            table += _table_4(records, schema, seeds, methods, progress)
     return table
 
 
 def _table_3(
-    name: str, records: Records, schema: Schema, kind: str, strength: float, seeds: int, only: tuple[str, ...]
+    name: str,
+    records: Records,
+    schema: Schema,
+    kind: str,
+    strength: float,
+    seeds: int,
+    only: tuple[str, ...],
+    progress: Callable[[str], None],
 ) -> list[dict[str, Any]]:
     regulariser = Regulariser("l2", strength) if strength else Regulariser()
     base = RunFile([], [], schema, {"kind": kind}, {}, 1.0, DELTA, regulariser=regulariser)
@@ -123,8 +131,8 @@ def _table_3(
         own = Regulariser() if method in OWN_PENALTY else regulariser
         for index, epsilon in enumerate(EPSILONS):
             setup = replace(base, algorithm={"name": method, **parameters}, epsilon=epsilon, regulariser=own)
-            prepared = prepare_with(setup, [records], None)
-            runs = [one_run(prepared, seed) for seed in range(seeds)]
+            one_run = run_with(setup, [records], None)
+            runs = [one_run(seed) for seed in range(seeds)]
             errors = [
                 evaluate(model, records, run["theta"], regulariser, schema.target.kind).objective - best for run in runs
             ]
@@ -144,7 +152,9 @@ def _table_3(
     return rows
 
 
-def _table_4(records: Records, schema: Schema, seeds: int, only: tuple[str, ...]) -> list[dict[str, Any]]:
+def _table_4(
+    records: Records, schema: Schema, seeds: int, only: tuple[str, ...], progress: Callable[[str], None]
+) -> list[dict[str, Any]]:
     train, test = held_out(records)
     delta = 1 / len(train.rows) ** 2
     regulariser = Regulariser("l2", 1e-4)
@@ -163,8 +173,8 @@ def _table_4(records: Records, schema: Schema, seeds: int, only: tuple[str, ...]
             continue
         own = Regulariser() if method in OWN_PENALTY else regulariser
         setup = replace(base, algorithm={"name": method, **parameters}, regulariser=own)
-        prepared = prepare_with(setup, [train], test)
-        mean = mean_of([one_run(prepared, seed) for seed in range(seeds)])
+        one_run = run_with(setup, [train], test)
+        mean = mean_of([one_run(seed) for seed in range(seeds)])
         rows.append(
             {
                 "table": 4, "data": "adult", "method": method, "epsilon": 0.1,

@@ -6,15 +6,15 @@ them: in a federation nobody could draw them. Needs matplotlib (the `plots` extr
 """
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from parley.cli.console import progress
+from parley.learning.evaluation import evaluate, gradient_norm
 from parley.research.experiments import tables
 from parley.study.batch_runs import Prepared, federation_of, prepare
-from parley.study.evaluation import evaluate, gradient_norm
 
 NUMBERS = {"a9a": 1, "ijcnn1": 2}
 METHODS = ("rrpsgd", "dp-gd", "dp-agd", "dp-srm", "auto")
@@ -23,7 +23,7 @@ NORM_RECORDS = 8192
 """Gradient norms are of so many training records, evenly spaced: a figure needs no more."""
 
 
-def draw(name: str, folder: Path, out: Path, seeds: int) -> list[dict[str, Any]]:
+def draw(name: str, folder: Path, out: Path, seeds: int, progress: Callable[[str], None]) -> list[dict[str, Any]]:
     """Writes figure-N.png and figure-N.json below `out`; returns the curves."""
     import matplotlib
 
@@ -33,7 +33,7 @@ def draw(name: str, folder: Path, out: Path, seeds: int) -> list[dict[str, Any]]
     out.mkdir(parents=True, exist_ok=True)
     data = tables.DATA_SETS[name]
     found = [
-        curve(prepare(tables.setup_of(name, folder, row, epsilon)), row.method, seeds)
+        curve(prepare(tables.setup_of(name, folder, row, epsilon)), row.method, seeds, progress)
         for epsilon in tables.EPSILONS
         for row in tables.rows_of(data)
         if row.method in METHODS
@@ -58,7 +58,7 @@ def draw(name: str, folder: Path, out: Path, seeds: int) -> list[dict[str, Any]]
     return found
 
 
-def curve(prepared: Prepared, method: str, seeds: int) -> dict[str, Any]:
+def curve(prepared: Prepared, method: str, seeds: int, progress: Callable[[str], None]) -> dict[str, Any]:
     """One method's mean curve at one ε."""
     setup, pooled = prepared.setup, prepared.pooled[0]
     model, rows = setup.new_model(), len(pooled.rows)

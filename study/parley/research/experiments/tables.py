@@ -6,20 +6,20 @@ public facts only and has nothing to charge. `paper` rows use the parameters tha
 papers', too: the servers add none of their own (`own` is 0).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from parley.algorithms.regularisers import Regulariser
-from parley.cli.console import progress
+from parley.learning.evaluation import gradient_norm
 from parley.learning.holding import described
-from parley.node.deploy_errors import RunFileError
 from parley.privacy.accountants import accountant
 from parley.privacy.calibration import smallest_noise
-from parley.privacy.errors import ConditionsUnmet, InvalidParameter
+from parley.privacy.errors import ConditionsUnmetError, InvalidParameterError
 from parley.privacy.paper_accountant import PaperAccountant
 from parley.study.batch_runs import Prepared, mean_of, one_run, prepare
-from parley.study.evaluation import gradient_norm
+from parley.study.errors import RunFileError
 from parley.study.run_file import RunFile
 
 DELTA = 1e-5
@@ -140,7 +140,9 @@ def setup_of(name: str, folder: Path, row: Row, epsilon: float) -> RunFile:
     )  # fmt: skip
 
 
-def reproduce(name: str, folder: Path, seeds: int, only: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+def reproduce(
+    name: str, folder: Path, seeds: int, only: tuple[str, ...], progress: Callable[[str], None]
+) -> list[dict[str, Any]]:
     """All rows at both ε, `seeds` runs each."""
     data = DATA_SETS[name]
     table = []
@@ -201,7 +203,7 @@ def losses_by_accountant(
     for name, noise in noises.items():
         if name == prepared.setup.accountant:
             found[name] = main
-        elif isinstance(noise, str) or prepared.calibrated is None:
+        elif isinstance(noise, str):
             found[name] = None
         else:
             mechanism = replace(prepared.mechanism, noise_multiplier=noise)
@@ -219,12 +221,12 @@ def noise_by_accountant(prepared: Prepared, setup: RunFile) -> dict[str, float |
             found[name] = max(
                 smallest_noise(accountant(name), event, setup.epsilon, setup.delta)[0] for event in events
             )
-        except (ConditionsUnmet, InvalidParameter) as refusal:
+        except (ConditionsUnmetError, InvalidParameterError) as refusal:
             found[name] = str(refusal)
     try:
         ignoring = PaperAccountant(ignore_conditions=True)
         noises = [smallest_noise(ignoring, event, setup.epsilon, setup.delta)[0] for event in events]
         found["paper, conditions ignored (no guarantee)"] = max(noises)
-    except (ConditionsUnmet, InvalidParameter) as refusal:
+    except (ConditionsUnmetError, InvalidParameterError) as refusal:
         found["paper, conditions ignored (no guarantee)"] = str(refusal)
     return found

@@ -1,0 +1,32 @@
+"""Options and arguments that several commands share, so that they read alike in every `--help`."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="End standard output with one line of JSON.")]
+NodeFolder = Annotated[Path, typer.Argument(help="The node's folder, with node.toml.", metavar="NODE")]
+CoordinatorOption = Annotated[Path, typer.Option("--node", help="The coordinator's folder, with node.toml.")]
+RunName = Annotated[str, typer.Argument(help="The run's name.", metavar="RUN")]
+
+
+class Cover(StrEnum):
+    strips = "strips"
+    rectangle = "rectangle"
+
+
+class Precision(StrEnum):
+    standard = "standard"
+    high = "high"
+
+
+class Security(StrEnum):
+    semi_honest = "semi-honest"
+    malicious = "malicious"
+
+
+class Wire(StrEnum):
+    grpc = "grpc"
+    socket = "socket"

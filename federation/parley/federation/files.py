@@ -1,0 +1,42 @@
+"""Files that people write, read strictly: bounded, and TOML, or one line in the caller's words that says what to mend.
+
+`problem` makes the caller's error of what is wrong.
+"""
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+MOST_BYTES = 1 << 20
+Problem = Callable[[str], Exception]
+
+
+def file_bytes(
+    path: Path, problem: Problem, missing: str = "", most_bytes: int = MOST_BYTES, too_long: str = ": shorten it"
+) -> bytes:
+    """All of it; `missing` is what helps where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(most_bytes + 1)
+    except OSError as error:
+        raise problem(f"cannot be read ({error.strerror})" + (f": {missing}" if missing else "")) from None
+    if len(data) > most_bytes:
+        most = f"{most_bytes >> 20} MiB" if most_bytes >= 1 << 20 else f"{most_bytes >> 10} KiB"
+        raise problem(f"is over {most}{too_long}")
+    return data
+
+
+def toml_table(data: bytes, problem: Problem) -> dict[str, Any]:
+    """Whatever stands in it: a number of thousands of digits is a ValueError of its own."""
+    try:
+        return tomllib.loads(data.decode())
+    except RecursionError:
+        raise problem("is nested too deep: flatten it") from None
+    except ValueError as error:
+        raise problem(f"is not TOML, correct the syntax: {error}") from None
+
+
+def toml_file(path: Path, problem: Problem, missing: str = "", most_bytes: int = MOST_BYTES) -> dict[str, Any]:
+    """A file's table."""
+    return toml_table(file_bytes(path, problem, missing, most_bytes), problem)

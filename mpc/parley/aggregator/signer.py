@@ -1,0 +1,41 @@
+"""What one aggregation server signs: that it takes part in a run, each upload in time, each opened sum, and the end."""
+
+from collections.abc import Callable
+
+from parley.aggregator.opening_store import RefusedError
+from parley.federation.errors import FederationError
+from parley.federation.manifest import Manifest
+from parley.mpc.history import Draft
+from parley.mpc.randomness import random_bytes
+from parley.node.credentials import Identity
+from parley.node.endings import sign_admission, sign_end
+from parley.node.statements import LIFE_BYTES, mode_of, sign_receipt, sign_statement
+from parley.v1 import common_pb2
+
+
+class Signer:
+    """With the key that is installed when it signs; workers call it too."""
+
+    def __init__(self, role: int, identity: Callable[[], Identity]) -> None:
+        self._role, self._identity = role, identity
+        self._life = random_bytes(LIFE_BYTES)
+        """Of this process: who has two words of one server knows whether it was started anew in between."""
+
+    def admission(self, manifest_digest: bytes) -> common_pb2.SignedAdmission:
+        """This server's word that it takes part in a run."""
+        return sign_admission(self._identity(), manifest_digest)
+
+    def receipt(self, manifest: Manifest, index: int, query: bytes, upload: bytes) -> bytes:
+        """For a whole half of an upload that is in time for the round's sum: a serialized SignedWord."""
+        return sign_receipt(self._identity(), manifest.digest, self._role, self._life, index, query, upload)
+
+    def statement(self, manifest: Manifest, draft: Draft) -> bytes:
+        """Of a round, before its share may leave: a serialized SignedWord, or a RefusedError."""
+        try:
+            return sign_statement(self._identity(), manifest.digest, self._role, mode_of(manifest), self._life, draft)
+        except FederationError as error:
+            raise RefusedError(str(error)) from None
+
+    def end(self, manifest_digest: bytes, openings: int) -> common_pb2.SignedEnd:
+        """This server's word that a run is over."""
+        return sign_end(self._identity(), manifest_digest, openings)

@@ -1,0 +1,89 @@
+"""What a party's operator asks of its books: the runs that were proposed here, what left the site, the budget left."""
+
+from pathlib import Path
+from typing import Any
+
+from parley.federation.errors import ApprovalError
+from parley.federation.manifest import Manifest, of_an_earlier_version, read_manifest
+from parley.party.admission import open_ledger
+from parley.party.outbox import Outbox, RunState
+from parley.party.settings import Settings
+from parley.privacy.budget import Budget, budget_of
+
+
+def manifest_of(settings: Settings, which: str) -> Manifest:
+    """Of a file, or of a run by its name."""
+    if Path(which).is_file():
+        return read_manifest(Path(which))
+    for held in reversed(states_of(settings)):
+        if held.run == which:
+            return Manifest.from_canonical(held.manifest)
+    raise ApprovalError(f"no run {which!r} was proposed here: see `parley party runs`, or give a manifest's file")
+
+
+def states_of(settings: Settings) -> list[RunState]:
+    """Every run that was proposed here, as the outbox has it."""
+    if not settings.outbox.exists():
+        return []
+    outbox = Outbox(settings.outbox)
+    try:
+        return list(outbox.runs())
+    finally:
+        outbox.close()
+
+
+def _earlier(held: RunState) -> dict[str, Any]:
+    """Of an earlier version, whose manifests are not read any more."""
+    reason = held.reason or "of an earlier version of parley"
+    numbers: dict[str, Any] = {"rounds": 0, "rounds_answered": 0, "last_round": -1, "sent": {}}
+    return {
+        "run": held.run,
+        "digest": held.digest.hex(),
+        "state": held.state,
+        "reason": reason,
+        "at": held.at,
+    } | numbers
+
+
+def runs_of(settings: Settings) -> list[dict[str, Any]]:
+    """As `--json` shows them."""
+    found = []
+    states = states_of(settings)
+    outbox = Outbox(settings.outbox) if states else None
+    for held in states:
+        if of_an_earlier_version(held.manifest):
+            found.append(_earlier(held))
+            continue
+        manifest = Manifest.from_canonical(held.manifest)
+        sent = outbox.sent(held.digest) if outbox else None
+        names = [operator.name for operator in manifest.aggregators]
+        found.append(
+            {
+                "run": held.run,
+                "digest": held.digest.hex(),
+                "state": held.state,
+                "reason": held.reason,
+                "at": held.at,
+                "rounds": manifest.releases,
+                "rounds_answered": sent.rounds if sent else 0,
+                "last_round": sent.last_round if sent else -1,
+                "sent": dict(zip(names, (sent.bytes_a, sent.bytes_b) if sent else (0, 0), strict=True)),
+            }
+        )
+    if outbox:
+        outbox.close()
+    return found
+
+
+def budget_left(settings: Settings) -> dict[str, Any]:
+    """Of the population here, with the ledger's head; all of it where nothing was charged yet."""
+    budget = Budget(settings.cap, 0.0, 0.0)
+    body: dict[str, Any] = {"population": settings.population}
+    if settings.ledger.exists():
+        ledger = open_ledger(settings)
+        held = ledger.populations.get(settings.population)
+        body["head"] = str(ledger.verify())
+        if held is not None:
+            budget = budget_of(ledger.policy, settings.cap, held.spent)
+        ledger.close()
+    return body | budget.as_json() | {"summary": f"{settings.population}: {budget}"}
