@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from parley.coordinator.result import write_model
 from parley.federation.manifest import read_manifest
 from parley.federation.meaning import verify
-from parley.study.model_file import write_model
 from parley.study.study_file import draft_from
 from tests.docs.pages import ROOT
 

@@ -13,6 +13,7 @@ import typer
 
 from parley.cli.main import app
 from tests.docs.pages import ROOT, Page, pages
+from tests.test_house import TABLE, TOP
 
 ROOTS = sorted(path.parent for path in ROOT.glob("*/parley") if path.is_dir())
 DOTTED = re.compile(r"(?<![\w./@-])parley(?:\.[A-Za-z_]\w*)+")
@@ -89,6 +90,17 @@ def unknown_names(page: Page) -> list[str]:
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
 def test_every_module_and_path_is_there(page: Page) -> None:
     assert unknown_names(page) == []
+
+
+def test_the_table_of_rooms_is_the_one_that_the_house_keeps() -> None:
+    """Every room of the tree is in docs/architecture.md, in its folder, with what it may import."""
+    row = re.compile(r"^\| `(\w+)/parley/(\w+)` \| [^|]+ \| ([^|]+) \|$", re.MULTILINE)
+    found = row.findall((ROOT / "docs" / "architecture.md").read_text())
+    assert {(root, room) for root, room, _ in found} == {
+        (root.name, room.name) for root in ROOTS for room in (root / "parley").iterdir() if room.name != "__pycache__"
+    }
+    wanted = {room: set(below.split()) for room, below in TABLE.items()} | {room: {"everything"} for room in TOP}
+    assert {room: set(re.findall(r"\w+", below)) for _, room, below in found} == wanted
 
 
 def commands(page: Page) -> Iterator[str]:
