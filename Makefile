@@ -10,7 +10,7 @@ NOT_FAST := federation/test_extras mpc/test_statistics mpc/test_table_builder pr
 	privacy/test_calibration privacy/test_ledger_kill privacy/test_ledger_race privacy/test_loss_accountant
 
 .PHONY: help demo compose-demo compose-up compose-link compose-down test test-fast test-slow test-docker test-all test-long
-.PHONY: check audit generate release help-pages clean
+.PHONY: check fix audit generate release help-pages clean
 
 help:  ## what can be made, a line each
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,10 @@ check: $(VENV)/.test-installed  ## lint, types, generated code
 
 audit: $(VENV)/.test-installed  ## asks the registry for known vulnerabilities of what is installed; says so if it cannot
 	$(BIN)/python -m tools.audit
+
+fix: $(VENV)/.test-installed  ## what ruff can mend by itself, then its formatter
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
 
 generate: $(VENV)/.test-installed  ## rewrite the code generated from proto/
 	$(BIN)/python -m tools.generate

@@ -1,4 +1,4 @@
-"""Speed of the exact private queries beside plain NumPy, as a table for the README.
+"""Speed of the exact private queries beside plain NumPy: the table in docs/learning.md.
 
 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/gradients.py
 """

@@ -1,4 +1,4 @@
-"""The figures of the README's noise table.
+"""The figures of the noise table in docs/benchmarks.md.
 
     python benchmarks/noise.py                 # 60 s a row, about 8 minutes
     python benchmarks/noise.py --seconds 5     # a quick look

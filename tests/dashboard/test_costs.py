@@ -15,7 +15,8 @@ def test_the_privacy_page_states_everything_that_the_guarantee_rests_on(browser:
     plain = page.replace("<wbr>", "")
     for text in (
         str(CLAIM["statement"]), "ε = 1.78", "δ = 1e−5", "replace-one", "without replacement", "row", "0.00012",
-        "3.1e−8", "Only the two aggregators together could break it", "North Trust", "South Foundation", "University Hospital",
+        "3.1e−8", "Only the two aggregators together could break it", "North Trust", "South Foundation",
+        "University Hospital",
         "epsilon 8.4 at delta 1e-05 if a server lies", "holds against an aggregator that follows the protocol",
         "each server adds 0.5 times as much of its own", "<th scope=\"col\">If a server lies</th>",
         "hospital-b", document.digest.hex(), document.mechanism.digest, "ε 2.28", "pilot",
