@@ -3,7 +3,7 @@
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-NOUNS = {"clipping", "encoding", "holding", "lying", "meaning", "opening", "ring", "sampling"}
+NOUNS = {"clipping", "encoding", "holding", "lying", "meaning", "opening", "ring", "sampling", "spelling"}
 """Terms of this field and of the protocol, which only sound like something going on."""
 
 

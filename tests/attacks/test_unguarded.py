@@ -9,7 +9,7 @@ def test_a_process_runs_without_the_guards_that_are_named(tmp_path: Path) -> Non
     """And only guards that are known are taken away."""
     script = [sys.executable, "-m", "parley.attacks.unguarded"]
     (tmp_path / "shows.py").write_text(
-        "from parley.aggregator.grpc_link import MOST_CONNECTIONS\nprint(MOST_CONNECTIONS)\n"
+        "from parley.node.connections import MOST_CONNECTIONS\nprint(MOST_CONNECTIONS)\n"
     )
     done = subprocess.run(
         [*script, "connections-of-a-port", "shows"], capture_output=True, text=True, check=True, cwd=tmp_path

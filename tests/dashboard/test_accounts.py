@@ -1,6 +1,6 @@
 """What was spent, counted by both accountants, and what is to come."""
 
-from tests.dashboard.conftest import Make
+from tests.support.browser import Make
 from tests.support.pages import wait_for
 
 

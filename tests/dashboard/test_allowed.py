@@ -8,7 +8,7 @@ import pytest
 from parley.coordinator.store import RoundRecord
 from parley.dashboard.allowed import ALLOWED, NotAllowedError, check
 from parley.dashboard.views import RunHead
-from tests.dashboard.conftest import Make
+from tests.support.browser import Make
 from tests.support.pages import PAGES, wait_for
 
 

@@ -10,7 +10,7 @@ from parley.coordinator.store import RunStore, State
 from parley.dashboard.history import manifest_of
 from parley.federation.names import Role
 from parley.v1 import common_pb2
-from tests.dashboard.conftest import Make
+from tests.support.browser import Make
 from tests.support.documents import manifest
 from tests.support.folders import write_run
 from tests.support.pages import PAGES, wait_for

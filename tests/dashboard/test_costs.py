@@ -3,7 +3,7 @@
 import json
 
 from parley.privacy.ledger import Ledger
-from tests.dashboard.conftest import Make
+from tests.support.browser import Make
 from tests.support.folders import CLAIM
 from tests.support.pages import wait_for
 

@@ -1,6 +1,6 @@
 """Metrics, and who may read them."""
 
-from tests.dashboard.conftest import Make
+from tests.support.browser import Make
 
 
 def test_metrics_need_the_token_unless_node_toml_says_otherwise(browser: Make) -> None:

@@ -8,7 +8,7 @@ from parley.dashboard import figures
 from parley.dashboard.history import Histories
 from parley.federation.names import Role
 from parley.v1 import common_pb2
-from tests.dashboard.conftest import Make
+from tests.support.browser import Make
 from tests.support.pages import wait_for
 
 

@@ -2,7 +2,7 @@
 
 from parley.coordinator.store import RunStore
 from parley.dashboard.history import Histories
-from tests.dashboard.conftest import Make
+from tests.support.browser import Make
 
 
 def test_rounds_are_read_once(browser: Make) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from parley.dashboard.loglines import LogFile, matches, parsed
 from parley.dashboard.views import LogLine
-from tests.dashboard.conftest import Make
+from tests.support.browser import Make
 
 
 @pytest.mark.parametrize(

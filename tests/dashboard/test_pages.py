@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.dashboard.conftest import Make
+from tests.support.browser import Make
 
 
 @pytest.mark.parametrize("path", ["/", "/runs/heart-1", "/runs/heart-1/privacy", "/runs/heart-1/stop", "/login"])

@@ -1,6 +1,6 @@
 """Noise pools, as the servers tell of them."""
 
-from tests.dashboard.conftest import Make
+from tests.support.browser import Make
 from tests.support.pages import wait_for
 
 

@@ -4,7 +4,7 @@ import dataclasses
 import json
 
 from parley.coordinator.store import RunStore, State
-from tests.dashboard.conftest import Make
+from tests.support.browser import Make
 from tests.support.folders import FakeOperator
 from tests.support.pages import wait_for
 from tests.support.pages_of_a_run import stream_of

@@ -1,7 +1,9 @@
 """From a submitted manifest to a model, with real processes, TLS and joint noise."""
 
 import json
+from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ from typer.testing import CliRunner
 from parley.cli.commands.audit import app
 from parley.coordinator.operator_client import Coordinator
 from parley.coordinator.store import State
-from parley.demo.local import LocalFederation
+from parley.demo.local import LocalFederation, NodeProcess
 from parley.federation.manifest import Manifest
 from parley.node import facts
 from parley.node.logs import REDACTED
@@ -19,6 +21,13 @@ from parley.node.trail import cross_check
 from parley.node.trail import verify as verify_trail
 from parley.privacy.ledger import Ledger
 from parley.study.model_file import read_model
+from tests.support.until import until
+
+
+def _ended(node: NodeProcess, run: str) -> bool:
+    """By this party's own ledger."""
+    with closing(Ledger.open(node.folder / "state" / "ledger.sqlite")) as ledger:
+        return ledger.runs[run].ended
 
 
 def test_a_run_ends_with_a_model_and_every_ledger_charged(
@@ -32,6 +41,8 @@ def test_a_run_ends_with_a_model_and_every_ledger_charged(
         assert row.state is State.finished, (row.outcome, federation.coordinator.tail())
         theta = coordinator.store.theta(digest)
         records = coordinator.store.history(digest)
+        for node in federation.parties:  # the coordinator is finished when it has both words; parties ask for them
+            until(partial(_ended, node, manifest.run))
     assert theta is not None
     assert theta.shape == (manifest.model.dimension,)
     assert np.isfinite(theta).all()

@@ -16,6 +16,7 @@ from parley.federation.names import Role
 from parley.node import logs
 from parley.node.authorization import AioAuthorization, Authorization
 from parley.node.transport import server_credentials
+from tests.party.conftest import stage, verified_in_process  # noqa: F401  fixtures
 from tests.support.containers import federation  # noqa: F401  fixtures
 from tests.support.enrolment import authority  # noqa: F401  fixtures
 from tests.support.histories import world  # noqa: F401  fixtures

@@ -154,8 +154,7 @@ def test_a_second_manifest_under_a_runs_name_keeps_no_party_from_starting(stage:
 
 
 def test_a_refusal_names_delta_where_delta_is_what_is_left_too_little_of(stage: Stage) -> None:
-    text = (stage.node / "node.toml").read_text()
-    (stage.node / "node.toml").write_text(text.replace("delta = 1e-4", "delta = 1.05e-5"))
+    stage.write_node(delta=1.05e-5)
     made = manifest(**EVERYONE)
     stage.offer(made)
     with Running(stage):

@@ -1,6 +1,6 @@
 """What several tests of pages need."""
 
-from tests.dashboard.conftest import Browser
+from tests.support.browser import Browser
 from tests.support.until import until
 
 PAGES = ("/", "/runs/heart-1", "/runs/heart-1?part=live", "/runs/heart-1/privacy", "/runs/heart-1/stop")

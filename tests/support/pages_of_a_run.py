@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from tests.dashboard.conftest import Browser
+from tests.support.browser import Browser
 
 
 async def stream_of(made: Browser, during: Any) -> str:

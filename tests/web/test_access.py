@@ -7,7 +7,7 @@ import pytest
 
 from parley.node.errors import NodeError
 from parley.web.access import SESSION_SECONDS, TOKEN_FILE, Sessions, token_in
-from tests.dashboard.conftest import HOME, Make
+from tests.support.browser import HOME, Make
 from tests.support.folders import FakeOperator
 
 CLOSED = ["/", "/runs/heart-1", "/runs/heart-1/privacy", "/runs/heart-1/stop", "/runs/heart-1/events", "/runs/none"]

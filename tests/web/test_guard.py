@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.dashboard.conftest import Make
+from tests.support.browser import Make
 
 
 @pytest.mark.parametrize("path", ["/", "/login", "/nothing", "/static/parley.css", "/metrics", "/runs/heart-1"])

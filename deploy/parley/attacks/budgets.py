@@ -342,7 +342,7 @@ GUARDS = (
     Guard("charge-when-asked", "parley.party.admission:Gate._due", _at_once),
     Guard("both-words", "parley.party.admission:verify_admissions", lambda words, manifest, pins: None),
     Guard("never-after-its-end", "parley.federation.admission:AdmissionRecord.never", lambda self, digest: True),
-    Guard("ledger-files-600", "parley.privacy.chain:PRIVATE", 0o644),
+    Guard("ledger-files-600", "parley.privacy.store:PRIVATE", 0o644),
     Guard("salt-apart", "parley.privacy.ledger:_first", _first),
     Guard("outbox-seals", "parley.party.outbox:_seal", lambda *values: b""),
     Guard("openings-seals", "parley.aggregator.opening_store:_seal", lambda table, *values: b""),
