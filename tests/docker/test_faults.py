@@ -220,19 +220,22 @@ class Voices:
         said = [json.loads(line) for line in text if line.startswith("{")]
         return [line for line in said if line.get("kind") in KINDS and line["peer"].endswith(f"/{self.target}")]
 
-    def cause(self) -> str:
-        """Whose log named it first, and how; what it said itself does not count."""
+    def cause(self, trouble: Said) -> str:
+        """Whose log named it first for the right reason, and how; what it said itself does not count.
+
+        Of the fault before, somebody may only now have noticed that it is over.
+        """
         found = [
             (line["time"], f"{name}: {line['event']} ({line['kind']})")
             for name in self.others
             for line in self.lines(name)
-            if line["level"] != "info"
+            if line["level"] != "info" and line["kind"] in trouble.kinds
         ]
         return min(found)[1] if found else ""
 
     def name(self, trouble: Said) -> bool:
         """Whether a log has named it, and for the right reason."""
-        return any(kind in self.cause() for kind in trouble.kinds)
+        return self.cause(trouble) != ""
 
     def missed_by(self, trouble: Said, page: RunPage | None) -> bool:
         """Whether a log has named it, and the run's page where there is one."""
@@ -269,7 +272,7 @@ def test_a_run_survives_every_fault_of_one_node_in_every_phase(
                 federation.wait_ready(target)
             state, _, outcome = federation.state(run)
             before, opened = opened, books.check()
-            cause, took = voices.cause(), voices.seconds
+            cause, took = voices.cause(named), voices.seconds
             table.append(Cell(target, phase, fault, state, opened, took, cause, page.said))
             assert state in HOLDING[phase].split(), f"{fault} of {target} while {phase}: {state}, {outcome}"
             assert before <= opened <= before + 1
