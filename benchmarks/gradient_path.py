@@ -100,8 +100,9 @@ def parsed(lines: Iterable[dict[str, Any]]) -> dict[str, int]:
     found: Counter[str] = Counter()
     for line in lines:
         if "parsed" in line:
-            words = line["command"]
-            name = f"{words[1]} {Path(words[-1]).name}" if "run" in words else "verifying"
+            module, *arguments = line["command"]
+            is_role = Path(module).name == "__main__.py"  # python -m parley.ROLE NODE
+            name = f"{Path(module).parent.name} {Path(arguments[-1]).name}" if is_role else "verifying"
             found[f"{name} ({line['process']})"] += 1
     return dict(sorted(found.items()))
 

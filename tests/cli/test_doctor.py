@@ -81,7 +81,7 @@ def test_a_healthy_party_passes_every_check(party: Path) -> None:
     assert {name for name, each in found.items() if each.state not in (OK, UNKNOWN)} == set()
     assert {"certificate", "key", "coordinator lead", "aggregator north", "aggregator south", "budget"} <= set(found)
     assert found["run heart-1: data"].problem == "its columns and its count of units are those of schema.toml"
-    assert found["run heart-1: ring"].problem == "no overflow possible (16 bits to spare)"
+    assert found["run heart-1: ring"].problem == "no overflow from answers that follow the protocol (16 bits to spare)"
     assert "answers in" in found["coordinator lead"].problem
 
 

@@ -48,7 +48,7 @@ def test_the_meaning_is_the_accountants_and_the_laws() -> None:
         "Unit of privacy: row",
         "replace-one",
         "standard",
-        "no overflow possible",
+        "no overflow from answers that follow the protocol",
     ):
         assert words in text
 

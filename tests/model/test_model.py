@@ -299,8 +299,9 @@ class WholeSystem(RuleBasedStateMachine):
                 break
             self.lead.resume()
         assert row is not None
-        if row.state is State.failed and "times and came to nothing" in row.outcome:
-            # More crashes in one round than its noise may come to nothing: by a server's own count, and for good.
+        if row.state is State.failed and ("came to nothing" in row.outcome or "has ended" in row.outcome):
+            # More crashes in one round than its noise may come to nothing: by a server's own count, and for good. A
+            # coordinator that died of it while it ended the run at one server hears from that one that it has ended.
             servers = [node for node in self.nodes.values() if isinstance(node, Server)]
             assert max(each.store.wasted(self.manifest.run, row.round) for each in servers) >= MOST_NOISINGS
             return

@@ -1,10 +1,13 @@
 """A refusal is a word of a peer: any bytes, and never more than a failed call."""
 
+import asyncio
+from concurrent import futures
 from typing import Any
 
 import grpc
+import pytest
 
-from parley.node.refusals import LONGEST_WORDS, METADATA, refusal_in
+from parley.node.refusals import LONGEST_WORDS, METADATA, RefusedCallError, abort, refusal_in
 from parley.v1 import common_pb2
 
 
@@ -45,3 +48,43 @@ def test_a_refusals_words_are_one_line_of_bounded_length() -> None:
     assert str(found).isprintable()
     assert found.message.startswith("?[2Jno?xxx")
     assert len(found.message) == LONGEST_WORDS
+
+
+def test_a_refusal_travels_from_a_server_of_either_kind() -> None:
+    """`grpc` and `grpc.aio` end a call in different ways; the caller gets the same type from both."""
+
+    def refuse(request: bytes, context: Any) -> Any:
+        return abort(context, RefusedCallError(common_pb2.REFUSAL_MALFORMED, "no message", "send one"))
+
+    async def refuse_later(request: bytes, context: Any) -> Any:
+        await abort(context, RefusedCallError(common_pb2.REFUSAL_MALFORMED, "no message", "send one"))
+
+    def handlers(method: Any) -> Any:
+        return grpc.method_handlers_generic_handler("t.T", {"Ask": grpc.unary_unary_rpc_method_handler(method)})
+
+    def asked(port: int) -> RefusedCallError | None:
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel, pytest.raises(grpc.RpcError) as failed:
+            channel.unary_unary("/t.T/Ask")(b"", timeout=10)
+        assert failed.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        return refusal_in(failed.value)
+
+    async def served_later() -> RefusedCallError | None:
+        server = grpc.aio.server()
+        server.add_generic_rpc_handlers((handlers(refuse_later),))
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        try:
+            return await asyncio.to_thread(asked, port)
+        finally:
+            await server.stop(0)
+
+    server = grpc.server(futures.ThreadPoolExecutor(1), handlers=(handlers(refuse),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        found = asked(port)
+    finally:
+        server.stop(0).wait()
+    for each in (found, asyncio.run(served_later())):
+        assert each is not None
+        assert (each.name, each.message, each.hint) == ("malformed", "no message", "send one")

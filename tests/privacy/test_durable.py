@@ -2,6 +2,7 @@
 
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -39,3 +40,30 @@ def test_what_a_crash_left_and_links_of_others_are_not_written_through(tmp_path:
     replace_durably(tmp_path / "head", "new")
     assert (tmp_path / "head").read_text() == "new"
     assert (tmp_path / "elsewhere").read_text() == "untouched"
+
+
+def test_two_writers_at_once_never_take_each_others_half(tmp_path: Path) -> None:
+    path, texts = tmp_path / "seal", {letter * 200_000 for letter in "ab"}
+    replace_durably(path, "a" * 200_000)
+
+    def write(text: str) -> None:
+        for _ in range(20):
+            replace_durably(path, text)
+
+    with ThreadPoolExecutor(2) as threads:
+        writers = [threads.submit(write, text) for text in texts]
+        while not all(each.done() for each in writers):
+            assert path.read_text() in texts
+        for each in writers:
+            each.result()
+    assert [each.name for each in tmp_path.iterdir()] == ["seal"]
+
+
+def test_what_a_crash_left_is_removed_later(tmp_path: Path) -> None:
+    path, left = tmp_path / "seal", tmp_path / ".seal.abc.new"
+    left.write_text("half")
+    replace_durably(path, "whole")
+    assert left.exists()
+    os.utime(left, (0, 0))
+    replace_durably(path, "whole")
+    assert not left.exists()

@@ -36,6 +36,20 @@ def test_what_was_open_to_others_is_closed_to_them_with_its_log(tmp_path: Path) 
             assert modes(path) == {0o600}
 
 
+def test_a_link_to_a_file_that_is_not_there_yet_is_private_where_it_leads(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    link = tmp_path / "a.sqlite"
+    link.symlink_to(disk / "a.sqlite")
+    for _ in range(2):
+        with closing(opened(link)) as database:
+            database.execute("CREATE TABLE IF NOT EXISTS t (x)")
+            assert len(list(disk.iterdir())) == 3
+            assert modes(disk / "a.sqlite") == {0o600}
+            for each in disk.iterdir():
+                each.chmod(0o644)
+
+
 def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
     with closing(opened(tmp_path / "a.sqlite")) as database:
         database.execute("CREATE TABLE t (x)")

@@ -95,7 +95,7 @@ class Meaning:
             f"however many parties are present; {made_of(parts)}. The released sum has deviation {released}.",
             f"Precision: {manifest.noise.precision} ({manifest.noise.cover}), {manifest.noise.fraction_bits} fraction "
             f"bits; it takes {self.epsilon_added:.2g} of epsilon and {self.delta_added:.2g} of delta.",
-            f"Range: no overflow possible ({int(self.range_margin_bits)} bits to spare).",
+            f"Range: no overflow from answers that follow the protocol ({int(self.range_margin_bits)} bits to spare).",
             f"Aggregators, who must not collude: {first.name} of {first.legal_entity}, {second.name} of "
             f"{second.legal_entity}. Coordinator: {manifest.coordinator.name} of {manifest.coordinator.legal_entity}.",
         ]

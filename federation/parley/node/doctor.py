@@ -296,7 +296,7 @@ def _range(check: str, manifest: Manifest) -> Finding:
     if margin < LEAST_MARGIN_BITS:
         text = f"the largest possible sum leaves {margin:.1f} bits to spare, and {LEAST_MARGIN_BITS:g} is the least"
         return Finding(check, FAILED, text, "lower noise.fraction_bits in the manifest")
-    return Finding(check, OK, f"no overflow possible ({int(margin)} bits to spare)")
+    return Finding(check, OK, f"no overflow from answers that follow the protocol ({int(margin)} bits to spare)")
 
 
 def budget(node: PartyNode | CoordinatorNode) -> Finding:

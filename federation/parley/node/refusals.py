@@ -67,7 +67,9 @@ def status_of(error: ParleyError) -> Status:
 def abort(context: Any, error: ParleyError) -> Any:
     """End a call with it: raises under `grpc`, and under `grpc.aio` when it is awaited."""
     code, words, metadata = status_of(error)
-    return context.abort(code, words, metadata) if metadata else context.abort(code, words)
+    if metadata:
+        context.set_trailing_metadata(metadata)  # `grpc` takes none with the end itself
+    return context.abort(code, words)
 
 
 def answering(*errors: type[ParleyError], refusal: Callable[[Any], ParleyError] = lambda error: error) -> Wrapper:

@@ -43,8 +43,10 @@ def _houses() -> list[Path]:
 
 def source_files(rooms: Iterable[str] = ROOMS) -> dict[str, Path]:
     """By name as installed, such as `parley/federation/names.py`; a room that is not here has none."""
-    found: dict[str, Path] = {}
-    for place in (house / room for house in _houses() for room in rooms):
+    houses = _houses()
+    # A file beside the rooms belongs to none of them, and Python runs a parley/__init__.py before all of them.
+    found = {f"parley/{path.name}": path for house in houses for path in house.glob("*") if path.is_file()}
+    for place in (house / room for house in houses for room in rooms):
         for path in place.rglob("*"):
             if path.is_file() and path.suffix not in NOT_SOURCE:
                 found[f"parley/{path.relative_to(place.parent).as_posix()}"] = path

@@ -1,17 +1,26 @@
 """Small files that survive a crash: whole or as they were, mode 600, on the disk when this returns."""
 
+import contextlib
+import glob
 import os
+import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 PRIVATE = 0o600
+LEFT_SECONDS = 3600.0
+"""No writer takes as long: an older file of one was left by a crash."""
 
 
 def replace_durably(path: Path, text: str, give: Callable[[int], None] = lambda handle: None) -> None:
     """After a crash either the old or the new content is there. `give` may hand the open file to another owner."""
-    fresh = path.with_name(path.name + ".new")
-    fresh.unlink(missing_ok=True)  # of a crash, and of whatever mode
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, PRIVATE)
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.new"):  # of a crash
+        with contextlib.suppress(FileNotFoundError):  # another writer was just done with it
+            if left.stat().st_mtime < time.time() - LEFT_SECONDS:
+                left.unlink()
+    handle, name = tempfile.mkstemp(".new", f".{path.name}.", path.parent)  # a name of its own: two may write at once
+    fresh = Path(name)
     try:
         with os.fdopen(handle, "w") as file:
             give(file.fileno())

@@ -28,6 +28,7 @@ class NoLogError(sqlite3.OperationalError):
 
 def opened(path: Path, large_rows: bool = False, erasing: bool = False, any_thread: bool = True) -> sqlite3.Connection:
     """Made where there is none; `erasing` overwrites what is deleted. An OSError or a sqlite3.Error says why not."""
+    path = Path(os.path.realpath(path))  # a link may lead to where nothing is yet: what is made there is private too
     # A file that is there is not opened here: to close it again would drop what this process's connections have locked.
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE))
