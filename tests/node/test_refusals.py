@@ -64,7 +64,8 @@ def test_a_refusal_travels_from_a_server_of_either_kind() -> None:
 
     def asked(port: int) -> RefusedCallError | None:
         with grpc.insecure_channel(f"127.0.0.1:{port}") as channel, pytest.raises(grpc.RpcError) as failed:
-            channel.unary_unary("/t.T/Ask")(b"", timeout=10)
+            call: Any = channel.unary_unary("/t.T/Ask")
+            call(b"", timeout=10)
         assert failed.value.code() is grpc.StatusCode.INVALID_ARGUMENT
         return refusal_in(failed.value)
 
@@ -78,7 +79,7 @@ def test_a_refusal_travels_from_a_server_of_either_kind() -> None:
         finally:
             await server.stop(0)
 
-    server = grpc.server(futures.ThreadPoolExecutor(1), handlers=(handlers(refuse),))
+    server = grpc.server(futures.ThreadPoolExecutor(1), handlers=[handlers(refuse)])
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     try:
