@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from parley.errors import ParleyError
 from parley.federation.errors import ManifestError
-from parley.learning.errors import ModelError
+from parley.learning.errors import ModelError, SchemaError
 from parley.learning.models import Huber, Linear, Logistic, Softmax, Squared
 from parley.learning.perceptron import Perceptron
 from parley.learning.proximal import SmoothedHinge
@@ -85,25 +84,28 @@ def test_what_is_not_built_in_is_refused(body: dict[str, Any], says: str) -> Non
         build_model(body, schema("binary"))
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"kind": "huber", "threshold": "1"},
-        {"kind": "huber", "threshold": -1.0},
-        {"kind": "huber", "threshold": float("nan")},
-    ],
-)
-def test_a_senseless_option_is_an_error_of_ours(body: dict[str, Any]) -> None:
-    with pytest.raises(ParleyError):
-        build_model(body, schema("number"))
+@pytest.mark.parametrize("hidden", [3, "4", [], ["4"], [0], [4.0], [True], [4, 4, 4, 4]])
+def test_the_widths_of_a_perceptron_are_a_list_of_whole_numbers(hidden: Any) -> None:
+    """A 4.0 that is taken for 4 fails in the first round, when budgets are charged."""
+    with pytest.raises((ModelError, SchemaError), match="hidden"):
+        build_model({"kind": "perceptron", "hidden": hidden}, schema("binary"))
+    for dimension in (6, 21):
+        with pytest.raises(ManifestError, match=r"model: .*hidden"):
+            model_of(manifest(model={"kind": "perceptron", "dimension": dimension, "hidden": hidden}))
+
+
+@pytest.mark.parametrize("threshold", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_senseless_threshold_is_refused(threshold: float) -> None:
+    with pytest.raises(SchemaError, match="Huber threshold"):
+        build_model({"kind": "huber", "threshold": threshold}, schema("number"))
 
 
 @pytest.mark.parametrize(
-    "body", [{"hidden": 3}, {"hidden": []}, {"hidden": ["4"]}, {"hidden": [0]}, {"activation": "sine"}]
+    "option", [{"kind": "perceptron", "activation": 3}, {"kind": "smoothed-hinge", "smoothness": "1"}]
 )
-def test_a_senseless_perceptron_is_an_error_of_ours(body: dict[str, Any]) -> None:
-    with pytest.raises(ParleyError):
-        build_model({"kind": "perceptron", **body}, schema("binary"))
+def test_an_option_of_another_type_is_named_in_a_manifest(option: dict[str, Any]) -> None:
+    with pytest.raises(ManifestError, match=r"^model: "):
+        model_of(manifest(model={**option, "dimension": 3}))
 
 
 def test_a_manifest_names_a_model_that_fits_its_schema_and_its_dimension() -> None:
