@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from parley.node import clock
-from parley.node.clock import STATUS_UNSYNCHRONISED, clock_error_seconds
+from parley.node.clock import STATUS_UNSYNCHRONISED, _Timex, clock_error_seconds
 
 TIME_ERROR = 5
 """What adjtimex returns where the clock is not synchronised."""
@@ -40,7 +39,7 @@ def kernel(result: int, error: int = 0, status: int = 0) -> Callable[..., Any]:
 def test_the_kernels_estimate_counts_where_a_time_service_keeps_the_clock(
     monkeypatch: pytest.MonkeyPatch, result: int, error: int, status: int, said: float | None
 ) -> None:
-    monkeypatch.setattr(clock.ctypes, "CDLL", kernel(result, error, status))
+    monkeypatch.setattr(ctypes, "CDLL", kernel(result, error, status))
     assert clock_error_seconds() == said
 
 
@@ -49,14 +48,14 @@ def test_a_system_without_the_call_says_nothing(monkeypatch: pytest.MonkeyPatch,
     def without(*_: Any, **__: Any) -> Any:
         raise failure
 
-    monkeypatch.setattr(clock.ctypes, "CDLL", without)
+    monkeypatch.setattr(ctypes, "CDLL", without)
     assert clock_error_seconds() is None
 
 
 def test_the_structure_lies_as_the_kernel_has_it_and_this_machine_answers() -> None:
     """struct timex on a 64-bit Linux: modes, offset, freq, maxerror, esterror, status; 208 bytes in all."""
-    offsets = [getattr(clock._Timex, name).offset for name in ("modes", "offset", "freq", "esterror", "status")]
+    offsets = [getattr(_Timex, name).offset for name in ("modes", "offset", "freq", "esterror", "status")]
     assert offsets == [0, 8, 16, 32, 40]
-    assert ctypes.sizeof(clock._Timex) >= 208
+    assert ctypes.sizeof(_Timex) >= 208
     found = clock_error_seconds()
     assert found is None or 0 <= found < 1e6

@@ -32,7 +32,7 @@ def answer(index: int) -> Answer:
 
 
 def test_before_anything_was_proposed_there_is_nothing_and_looking_makes_no_file(settings: Settings) -> None:
-    assert states_of(settings) == runs_of(settings) == []
+    assert (states_of(settings), runs_of(settings)) == ([], [])
     assert not settings.outbox.exists()
     settings.ledger.unlink()  # sealing has begun one, for its salt
     found = budget_left(settings)
