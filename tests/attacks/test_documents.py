@@ -1,4 +1,4 @@
-"""What an institution's attackers meet: documents that fit each other, or one would be refused for a slip of its own."""
+"""What an institution's attackers meet: documents that fit each other, or one is refused for a slip of its own."""
 
 from pathlib import Path
 
