@@ -8,6 +8,7 @@ import pytest
 from tests.aggregator.test_pool import pools
 from tests.party.conftest import stage, verified_in_process  # noqa: F401  fixtures
 from tests.support.both_links import identities  # noqa: F401  fixtures
+from tests.support.histories import world  # noqa: F401  fixtures
 from tests.support.openings import Federation as Pair
 from tests.support.servers import Federation
 

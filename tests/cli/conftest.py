@@ -12,6 +12,7 @@ from parley.cli.commands import audit, ledger, privacy
 from parley.privacy.errors import PrivacyError
 from tests.party.conftest import stage, verified_in_process  # noqa: F401  fixtures
 from tests.support.enrolment import authority  # noqa: F401  fixtures
+from tests.support.examined import party, ports  # noqa: F401  fixtures
 from tests.support.model_files import path  # noqa: F401  fixtures
 from tests.support.pinned import issuer  # noqa: F401  fixtures
 from tests.support.run_files import folder  # noqa: F401  fixtures

@@ -19,6 +19,7 @@ from parley.node.transport import server_credentials
 from tests.party.conftest import stage, verified_in_process  # noqa: F401  fixtures
 from tests.support.containers import federation  # noqa: F401  fixtures
 from tests.support.enrolment import authority  # noqa: F401  fixtures
+from tests.support.examined import party, ports  # noqa: F401  fixtures
 from tests.support.histories import world  # noqa: F401  fixtures
 from tests.support.pinned import issuer  # noqa: F401  fixtures
 from tests.support.served import AUTHORITY, SERVER, Served, aio_handlers, authorizer, sync_handlers

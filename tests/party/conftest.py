@@ -9,6 +9,7 @@ import parley.party.admission
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning
 from parley.privacy.filters import Charge, Policy
+from tests.support.examined import party, ports  # noqa: F401  fixtures
 from tests.support.histories import world  # noqa: F401  fixtures
 from tests.support.party_process import verified
 from tests.support.stage import Stage

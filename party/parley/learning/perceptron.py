@@ -95,9 +95,11 @@ class Perceptron:
     activation: str = "relu"
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.hidden) <= 3 or not 1 <= min(self.hidden) <= max(self.hidden) <= MOST_HIDDEN:
+        # 4.0 would pass for 4 in every comparison, and fail where arrays are made, once budgets are charged.
+        whole = all(type(width) is int and 1 <= width <= MOST_HIDDEN for width in self.hidden)
+        if not 1 <= len(self.hidden) <= 3 or not whole:
             raise SchemaError(
-                f"hidden layers are {list(self.hidden)}: give one to three widths of 1 to {MOST_HIDDEN:,}"
+                f"hidden layers are {list(self.hidden)}: give one to three whole widths of 1 to {MOST_HIDDEN:,}"
             )
         if not 1 <= self.features <= MOST_FEATURES:
             raise SchemaError(f"a perceptron sees {self.features:,} features: use at most {MOST_FEATURES:,}")

@@ -34,15 +34,17 @@ def build_model(body: dict[str, Any], schema: Schema) -> Model:
         # Without a smoothness the loss is quadratic over a margin of 1.
         residual = SmoothedHinge(body.get("smoothness", schema.feature_bound**2), schema.feature_bound)
     elif target == "classes":
-        _matching(kind, "classes" if kind != "logistic" else "binary", "classes")
+        _matching(kind, target, "binary" if kind == "logistic" else "classes")
         residual = Softmax(schema.outputs)
     else:
         _matching(kind, target, "binary") if kind != "softmax" else _matching(kind, target, "classes")
         residual = Logistic()
     if kind == "perceptron":
-        hidden = tuple(body.get("hidden", (32,)))
+        hidden = body.get("hidden", (32,))
+        if not isinstance(hidden, list | tuple):
+            raise ModelError(f"[model] hidden is {hidden!r}: give a list of widths, such as [32]")
         # The perceptron has biases of its own.
-        return Perceptron(schema.dimension, hidden, residual, body.get("activation", "relu"))
+        return Perceptron(schema.dimension, tuple(hidden), residual, body.get("activation", "relu"))
     return Linear(schema.dimension, residual)
 
 

@@ -1,0 +1,52 @@
+"""What would stop a party: its records, their seal, its books."""
+
+from pathlib import Path
+from typing import Any
+
+from parley.cli.commands.doctor import examine
+from parley.federation.names import NodeName, Role
+from parley.node.doctor import FAILED, OK, WARNING, Finding
+from parley.node.trail import Trail
+from parley.party.record_check import seal_node
+from parley.privacy.filters import Cap
+from parley.privacy.ledger import Ledger
+from parley.privacy.mechanism import Unit
+from tests.support.documents import manifest
+from tests.support.examined import by_check, change
+
+
+def test_the_seal_the_schema_and_the_count(party: Path) -> None:
+    def look(**changes: Any) -> dict[str, Finding]:
+        return by_check(examine(party, [manifest(**changes)]))
+
+    assert look()["seal"].state == OK
+    found = look(**{"parties.2.sampler": {"kind": "wor", "units": 101, "batch": 5}})["run heart-1: data"]
+    assert (found.state, "101 units of hospital-c and it has 100" in found.problem) == (FAILED, True)
+    found = look(**{"schema.features.0.high": 91.0})["run heart-1: data"]
+    assert (found.state, "schema.features[0]: differs from this party's high" in found.problem) == (FAILED, True)
+    change(party / "records.csv", "20,60,0", "200,60,0")
+    found = look()["seal"]
+    assert (found.state, found.problem.startswith("records.csv was changed")) == (FAILED, True)
+    assert seal_node(party).adjusted == {"age": 1}
+    assert look()["seal"].state == OK
+    change(party / "policy.toml", 'unit_column = ""', 'unit_column = "patient"')
+    assert "make them agree" in look()["seal"].fix
+    change(party / "records.csv", "21,61,1", "old,61,1")
+    assert seal_node(party).problems == ["row 2, column age: 'old' is not a number"]
+    assert look()["seal"].problem.startswith("the records were not sealed yet")
+
+
+def test_books_and_budget(party: Path) -> None:
+    ledger = Ledger.open(party / "state/ledger.sqlite")
+    ledger.register("patients", Unit(), Cap(4.0, 1e-4))
+    ledger.close()
+    with Trail.open(party / "state/trail.jsonl", NodeName("cardio", Role.party, "hospital-c")) as trail:
+        trail.append("node.ready")
+    found = by_check(examine(party))
+    assert (found["trail"].state, found["ledger"].state, found["budget"].state) == (OK, OK, OK)
+    assert found["budget"].problem == ("patients: epsilon 0 of 4 and delta 0 of 0.0001 spent, 4 and 0.0001 left")
+    change(party / "node.toml", "epsilon = 4.0", "epsilon = 8.0")
+    change(party / "state/trail.jsonl", "node.ready", "node.rxady")
+    found = by_check(examine(party))
+    assert found["trail"].state == FAILED
+    assert (found["budget"].state, "the ledger's counts" in found["budget"].problem) == (WARNING, True)
