@@ -26,7 +26,7 @@ COORDINATOR, FLOODS, OPERATOR, CERTIFICATES, PARTY = (
 )
 KEYS = "tests/attacks/test_keys.py::test_"
 MODEL = "tests/model/test_model.py::test_"
-RELAY, PEER = "tests/aggregator/test_relay.py::test_", "tests/aggregator/test_peer.py::test_"
+RELAY, PEER = "tests/node/test_relay.py::test_", "tests/aggregator/test_peer.py::test_"
 AGGREGATOR, QUESTIONS = "tests/hostile/test_aggregator.py::test_", "tests/party/test_admission.py::test_"
 
 

@@ -22,12 +22,14 @@ def test_every_page_is_there_whatever_the_history(browser: Make, rounds: int) ->
     made = browser(rounds).login()
     for path in PAGES:
         made.client.get(path)  # caches, compiled templates
-        begun = time.process_time()  # the machine may have other work
-        answer = made.client.get(path)
-        lasted = time.process_time() - begun
+        lasted = []
+        for _ in range(3):  # other work on the machine makes a processor slower, never faster
+            begun = time.process_time()
+            answer = made.client.get(path)
+            lasted.append(time.process_time() - begun)
         assert answer.status_code == 200, path
         assert f"{rounds:,}" in answer.text, path
-        assert lasted < 0.25, f"{path} took {lasted:.3f} s"
+        assert min(lasted) < 0.25, f"{path} took {min(lasted):.3f} s of a processor"
         assert len(answer.content) < 150_000, path
 
 

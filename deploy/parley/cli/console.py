@@ -25,8 +25,8 @@ def become(module: str, *arguments: str) -> NoReturn:
     import_module(".".join(module.split(".")[:2]))  # its room, which an image may lack: said here, in one sentence
     sys.stdout.flush()
     sys.stderr.flush()
-    alone = ["-I"] if sys.flags.isolated else ["-P"]
-    os.execv(sys.executable, [sys.executable, *alone, "-m", module, *arguments])
+    isolated = ["-I"] if sys.flags.isolated else []
+    os.execv(sys.executable, [sys.executable, "-P", *isolated, "-m", module, *arguments])
 
 
 def progress(message: str) -> None:
