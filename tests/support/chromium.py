@@ -103,6 +103,7 @@ class Tab:
             try:
                 self.page.wait_for_url(re.compile(re.escape(self.home) + "/#?$"), timeout=SIGN_IN_MILLISECONDS)
             except PlaywrightTimeoutError:
+                self.page.goto("about:blank")  # to go where one is, but for what follows the #, loads nothing
                 continue
             return self
         raise AssertionError("the link does not sign in")
