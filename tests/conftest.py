@@ -3,8 +3,12 @@
 import warnings
 
 import pytest
+from hypothesis import settings
 
 import parley.node  # noqa: F401  before any test loads grpc
+
+settings.register_profile("parley", deadline=None)  # no test says how long something may take by the clock on the wall
+settings.load_profile("parley")
 
 
 @pytest.fixture(autouse=True)
