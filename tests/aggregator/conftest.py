@@ -10,18 +10,10 @@ from tests.party.conftest import stage, verified_in_process  # noqa: F401  fixtu
 from tests.support.both_links import identities  # noqa: F401  fixtures
 from tests.support.histories import world  # noqa: F401  fixtures
 from tests.support.openings import Federation as Pair
-from tests.support.servers import Federation
+from tests.support.servers import servers  # noqa: F401  fixtures
 
 
 @pytest.fixture
 def federation(tmp_path: Path) -> Iterator[Pair]:
     with pools() as (a, b, _):
         yield Pair(tmp_path, [a, b])
-
-
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
-    federation = Federation(tmp_path_factory.mktemp("servers"))
-    federation.start()
-    yield federation
-    federation.close()

@@ -1,7 +1,6 @@
 """Words of two real servers: that they admitted a run, that they never will, and what they have of a party."""
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,6 @@ from parley.node.refusals import refusal_in
 from parley.v1 import aggregator_pb2 as wire
 from tests.support import documents
 from tests.support.servers import WAIT, Federation, contributions
-
-
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
-    federation = Federation(tmp_path_factory.mktemp("servers"))
-    federation.start()
-    yield federation
-    federation.close()
 
 
 def pins(servers: Federation) -> Pins:

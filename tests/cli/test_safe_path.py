@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.sources import modules
+
 ROOT = Path(__file__).parents[2]
 TRAPS = ("deploy", "privacy", "mpc", "party", "coordinator", "federation", "study", "node", "aggregator", "learning")
 """Folders as a user's own project may have them; `parley` beside them where Python is not told to look there first."""
@@ -80,11 +82,10 @@ def children(tree: ast.AST) -> Iterator[list[ast.expr]]:
 
 def test_every_child_of_the_product_is_started_with_a_safe_path() -> None:
     found = 0
-    for place in ROOT.glob("*/parley"):
-        for path in place.rglob("*.py"):
-            for words in children(ast.parse(path.read_text())):
-                assert ast.unparse(words[0]) == "'-P'", f"{path}: {ast.unparse(words[0])}"
-                found += 1
+    for path in modules():
+        for words in children(ast.parse(path.read_text())):
+            assert ast.unparse(words[0]) == "'-P'", f"{path}: {ast.unparse(words[0])}"
+            found += 1
     assert found >= 9
 
 

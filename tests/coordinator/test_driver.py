@@ -3,9 +3,7 @@
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -15,16 +13,8 @@ import parley.coordinator.process
 from parley.coordinator.store import State
 from parley.federation.errors import TrailError
 from parley.v1 import operator_pb2
-from tests.support.lead import SECONDS, Lead, verified
+from tests.support.lead import SECONDS, Lead
 from tests.support.until import until
-
-
-@pytest.fixture
-def lead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lead]:
-    monkeypatch.setattr(parley.coordinator.process, "verify_apart_with_charge", verified)
-    made = Lead(tmp_path)
-    yield made
-    made.close()
 
 
 class Disk:

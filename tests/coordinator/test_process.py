@@ -1,24 +1,16 @@
 """The coordinator knows which nodes of a run do not answer, and says so to its operator."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-import parley.coordinator.process
 from parley.node import vigil
 from parley.v1 import operator_pb2
-from tests.support.lead import SECONDS, Lead, asking, verified
+from tests.support.lead import SECONDS, Lead, asking
 from tests.support.until import until
 
 
-@pytest.fixture
-def lead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lead]:
-    monkeypatch.setattr(parley.coordinator.process, "verify_apart_with_charge", verified)
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vigil, "START_SECONDS", 1.0)
-    made = Lead(tmp_path)
-    yield made
-    made.close()
 
 
 def troubles(lead: Lead, run: str) -> dict[str, str]:

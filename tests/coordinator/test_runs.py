@@ -1,25 +1,14 @@
 """The end of a run that failed while it was gathered: both words, at once or when the aggregators are there again."""
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-import parley.coordinator.process
 from parley.coordinator.errors import StateError
 from parley.coordinator.store import State
 from parley.federation.manifest import Manifest
 from parley.privacy.ledger import Ledger
-from tests.support.lead import Lead, asking, joining, verified
-
-
-@pytest.fixture
-def lead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lead]:
-    monkeypatch.setattr(parley.coordinator.process, "verify_apart_with_charge", verified)
-    made = Lead(tmp_path)
-    yield made
-    made.close()
+from tests.support.lead import Lead, asking, joining
 
 
 def refuse_all(lead: Lead, run: str) -> Manifest:

@@ -7,6 +7,7 @@ import pytest
 
 from tests.end_to_end.kill_series import LABELS, series
 from tests.end_to_end.killing import ELSEWHERE
+from tests.support.sources import modules
 
 ROOT = Path(__file__).parents[2]
 STATES = ("gathering", "running", "ending", "finished", "stalled", "failed", "refused")
@@ -15,20 +16,19 @@ STATES = ("gathering", "running", "ending", "finished", "stalled", "failed", "re
 
 def test_every_labelled_point_of_the_roles_is_one_that_the_harness_kills_at() -> None:
     found = set()
-    for place in ROOT.glob("*/parley"):
-        for path in place.rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if (
-                    isinstance(node, ast.Call)
-                    and isinstance(node.func, ast.Attribute)
-                    and ast.unparse(node.func) == "crash.point"
-                ):
-                    (label,) = node.args
-                    if isinstance(label, ast.Constant):
-                        found.add(str(label.value))
-                    else:
-                        assert ast.unparse(label) == "f'coordinator.{state}'"
-                        found |= {f"coordinator.{state}" for state in STATES}
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and ast.unparse(node.func) == "crash.point"
+            ):
+                (label,) = node.args
+                if isinstance(label, ast.Constant):
+                    found.add(str(label.value))
+                else:
+                    assert ast.unparse(label) == "f'coordinator.{state}'"
+                    found |= {f"coordinator.{state}" for state in STATES}
     assert found == set(LABELS) | ELSEWHERE
 
 

@@ -22,6 +22,7 @@ from parley.node.authority import ThrowAwayAuthority
 from parley.node.node_file import NoiseSettings
 from tests.support import documents
 from tests.support.documents import AGGREGATOR_POLICY, manifest, meaning
+from tests.support.parsed import counted
 from tests.support.policies import node, policy
 
 
@@ -194,19 +195,6 @@ def test_a_manifest_that_is_handed_in_hides_no_altered_row(tmp_path: Path) -> No
         with pytest.raises(ApprovalError, match="altered"):
             record.put(made, "policy", "policy")
     record.close()
-
-
-def counted(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """Of every manifest that is parsed from now on its bytes."""
-    parsed: list[bytes] = []
-    parse = Manifest.from_canonical
-
-    def counting(data: bytes) -> Manifest:
-        parsed.append(data)
-        return parse(data)
-
-    monkeypatch.setattr(Manifest, "from_canonical", counting)
-    return parsed
 
 
 class Proposing:

@@ -13,7 +13,6 @@ import pytest
 
 from parley.federation import meaning
 from parley.federation.errors import ManifestError
-from parley.federation.manifest import Manifest
 from parley.federation.meaning import (
     answered,
     charged,
@@ -28,6 +27,7 @@ from parley.mpc.law import certify
 from parley.privacy.accountants import accountant, worst_party
 from parley.privacy.filters import Policy
 from tests.support.documents import manifest
+from tests.support.parsed import counted
 
 
 def test_the_meaning_is_the_accountants_and_the_laws() -> None:
@@ -122,14 +122,7 @@ def test_the_process_apart_parses_its_manifest_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = manifest(run="parsed-once")
-    parsed: list[bytes] = []
-    parse = Manifest.from_canonical
-
-    def counting(data: bytes) -> Manifest:
-        parsed.append(data)
-        return parse(data)
-
-    monkeypatch.setattr(Manifest, "from_canonical", counting)
+    parsed = counted(monkeypatch)
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(made.canonical)))
     monkeypatch.setattr(sys, "argv", ["meaning", *charged("hospital-a", Policy())])
     meaning.main()

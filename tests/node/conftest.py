@@ -23,6 +23,7 @@ from tests.support.examined import party, ports  # noqa: F401  fixtures
 from tests.support.histories import world  # noqa: F401  fixtures
 from tests.support.pinned import issuer  # noqa: F401  fixtures
 from tests.support.served import AUTHORITY, SERVER, Served, aio_handlers, authorizer, sync_handlers
+from tests.support.servers import servers  # noqa: F401  fixtures
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from parley.mpc.errors import PeerError
 from parley.node import facts, logs
 from parley.node.facts import TRAIL_FACTS
 from parley.node.trail import EVENT
-from tests.support.loglines import GRADIENT, LABEL, ROOT, SEED, SHARE, TELLTALES, parsed
+from tests.support.loglines import GRADIENT, LABEL, SEED, SHARE, TELLTALES, parsed
+from tests.support.sources import modules
 
 LOSS = 0.693147
 
@@ -125,16 +126,15 @@ def test_field_names_are_not_printed_unless_they_are_known(lines: io.StringIO) -
 
 def calls() -> Iterator[tuple[Path, ast.Call]]:
     """Every call of a logger in the product's code."""
-    for place in ROOT.glob("*/parley"):
-        for path in place.rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if (
-                    isinstance(node, ast.Call)
-                    and isinstance(node.func, ast.Attribute)
-                    and node.func.attr in (*logs.LEVELS, "exception", "bind")
-                    and ast.unparse(node.func.value).rpartition(".")[2].strip("_") in ("log", "logger", "logger()")
-                ):
-                    yield path, node
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr in (*logs.LEVELS, "exception", "bind")
+                and ast.unparse(node.func.value).rpartition(".")[2].strip("_") in ("log", "logger", "logger()")
+            ):
+                yield path, node
 
 
 FUNNEL = "notes.py"
@@ -158,18 +158,17 @@ def test_all_code_logs_literal_events_and_listed_fields() -> None:
 def test_all_code_notes_events_by_name_with_listed_fields() -> None:
     """What goes to log and trail alike: the trail would refuse anything else, and stop the node."""
     found = 0
-    for place in ROOT.glob("*/parley"):
-        for path in place.rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if not (isinstance(node, ast.Call) and node.args and ast.unparse(node.func).endswith("note")):
-                    continue
-                first = node.args[0].left if isinstance(node.args[0], ast.BinOp) else node.args[0]
-                if not (isinstance(first, ast.Constant) and isinstance(first.value, str)):
-                    continue  # notes of a run's state in a database
-                found += 1
-                assert EVENT.fullmatch(first.value.removesuffix(".")), f"{path}:{node.lineno}"
-                assert {keyword.arg for keyword in node.keywords} <= set(TRAIL_FACTS) - {"approved_by"} | {
-                    None,
-                    "error",
-                }
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not (isinstance(node, ast.Call) and node.args and ast.unparse(node.func).endswith("note")):
+                continue
+            first = node.args[0].left if isinstance(node.args[0], ast.BinOp) else node.args[0]
+            if not (isinstance(first, ast.Constant) and isinstance(first.value, str)):
+                continue  # notes of a run's state in a database
+            found += 1
+            assert EVENT.fullmatch(first.value.removesuffix(".")), f"{path}:{node.lineno}"
+            assert {keyword.arg for keyword in node.keywords} <= set(TRAIL_FACTS) - {"approved_by"} | {
+                None,
+                "error",
+            }
     assert found

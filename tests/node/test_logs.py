@@ -16,7 +16,8 @@ from parley.federation.errors import FederationError, FieldError
 from parley.federation.names import NodeName, Role
 from parley.learning.errors import QueryError, SchemaError
 from parley.node import logs
-from tests.support.loglines import GRADIENT, LABEL, ROOT, SEED, SHARE, TELLTALES, parsed
+from tests.support.loglines import GRADIENT, LABEL, SEED, SHARE, TELLTALES, parsed
+from tests.support.sources import modules
 
 
 def test_a_line_says_who_what_when_and_the_public_facts(lines: io.StringIO) -> None:
@@ -164,7 +165,6 @@ def test_a_closed_standard_error_ends_nothing(lines: io.StringIO) -> None:
 
 
 def test_no_other_module_talks_to_the_standard_librarys_logging() -> None:
-    for place in ROOT.glob("*/parley"):
-        for path in place.rglob("*.py"):
-            if path.name != "logs.py":
-                assert "import logging" not in path.read_text(), path
+    for path in modules():
+        if path.name != "logs.py":
+            assert "import logging" not in path.read_text(), path

@@ -2,7 +2,6 @@
 
 import os
 import time
-from collections.abc import Iterator
 from concurrent import futures
 from typing import Any
 
@@ -23,14 +22,6 @@ from tests.support.until import until
 
 OPENED, WAITING = wire.OpenResponse.STATE_OPENED, wire.OpenResponse.STATE_WAITING
 DIGEST = b"d" * 32
-
-
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
-    federation = Federation(tmp_path_factory.mktemp("servers"))
-    federation.start()
-    yield federation
-    federation.close()
 
 
 def introduced(servers: Federation, manifest: Manifest) -> dict[str, bytes]:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent import futures
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 import grpc
 import numpy as np
+import pytest
 
 from parley.federation.admission import BY_HAND, AdmissionRecord
 from parley.federation.manifest import Manifest
@@ -289,3 +290,11 @@ def is_noised(manifest: Manifest, index: int, answers: Sequence[Any], total: flo
     noise = value_of(manifest, index, answers) - total
     sigma = manifest.mechanism.noise_deviation(index)
     return bool((np.abs(noise) < 9 * sigma).all() and (np.abs(noise) > 0).any())
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
+    federation = Federation(tmp_path_factory.mktemp("servers"))
+    federation.start()
+    yield federation
+    federation.close()

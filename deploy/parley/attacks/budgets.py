@@ -13,7 +13,7 @@ from typing import Any
 from parley.aggregator.opening_store import DamagedError, Opened, OpeningStore
 from parley.aggregator.request import Request
 from parley.attacks.house import House, Servers, made, owed
-from parley.attacks.kinds import Attack, Finding, Guard
+from parley.attacks.kinds import Attack, Finding, Guard, needed
 from parley.federation.admission import BY_HAND, AdmissionRecord
 from parley.federation.errors import ApprovalError
 from parley.federation.manifest import Manifest
@@ -107,7 +107,7 @@ def raced(folder: Path, _: tuple[Guard, ...]) -> Finding:
     def race(number: int) -> None:
         with contextlib.closing(Ledger.open(path)) as mine:
             spent = mine.populations["patients"].spent.epsilon
-            assert spent == 0.0  # each has seen room for itself
+            needed(spent == 0.0, "a run was charged before the others had looked")
             together.wait(30)
             with contextlib.suppress(BudgetExceededError):
                 mine.reserve(f"run-{number}", "patients", CHARGE, content, Limit(total))
@@ -128,7 +128,7 @@ def wasted(folder: Path, _: tuple[Guard, ...]) -> Finding:
     with house.gate() as gate:
         for number in range(3):
             manifest = made(f"heart-{number}")
-            assert isinstance(gate.decide(manifest), Ready)
+            needed(isinstance(gate.decide(manifest), Ready), "a hospital did not join")
             gate.note(manifest, JOINED)
         spent = house.spent(gate)
     return Finding("bounded" if spent == 0 else "succeeds", 0.0, spent)
@@ -153,7 +153,7 @@ def ended_before(folder: Path, _: tuple[Guard, ...]) -> Finding:
     """An aggregator has signed that a run it never admitted has no opening; then somebody approves it there."""
     record = AdmissionRecord(folder / "admissions.sqlite")
     manifest = made()
-    assert record.never(manifest.digest)  # what it signs after
+    needed(record.never(manifest.digest), "the end was not noted")
     try:
         AdmissionRecord(folder / "admissions.sqlite").put(manifest, BY_HAND, "a person")
     except ApprovalError:
@@ -170,7 +170,7 @@ def modes(folder: Path, _: tuple[Guard, ...]) -> Finding:
         ledger.register("patients", ROW, Cap(4.0, 1e-4), ledger.identity(rows()))
         files = list(folder.glob("ledger.sqlite*"))
         loose = [each.name for each in files if stat.S_IMODE(each.stat().st_mode) & 0o077]
-    assert len(files) >= 6, files  # file, log, shared memory, head, lock, salt
+    needed(len(files) >= 6, "there are not file, log, shared memory, head, lock and salt")
     return Finding("succeeds" if loose else "refused", 0, len(loose))
 
 

@@ -18,7 +18,13 @@ Outcome = Literal["refused", "bounded", "named", "succeeds"]
 
 
 class AttackError(ParleyError):
-    """No attack or guard has this name, or two have one."""
+    """No attack or guard has this name, or two have one, or an attack is not what it says."""
+
+
+def needed(true: object, what: str) -> None:
+    """What an attack rests on. Not by `assert`: python -O leaves out even what it calls, and all would look well."""
+    if not true:
+        raise AttackError(f"this attack shows nothing: {what}")
 
 
 @dataclass(frozen=True)
