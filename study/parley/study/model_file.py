@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.learning.columns import Uniform
 from parley.learning.errors import ModelFileError
 from parley.learning.holding import LAYOUT_FIELDS, layout_by_name
 from parley.learning.model_archive import read_archive, write_archive
@@ -23,7 +24,7 @@ from parley.learning.models import Model, sigmoid
 from parley.learning.readers import Data, read
 from parley.learning.records import encode_features
 from parley.learning.registry import build_model
-from parley.learning.schema import Schema, Uniform, schema_from_json
+from parley.learning.schema import Schema, schema_from_json
 from parley.study.frames import data_of
 
 Floats = NDArray[np.float64]
