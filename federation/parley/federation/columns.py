@@ -14,6 +14,12 @@ MOST_LABELS = 8
 MOST_LETTERS = 60
 RANGE = re.compile(r"\{([0-9]{1,9})\.\.([0-9]{1,9})\}")
 MOST_SEARCHED = 1000
+RULES = {
+    "refuse": "not allowed",
+    "zero": "left out",
+    "centre": "the middle value",
+    "indicator": "marked in a column of their own",
+}
 WHERE = "all of them are in the manifest's [schema], and each is as this institution's schema.toml has it"
 
 
@@ -68,13 +74,7 @@ def _column(feature: Any) -> str:
 
 
 def _rule(what: str, rule: Any) -> str:
-    said = {
-        "refuse": "not allowed",
-        "zero": "left out",
-        "centre": "the middle value",
-        "indicator": "marked in a column of their own",
-    }
-    return f"{what} cells {said.get(str(rule)) or f'become {_short(rule)}'}"
+    return f"{what} cells {RULES.get(str(rule)) or f'become {_short(rule)}'}"
 
 
 def _target(target: Any) -> str:
