@@ -103,7 +103,7 @@ def test_a_name_that_looks_like_a_pattern_can_be_listed() -> None:
         ({"names": ["a", "a"], "low": 0, "high": 1}, "each column once, not twice: a"),
         ({"names": ["a", ""], "low": 0, "high": 1}, "name"),
         ({"low": 0, "high": 1}, "a feature: give name"),
-        ({"name": 5, "low": 0, "high": 1}, "a name is 5"),
+        ({"name": 5, "low": 0, "high": 1}, "a name is '5'"),
     ],
 )
 def test_what_an_entry_may_not_be_is_named(entry: dict[str, Any], words: str) -> None:
