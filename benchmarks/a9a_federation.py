@@ -30,7 +30,6 @@ from parley.learning.holding import Layout
 from parley.learning.records import load
 from parley.learning.registry import model_of
 from parley.learning.schema import Schema, schema_from_json
-from parley.mpc.parts import USUAL
 from parley.research.experiments.tables import DATA_SETS, TARGET
 from parley.study.batch_runs import prepare, simulate_keys
 from parley.study.data import sets_of
@@ -126,9 +125,7 @@ def main() -> None:
         epsilon=EPSILON,
         delta=DELTA,
         regulariser=REGULARISER,
-        own=0.0,
         data=Files(train=(train,), shares=PARTIES, test=(test,)),
-        layout=USUAL,
     )
     prepared = prepare(simulated_study, sets_of(simulated_study), certified=True)
     simulated = [run["test_objective"] for run in simulate_keys(prepared, range(2 * chosen.seeds))]
