@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from parley.demo import recipe as demo_recipe
+from parley.demo.recipe import STUDY
 from parley.federation.manifest import Manifest
 from parley.learning.schema import Category, Number, Schema, Target, Uniform
 from parley.v1 import aggregator_pb2, common_pb2, coordinator_pb2, noise_pb2, operator_pb2
@@ -45,7 +45,7 @@ def paths(value: Any, where: str = "") -> Iterator[str]:
 
 def manifests() -> Iterator[Manifest]:
     """One of each shape that a manifest's tables have."""
-    yield demo_recipe.manifest()
+    yield STUDY.manifest()
     yield documents.manifest(**{"privacy.epsilon_if_a_server_lies": 9.0})
     sizes = {
         "poisson": ({"expected": 15, "cap": 60}, {"expected": 30, "cap": 90}),
