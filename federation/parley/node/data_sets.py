@@ -96,7 +96,7 @@ def _data_set(fields: Fields, home: Path, state: Path, name: str) -> DataSet:
     if fields.has("query"):
         if fields.has("files"):
             raise fields.refuse("files", "and query are both there: the records are in files, or a query gives them")
-        text = fields.lines_of_text("query")
+        text = fields.several_lines("query")
         given: str | Path = home / text if "\n" not in text and text.endswith(SQL) else text
         query = Query(given, home / fields.text("url_file"))
     files = files_of(fields, home) if query is None else (state_file(state, name, "snapshot", ".jsonl"),)

@@ -1,4 +1,4 @@
-"""Files as an institution has them: CSV, Parquet, LIBSVM, NPZ, IDX, and .xz/.bz2/.gz around them.
+"""Files as an institution has them: CSV, Parquet, JSON lines, LIBSVM, NPZ, IDX, and .xz/.bz2/.gz around them.
 
 Readers know what a file looks like (`parley.learning.holding.Layout`, the institution's own), not what it means: they
 return all cells or numbers, and `parley.learning.records` applies a schema. Parquet needs pyarrow (the `parquet` extra)
@@ -9,6 +9,7 @@ import bz2
 import csv
 import gzip
 import io
+import json
 import lzma
 import struct
 import zipfile
@@ -77,6 +78,8 @@ def read(paths: Sequence[Path], layout: Layout, target: str, raw: Sequence[bytes
         raise DataError(f"a {layout.format} data set is one file, {len(paths)} were given")
     if layout.format == "csv":
         return _csv(sources[0], layout)
+    if layout.format == "jsonl":
+        return _json_lines(sources[0])
     if layout.format == "libsvm":
         return _libsvm(sources[0], layout)
     if layout.format == "npz":
@@ -149,6 +152,32 @@ def _csv(source: Source, layout: Layout) -> Table:
     for number, row in enumerate(rows, 1):
         if len(row) != len(names):
             raise DataError(f"{source.name}, row {number} has {len(row)} cells where {len(names)} columns are named")
+    cells: list[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [() for _ in names]
+    return Table(dict(zip(names, cells, strict=True)), len(rows))
+
+
+def _json_lines(source: Source) -> Table:
+    """A line with the columns' names, then a line for each row: lists, with numbers as numbers and null where empty."""
+    names: list[str] = []
+    rows: list[list[Any]] = []
+    for number, line in enumerate(_bytes(source).split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            raise DataError(f"{source.name}, line {number} is not JSON: correct it") from None
+        wrong = not isinstance(row, list) or any(isinstance(each, list | dict) for each in row)
+        if wrong or (names and len(row) != len(names)):
+            raise DataError(f"{source.name}, line {number} is no list of {len(names) or 'names'}: correct it")
+        if names:
+            rows.append(row)
+            continue
+        names = [str(each).strip() for each in row]
+        if not names or len(set(names)) < len(names):
+            raise DataError(f"{source.name}, line {number} names no column, or one twice: correct it")
+    if not names:
+        raise DataError(f"{source.name} has no rows")
     cells: list[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [() for _ in names]
     return Table(dict(zip(names, cells, strict=True)), len(rows))
 
