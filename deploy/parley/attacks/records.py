@@ -352,7 +352,7 @@ GUARDS: tuple[Guard, ...] = (
     Guard("seal-covers-the-files", "parley.party.seal:verified", _unchecked_seal),
     Guard("seal-covers-every-column", "parley.party.seal:fit", _no_look),
     Guard("form-of-files-is-the-institutions", "parley.party.data:Shelf.records", _read_as_the_manifest_says),
-    Guard("one-population", "parley.privacy.ledger:Ledger.require_own", lambda self, name, identity=None: None),
+    Guard("one-population", "parley.privacy.ledger:Ledger.require_own", lambda self, *given: None),
     Guard("limits-on-manifests", "parley.federation.policy:_small", _nothing),
     Guard("worst-parties-only", "parley.privacy.claim:worst", lambda events, chosen: events),
     Guard("types-of-a-schema", "parley.learning.schema:Schema.__post_init__", lambda self: None),

@@ -14,7 +14,6 @@ import decimal
 import json
 import math
 import sqlite3
-import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -171,7 +170,7 @@ def _cell(value: Any, row: int, name: str) -> Cell:
         return moment.isoformat(" ")
     if isinstance(value, dt.date | dt.time):
         return value.isoformat()
-    if isinstance(value, uuid.UUID):
+    if type(value).__name__ == "UUID":
         return str(value)
     raise DataError(
         f"row {row}, column {name} is {type(value).__name__}, which is no cell of a table: CAST it to a number or to "

@@ -82,7 +82,7 @@ def require_populations(ledger: Ledger, settings: Settings) -> None:
     Names that were not charged yet count as well: of two of them each has to be declared apart.
     """
     for name in settings.populations:
-        ledger.require_own(name, others=settings.populations)
+        ledger.require_own(name, None, settings.populations)
 
 
 def epsilon_spent(ledger: Ledger, population: str) -> float:
