@@ -21,19 +21,21 @@ RUNS = 16
 
 def in_turn(folder: Path, _: tuple[Guard, ...]) -> Finding:
     """A coordinator names a node's data sets in turn: of one population, and where node.toml gives each its own."""
-    shared, apart = (_spent(_house(folder, name, whose)) for name, whose in (("one", "patients"), ("two", "others")))
+    shared, apart = (
+        _spent(house_of_two(folder, name, whose)) for name, whose in (("one", "patients"), ("two", "others"))
+    )
     needed(shared > BUDGET / 2, "the budget was hardly touched")
     return Finding("bounded" if max(shared, apart) <= BUDGET else "succeeds", BUDGET, max(shared, apart))
 
 
 def twice_over(folder: Path, _: tuple[Guard, ...]) -> Finding:
     """The same people lie in two data sets, of which their operator has declared that nobody is in both."""
-    spent = _spent(_house(folder, "twice", "others", start=0, apart=True))
+    spent = _spent(house_of_two(folder, "twice", "others", start=0, apart=True))
     needed(spent > BUDGET / 2, "the budget was hardly touched")
     return Finding("bounded" if spent <= BUDGET else "succeeds", BUDGET, spent)
 
 
-def _house(folder: Path, name: str, population: str, start: int = 500, apart: bool = False) -> House:
+def house_of_two(folder: Path, name: str, population: str, start: int = 500, apart: bool = False) -> House:
     """With a second data set, b, of this population, whose rows begin with `start`; those of a with 0."""
     (folder / name).mkdir()
     house = House(folder / name)
@@ -60,7 +62,7 @@ def _spent(house: House) -> float:
     """By runs on a, b, a, b, … until neither is admitted any more."""
     with house.gate() as gate:
         for number in range(RUNS):
-            manifest = _named(f"heart-{number}", "ab"[number % 2])
+            manifest = named(f"heart-{number}", "ab"[number % 2])
             with contextlib.suppress(RefusedRunError):
                 ready = gate.decide(manifest)
                 if isinstance(ready, Ready):
@@ -68,7 +70,7 @@ def _spent(house: House) -> float:
         return house.spent(gate)
 
 
-def _named(run: str, name: str) -> Manifest:
+def named(run: str, name: str) -> Manifest:
     return documents.manifest(run=run, **{"privacy.epsilon": 1.0, "parties.0.data_set": name})
 
 

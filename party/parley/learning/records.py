@@ -181,7 +181,7 @@ def _category(
     places = {label_of(name): index for index, name in enumerate(feature.categories)}
     for row, cell in enumerate(cells):
         label = "" if cell is None else label_of(cell)
-        if label in places:
+        if cell is not None and label in places:
             into[row, places[label]] = one
             continue
         empty = cell is None or label in missing
