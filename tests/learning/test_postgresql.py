@@ -12,9 +12,9 @@ from parley.learning.sql import opened, sql
 from parley.node.authority import ThrowAwayAuthority
 from parley.node.data_sets import DataSet, Query
 from parley.party.record_check import seal_node
-from tests.support.postgresql import SECRET, Server, postgresql
+from tests.support.postgresql import BIN, SECRET, Server, postgresql
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(BIN is None, reason="no PostgreSQL: apt-get install postgresql")]
 
 TYPES = """
 SELECT 7::smallint AS small, 9007199254740993::bigint AS big, 0.1::float8 AS real, 1.50::numeric(10, 4) AS decimal,
