@@ -5,8 +5,8 @@ import pytest
 
 from parley.demo.heart_data import COLUMNS, hold_out_file
 from parley.demo.recipe import HOSPITALS, STUDY
+from parley.learning.columns import Category, Number
 from parley.learning.records import load
-from parley.learning.schema import Category, Number
 from parley.research.comparison import compare
 from parley.study.batch_runs import plan_for
 from parley.study.simulation import Federation

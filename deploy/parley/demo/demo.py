@@ -26,11 +26,11 @@ from parley.federation.names import Role
 from parley.privacy.ledger import Ledger
 from parley.privacy.lying import guaranteed
 from parley.research.comparison import compare
+from parley.study import model_file
 from parley.study.data import Sets, sets_of
 from parley.study.errors import StudyError
 from parley.study.manifests import require_names
 from parley.study.study import Study
-from parley.study import model_file
 
 RUNS_AFFORDED = 2
 """The demonstration's hospitals allow so many runs like this one."""

@@ -48,8 +48,8 @@ def demo(
     Example: parley demo. Next: parley init my-federation
     """
     from parley.demo.demo import demo as demonstrate
-    from parley.demo.report import show_report
     from parley.demo.recipe import STUDY
+    from parley.demo.report import show_report
     from parley.study.document import read
 
     wanted = STUDY if study is None else read(study)
