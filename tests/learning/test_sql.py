@@ -65,7 +65,8 @@ def test_the_file_of_a_query_reads_back_as_the_query(database: Path, tmp_path: P
     with opened(url(database), query) as (names, rows):
         kept.write_text("".join(json_lines(names, rows)))
     found, direct = read([kept], Layout("jsonl"), "sick"), sql(url(database), query)
-    assert found == direct
+    assert isinstance(found, Table)
+    assert (found.columns, found.count) == (direct.columns, direct.count)
     schema = schema_from_json(
         {
             "features": [
@@ -75,7 +76,7 @@ def test_the_file_of_a_query_reads_back_as_the_query(database: Path, tmp_path: P
             "target": {"name": "sick", "kind": "binary", "positive": ["1"], "negative": ["0"]},
         }
     )
-    rows_of = encode(found, schema, missing=("NA",)).rows
+    rows_of = encode(found, schema, Layout("jsonl", missing=("NA",))).rows
     everybody = np.arange(len(rows_of))
     marks = [tuple(row[1:3] > 0) for row in rows_of.take(everybody).dense()]
     assert marks == [(True, False), (False, True), (False, False)]
@@ -181,4 +182,5 @@ def test_numbers_survive_to_the_last_bit(tmp_path: Path) -> None:
     with opened(url(tmp_path / "n.db"), "SELECT x FROM n ORDER BY at") as (names, rows):
         kept.write_text("".join(json_lines(names, rows)))
     found = read([kept], Layout("jsonl"), "x")
-    assert found == Table({"x": tuple(numbers)}, len(numbers))
+    assert isinstance(found, Table)
+    assert found.columns == {"x": tuple(numbers)}

@@ -329,7 +329,7 @@ def _read_as_the_manifest_says(
     if names:
         layout = type(layout)(header=False, skip=1, columns=tuple(names))
     data = read(held.files, layout, schema.target.name)
-    return encode(data, schema, layout.missing)
+    return encode(data, schema, layout)
 
 
 def _narrow(cls: type[DenseRows], values: NDArray[np.number], bits: int, reach: object = None) -> DenseRows:

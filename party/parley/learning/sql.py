@@ -20,7 +20,7 @@ from typing import Any
 
 from parley.federation.extras import install
 from parley.learning.errors import DataError
-from parley.learning.readers import Table
+from parley.learning.readers import Origin, Table
 
 Cell = str | int | float | bool | None
 CONNECT_SECONDS = 10
@@ -47,7 +47,7 @@ def sql(url: str, query: str) -> Table:
     with opened(url, query) as (names, rows):
         held = list(rows)
     columns: list[Sequence[Any]] = list(zip(*held, strict=True)) if held else [() for _ in names]
-    return Table(dict(zip(names, columns, strict=True)), len(held))
+    return Table(dict(zip(names, columns, strict=True)), len(held), Origin("the query"))
 
 
 def json_lines(names: Sequence[str], rows: Iterator[list[Cell]]) -> Iterator[str]:

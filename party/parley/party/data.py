@@ -74,8 +74,7 @@ class Shelf:
         with self._lock:
             found = self._held.get(key)
             if found is None:
-                read = sealed.read(data)
-                found = self._held[key] = encode(read, schema, sealed.holding.layout.missing)
+                found = self._held[key] = encode(sealed.read(data), schema, sealed.holding.layout)
             return found
 
     def contributor(

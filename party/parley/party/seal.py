@@ -23,7 +23,9 @@ from parley.privacy.durable import replace_durably
 from parley.privacy.ledger import Ledger
 from parley.privacy.population import Identity
 
-FORMAT = "parley seal 1"
+FORMAT = "parley seal 2"
+"""Raised whenever cells are read in another way than before, or another word is missing by default: records that fitted
+under the old reading might fail a later one, so the operator looks again. 2: NaN, nan, N/A and null count as empty."""
 MOST_BYTES = 1 << 22
 CHUNK = 1 << 20
 Stamp = tuple[tuple[int, ...], ...]
@@ -83,7 +85,7 @@ class Sealed:
         raw = [_content(path) for path in data.files]
         if tuple(hashlib.sha256(each).hexdigest() for each in raw) != self.seal.files:
             raise DataError("the files are not those that were sealed: run `parley schema check` again")
-        return read(data.files, layout_of(data, self.holding), self.holding.targets[0].name, raw)
+        return read(data.files, self.holding.layout, self.holding.targets[0].name, raw)
 
 
 class Seals:
@@ -128,7 +130,7 @@ def verified(path: Path, data: DataSet) -> Sealed:
     for file, digest in zip(data.files, seal.files, strict=True):
         if _digest(file) != digest:
             raise BrokenSealError(f"{file.name} was changed since it was sealed: run `parley schema check` again")
-    return Sealed(holding_from_bytes(schema), seal)
+    return Sealed(_holding(data, schema), seal)
 
 
 def taken(path: Path) -> Taken | None:
@@ -146,9 +148,9 @@ def seal(settings: Settings, data: DataSet, ledger: Ledger, when: Taken | None =
     The identity is computed here, and not when a run is taken up: how long that takes is the records' business.
     """
     schema = holding_bytes(data.schema)
-    holding = holding_from_bytes(schema)
+    holding = _holding(data, schema)
     raw = [_content(path) for path in data.files]
-    found = read(data.files, layout_of(data, holding), holding.targets[0].name, raw)
+    found = read(data.files, holding.layout, holding.targets[0].name, raw)
     fitting = fit(found, holding)
     if not fitting.fits:
         settings.seal(data).unlink(missing_ok=True)  # it was of other records, or of another schema
@@ -160,17 +162,18 @@ def seal(settings: Settings, data: DataSet, ledger: Ledger, when: Taken | None =
     return fitting
 
 
-def layout_of(data: DataSet, holding: Holding) -> Layout:
-    """What its files look like: as schema.toml says, but what a query gave is as `parley schema check` wrote it."""
+def _holding(data: DataSet, schema: bytes) -> Holding:
+    """What schema.toml says; but what a query gave looks as `parley schema check` wrote it."""
+    holding = holding_from_bytes(schema)
     if data.query is None:
-        return holding.layout
-    plain = Layout(missing=holding.layout.missing)
+        return holding
+    plain = Layout(missing=holding.layout.missing, days=holding.layout.days)
     if holding.layout != plain:
         raise SchemaError(
             f"{data.schema.name} says what a file looks like, and a query gives these records: leave out format, "
             "delimiter, header, columns, skip and encoding"
         )
-    return replace(plain, format="jsonl")
+    return replace(holding, layout=replace(plain, format="jsonl"))
 
 
 def _read_seal(path: Path) -> Seal:
@@ -178,9 +181,9 @@ def _read_seal(path: Path) -> Seal:
         with path.open("rb") as file:
             body = json.loads(file.read(MOST_BYTES))
         if body["format"] != FORMAT:
-            raise ValueError
-        identity, taken = Identity.from_json(body["identity"]), body.get("taken")
-        when = Taken(float(taken["at"]), str(taken["query"])) if taken else None
+            raise BrokenSealError(f"{path.name} is of another version of parley: run `parley schema check` again")
+        identity, last = Identity.from_json(body["identity"]), body.get("taken")
+        when = Taken(float(last["at"]), str(last["query"])) if last else None
         return Seal(body["schema"], tuple(body["files"]), body["ledger"], identity, when)
     except FileNotFoundError:
         raise BrokenSealError("the records were not sealed yet: run `parley schema check`") from None
