@@ -37,7 +37,7 @@ SHOWN = 8
 HEAD = f"""\
 {PRIVATE} A draft. It is private: it holds words from the records of one file, and no reader of a schema takes it.
 {PRIVATE}
-{PRIVATE} 1. Give every column of numbers or days low and high, from a codebook or the literature, never from the records.
+{PRIVATE} 1. Give every column of numbers or days low and high, from a codebook or the literature, not from the records.
 {PRIVATE} 2. In every column of categories, keep the words that a public codebook lists, and name it as source. What is
 {PRIVATE}    not listed becomes no category (other = "zero").
 {PRIVATE} 3. Leave out the columns that no study needs, and say what is predicted in [target].
@@ -133,9 +133,8 @@ def _entry(run: list[Guess], layout: Layout) -> str:
     if one.kind == "category":
         body |= {"kind": one.kind, "categories": list(one.words), "missing": "zero", "other": "zero", "source": ""}
         notes = [f"{PRIVATE} source: the public codebook; keep the words that it lists"]
-        notes += [f"{PRIVATE} or a number: {_toml(one.name)} with low and high"] * all(
-            _is_whole(word) for word in one.words
-        )
+        if all(_is_whole(word) for word in one.words):
+            notes.append(f"{PRIVATE} or a number: {_toml(one.name)} with low and high")
     else:
         body |= {"kind": one.kind, **_bounds(one), "missing": "centre"}
         what = "public bounds: the first and the last day" if one.kind == "date" else "public bounds"
