@@ -44,11 +44,11 @@ def input_errors() -> Iterator[None]:
         raise InputError(str(error)) from None
 
 
-def positive(what: str, value: Any, most: float) -> float:
-    """A number above 0 and at most this."""
+def positive(what: str, value: Any) -> float:
+    """A number above 0."""
     found = finite(what, value)
-    if not 0 < found <= most:
-        raise InputError(f"{what} is {found:g}: give a number above 0 and up to {most:g}")
+    if not found > 0:
+        raise InputError(f"{what} is {found:g}: give a number above 0")
     return found
 
 

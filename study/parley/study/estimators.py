@@ -17,8 +17,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.federation.manifest import LARGEST_EPSILON
-from parley.learning.model_archive import with_digests
 from parley.learning.records import Records, encode
 from parley.learning.schema import Target, label_of
 from parley.study.estimator_input import (
@@ -33,9 +31,10 @@ from parley.study.estimator_input import (
 )
 from parley.study.frames import data_for
 from parley.study.model_file import LoadedModel
-from parley.study.one_site import Privacy, card_of, prepare, usual_delta
+from parley.study.one_site import Fitted, Privacy, play, prepare, usual_delta
 from parley.study.public_columns import Given, columns_from, columns_within, names_of_features, pair, rows_in
 from parley.study.spending import SPENDING, rows_of
+from parley.study.study import Study
 from parley.study.surroundings import BoundsWarning, warn, warn_of_surroundings
 
 try:
@@ -62,9 +61,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     def to_model(self) -> LoadedModel:
         """As a model file has it, with its card: what `parley.study.load` gives."""
         self._require_fit()
-        theta, description = self._fitted.theta, self._fitted.description
-        card = card_of(self._fitted.card, self.privacy_)
-        return LoadedModel(theta, description, with_digests(card, theta, description))
+        return self._fitted.with_card()
 
     def save(self, path: Path | str) -> None:
         """Write the model file, and its card beside it."""
@@ -91,31 +88,37 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         """Charge one fit, make it, and keep what it released."""
         schema = given.columns.schema(target)
         records = encode(given.labelled(target.name, cells), schema)
-        model, algorithm = self._tables(target)
-        epsilon = positive("epsilon", self.epsilon, LARGEST_EPSILON)
-        delta = usual_delta(records.units) if self.delta is None else positive("delta", self.delta, 0.5)
-        prepared = prepare(schema, model, algorithm, epsilon, delta, records.units)
+        delta = usual_delta(records.units) if self.delta is None else positive("delta", self.delta)
+        study = Study(
+            schema,
+            model=self._model_table(target),
+            algorithm=self.algorithm if isinstance(self.algorithm, str) else dict(self.algorithm),
+            epsilon=positive("epsilon", self.epsilon),
+            delta=delta,
+            own=0.0,
+        )
+        prepared = prepare(study, records)
         say_what_was_cut(records)
         warn_of_surroundings()
         known = SPENDING.digests(rows_of(given.identifying, rows_in(given.data)))
-        SPENDING.charge(known, prepared.claim.epsilon, prepared.claim.delta)
-        theta = prepared.train(records)
-        self.privacy_ = Privacy(prepared.claim, known)
+        SPENDING.charge(known, prepared.calibrated.epsilon, delta)
+        fit = play(prepared)
+        self.privacy_ = Privacy(study, fit, known)
+        self._fitted = Fitted.of(study, fit)
         self.n_features_in_ = given.columns.count
         if given.names is not None:
             self.feature_names_in_ = np.array(given.names, object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        self._fitted = prepared.released(theta, schema, model)
 
     def _outputs(self, X: Any) -> Floats:
         """Of the model, for rows like those that were fitted."""
         self._require_fit()
         if self.schema is not None:
-            return self._fitted.outputs(X)
+            return self._fitted.model.outputs(X)
         found = matrix(X)
         same_columns(type(self).__name__, getattr(self, "feature_names_in_", None), self.n_features_in_, found)
-        return self._fitted.outputs(found.named(names_of_features(self._fitted.schema.features)))
+        return self._fitted.model.outputs(found.named(names_of_features(self._fitted.model.schema.features)))
 
     def _require_fit(self) -> None:
         if not hasattr(self, "privacy_"):
@@ -124,12 +127,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
                 "using this estimator."
             )
 
-    def _tables(self, target: Target) -> tuple[dict[str, Any], dict[str, Any]]:
-        """[model] and [algorithm] as a study has them."""
+    def _model_table(self, target: Target) -> dict[str, Any]:
         model = {"kind": self.model} if isinstance(self.model, str) else dict(self.model)
         if model.get("kind") == "logistic" and target.kind == "classes":
             model["kind"] = "softmax"
-        return model, {"name": self.algorithm} if isinstance(self.algorithm, str) else dict(self.algorithm)
+        return model
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -192,9 +194,9 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
     def predict_proba(self, X: Any) -> Floats:
         """Of each class, float64[rows, classes], in the order of `classes_`."""
         outputs = self._outputs(X)
-        if self._fitted.description["model"]["kind"] == "smoothed-hinge":
+        if self._fitted.model.description["model"]["kind"] == "smoothed-hinge":
             raise AttributeError("a smoothed-hinge model has no probabilities: use decision_function, or logistic")
-        return self._fitted.chances(outputs)
+        return self._fitted.model.chances(outputs)
 
 
 class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
@@ -239,7 +241,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> Floats:
         """Numbers in y's unit."""
         outputs = self._outputs(X)
-        return np.asarray(self._fitted.decided(outputs), np.float64)
+        return np.asarray(self._fitted.model.decided(outputs), np.float64)
 
 
 def say_what_was_cut(records: Records) -> None:

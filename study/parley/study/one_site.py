@@ -1,169 +1,122 @@
-"""One institution's fit, where one machine sees all records: a federation of one party, in one process.
+"""One institution's fit, where one machine sees all records: a study with one party, played once in one process.
 
-The party's code, the mechanism, the law of the noise and its certificate are a federation's; there are no servers, so
-the noise has no parts of theirs. Batches and noise come from a fresh key that nobody keeps. Towards whoever sees the
-model and not the records it is (ε, δ)-differentially private; whoever fits sees everything.
+Plan, mechanism, the party's code, the law of the noise and its certificate are those of `Study.simulate`; as there are
+no servers, the noise has no parts of theirs. Batches and noise come from a fresh key that nobody keeps. Towards
+whoever sees the model and not the records it is (ε, δ)-differentially private; whoever fits sees everything.
 """
 
-import datetime as dt
-import math
 import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
-from parley.algorithms.algorithm import Algorithm, Plan
-from parley.algorithms.registry import build_algorithm, setting_of
-from parley.algorithms.regularisers import Regulariser
-from parley.learning.model_archive import FORMAT
-from parley.learning.models import Model
+from parley.algorithms.algorithm import Plan
 from parley.learning.records import Records
-from parley.learning.registry import build_model
-from parley.learning.schema import Schema
 from parley.mpc.parts import JOINT
-from parley.privacy.claim import Claim
 from parley.privacy.mechanism import Unit
+from parley.study.batch_runs import Prepared, federation_of, plan_for
+from parley.study.card import Fit, card_of, described, statement_of
 from parley.study.certified import calibrate_certified
+from parley.study.data import Sets
 from parley.study.errors import StudyError
+from parley.study.fits import Total
 from parley.study.model_file import LoadedModel
-from parley.study.simulation import Calibrated, Federation, Floats
-from parley.study.spending import NOTHING, SPENDING, Total
+from parley.study.simulation import Calibrated
+from parley.study.spending import SPENDING
+from parley.study.study import Study
 
 SITE = "site"
 """The one party's name."""
-ACCOUNTANT = "pld"
 USUAL_DELTA = 1e-5
-DISTRIBUTION = "parley-federation"
+KEY_BITS = 256
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """What is known before a record is used: plan, noise and claim follow from public facts alone."""
-
-    algorithm: Algorithm
-    model: Model
-    plan: Plan
-    calibrated: Calibrated
-    claim: Claim
-
-    def train(self, records: Records) -> Floats:
-        """θ. What `claim` says is to be charged before; an algorithm steps once, so this is called once."""
-        federation = Federation(
-            self.algorithm,
-            self.plan,
-            self.model,
-            {SITE: records},
-            self.calibrated.mechanism,
-            secrets.randbits(256),
-            precision=self.calibrated.precision,
-            parts=JOINT,
-        )
-        return federation.run().theta
-
-    def released(self, theta: Floats, schema: Schema, model: dict[str, Any]) -> LoadedModel:
-        """With a federation's fields on its card; there is no manifest, no server and no coordinator."""
-        description = {
-            "format": FORMAT,
-            "model": {**model, "dimension": self.model.dimension},
-            "schema": {name: value for name, value in schema.as_json().items() if value is not None},
-        }
-        mechanism = self.claim.mechanism
-        card: dict[str, Any] = {
-            "format": FORMAT,
-            "run": "central",
-            "federation": "one site",
-            "manifest_digest": None,
-            "statement": sentence(self.claim),
-            "epsilon": self.claim.epsilon,
-            "delta": self.claim.delta,
-            "security": None,
-            "own": None,
-            "epsilon_if_a_server_lies": None,
-            "accountant": ACCOUNTANT,
-            "unit": mechanism.unit.name,
-            "relation": mechanism.relation.value,
-            "parties": {SITE: mechanism.sampler(SITE, 0).units},
-            "aggregators": [],
-            "coordinator": None,
-            "algorithm": self.algorithm.name,
-            "rounds": self.plan.releases,
-            "rounds_planned": self.plan.releases,
-            "evaluation": None,
-            "software": {"name": DISTRIBUTION, "version": version(DISTRIBUTION)},
-            "written": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        }
-        return LoadedModel(np.ascontiguousarray(theta), description, card)
-
-
-def prepare(
-    schema: Schema, model: dict[str, Any], algorithm: dict[str, Any], epsilon: float, delta: float, units: int
-) -> Prepared:
-    """`model` and `algorithm` are a study's tables; `units` is how many there are, which is public."""
-    built, stepping = build_model(model, schema), build_algorithm(algorithm, Regulariser())
-    plan = stepping.plan(setting_of(units, built, epsilon, delta, schema, str(model["kind"])))
-    calibrated = _calibrated(plan, units, built.dimension, epsilon, delta, schema.unit)
-    if calibrated.claim is None:
-        raise StudyError(f"{algorithm['name']} is not private: choose an algorithm that is")
-    return Prepared(stepping, built, plan, calibrated, calibrated.claim)
+def prepare(study: Study, records: Records) -> Prepared:
+    """Plan, noise and claim, from public facts alone: of the records, how many units there are."""
+    plan = plan_for(study, records.units)
+    if not plan.private:
+        raise StudyError(f"{study.algorithm['name']} is not private: choose an algorithm that is")
+    dimension = study.new_model().dimension
+    calibrated = _calibrated(
+        plan, records.units, dimension, study.epsilon, study.delta, study.accountant, study.schema.unit
+    )
+    return Prepared(study, Sets({SITE: records}), calibrated)
 
 
 @lru_cache(maxsize=1024)
-def _calibrated(plan: Plan, units: int, dimension: int, epsilon: float, delta: float, unit: str | None) -> Calibrated:
+def _calibrated(
+    plan: Plan, units: int, dimension: int, epsilon: float, delta: float, accountant: str, unit: str | None
+) -> Calibrated:
     """A third of a second, so once for all fits of equal public facts."""
-    return calibrate_certified(plan, {SITE: units}, dimension, epsilon, delta, ACCOUNTANT, Unit(unit), JOINT)
+    return calibrate_certified(plan, {SITE: units}, dimension, epsilon, delta, accountant, Unit(unit), JOINT)
 
 
 def usual_delta(units: int) -> float:
-    """1e-5, and a tenth of 1/n for more than 10,000 records: a function of their number, which is public."""
+    """1e-5, and a tenth of 1/n for more than 10,000 units: a function of their number, which is public."""
     return min(USUAL_DELTA, 0.1 / units)
 
 
-def sentence(claim: Claim) -> str:
-    """The guarantee in words."""
-    column = claim.mechanism.unit.column
-    return (
-        f"Central, one site: if any one {'record' if column is None else column} had been another, no outcome of this "
-        f"fit would have become more than {math.exp(min(claim.epsilon, 700.0)):.4g} times as likely or as unlikely "
-        f"(epsilon {claim.epsilon:.4g}), except with probability {claim.delta:.3g} (delta). It holds against whoever "
-        "sees the model and not the records; the person who fits sees everything."
+def play(prepared: Prepared) -> Fit:
+    """One run under a key that is thrown away. Charge its claim before."""
+    outcome = federation_of(prepared, secrets.randbits(KEY_BITS)).run()
+    return Fit(
+        theta=np.ascontiguousarray(outcome.theta),
+        rounds=outcome.releases,
+        mechanism=prepared.mechanism,
+        epsilon=prepared.calibrated.epsilon,
+        accountant=prepared.calibrated.accountant,
+        parties=prepared.sets.sizes(),
+        figures=None,
     )
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a fit released, and nothing else."""
+
+    study: Study
+    fit: Fit
+    model: LoadedModel
+    """Without a card: a card counts the fits until the moment at which it is asked for."""
+
+    @classmethod
+    def of(cls, study: Study, fit: Fit) -> "Fitted":
+        """From a run."""
+        return cls(study, fit, LoadedModel(fit.theta, described(study, fit.theta), {}))
+
+    def with_card(self) -> LoadedModel:
+        """Counting all fits of this process: how many of them shared a record would tell of records."""
+        card = card_of(self.study, self.fit, False, SPENDING.everything)
+        return LoadedModel(self.fit.theta, self.model.description, card)
 
 
 class Privacy:
     """What one fit cost, and all fits of these records in this process."""
 
-    def __init__(self, claim: Claim, records: tuple[bytes, ...]) -> None:
-        self.epsilon, self.delta, self.sentence = claim.epsilon, claim.delta, sentence(claim)
-        self._records: tuple[bytes, ...] = records
-        """Digests under this process's key: of no use elsewhere, so a copy has the total of its moment."""
-        self._then = NOTHING
+    def __init__(self, study: Study, fit: Fit, records: tuple[bytes, ...]) -> None:
+        self.epsilon, self.delta, self.sentence = fit.epsilon, study.delta, statement_of(study, fit, False)
+        self._records: tuple[bytes, ...] | None = records
+        """Digests under this process's key, of no use elsewhere."""
+        self._then = Total()
 
     @property
     def total(self) -> Total:
-        """Of the record that is most exposed, over all fits that it was in."""
-        return SPENDING.worst(self._records) if self._records else self._then
+        """Of the record that is most exposed, over all fits that it was in; a copy's is of all fits of its process."""
+        return self._then if self._records is None else SPENDING.worst(self._records)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_records": (), "_then": self.total}
+        # A copy may leave this machine, and how many fits shared a record would tell of records.
+        then = self._then if self._records is None else SPENDING.everything
+        return {**vars(self), "_records": None, "_then": then}
 
     def __str__(self) -> str:
         total = self.total
-        more = (
-            f" All {total.fits} fits of these records in this process together: epsilon {total.epsilon:.4g} at delta "
-            f"{total.delta:.3g}."
-            if total.fits > 1
-            else ""
+        together = (
+            f" {total.fits} fits of these records in this process cost epsilon {total.epsilon:.4g} at delta "
+            f"{total.delta:.3g} together."
         )
-        return self.sentence + more
+        return self.sentence + (together if total.fits > 1 else "")
 
     __repr__ = __str__
-
-
-def card_of(card: Mapping[str, Any], privacy: Privacy) -> dict[str, Any]:
-    """With what all fits of these records cost so far."""
-    total = privacy.total
-    return {**card, "fits": {"count": total.fits, "epsilon": total.epsilon, "delta": total.delta}}

@@ -12,26 +12,17 @@ import hashlib
 import secrets
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.study.fits import Total
+
 Words = NDArray[np.uint64]
 
 
-@dataclass(frozen=True)
-class Total:
-    """ε and δ of several fits together."""
-
-    epsilon: float = 0.0
-    delta: float = 0.0
-    fits: int = 0
-
-    def plus(self, epsilon: float, delta: float) -> "Total":
-        """With one fit more."""
-        return Total(self.epsilon + epsilon, self.delta + delta, self.fits + 1)
+NOTHING = Total()
 
 
 class Spending:
@@ -40,6 +31,7 @@ class Spending:
     def __init__(self) -> None:
         self._key = secrets.token_bytes(32)
         self._known: dict[bytes, Total] = {}
+        self._everything = NOTHING
         self._lock = threading.Lock()
 
     def digests(self, rows: Iterable[bytes]) -> tuple[bytes, ...]:
@@ -50,22 +42,29 @@ class Spending:
         """One fit of all of these."""
         grown: dict[Total, Total] = {}
         with self._lock:
+            self._everything = _plus(self._everything, epsilon, delta)
             for record in records:
                 before = self._known.get(record, NOTHING)
                 if before not in grown:
-                    grown[before] = before.plus(epsilon, delta)
+                    grown[before] = _plus(before, epsilon, delta)
                 self._known[record] = grown[before]
 
     def worst(self, records: Iterable[bytes]) -> Total:
         """The most that any of these was exposed to, in each figure."""
         with self._lock:
             found = {self._known.get(record, NOTHING) for record in records} or {NOTHING}
-        return Total(
-            max(each.epsilon for each in found), max(each.delta for each in found), max(each.fits for each in found)
-        )
+        return Total(*(max(getattr(each, name) for each in found) for name in ("fits", "epsilon", "delta")))
+
+    @property
+    def everything(self) -> Total:
+        """All fits, whatever their records: no record decides it, so it may be told to others."""
+        return self._everything
 
 
-NOTHING = Total()
+def _plus(total: Total, epsilon: float, delta: float) -> Total:
+    return Total(total.fits + 1, total.epsilon + epsilon, min(1.0, total.delta + delta))
+
+
 SPENDING = Spending()
 """This process's."""
 
