@@ -152,20 +152,21 @@ def _array_of(X: Any) -> NDArray[Any]:
         raise InputError(f"X holds what is no number ({error}): give a frame with schema=") from None
 
 
-def same_columns(estimator: str, fitted: Sequence[str] | None, count: int, given: Matrix) -> None:
-    """Refuse other columns than were fitted; warn where only one side has names."""
-    if fitted is not None and given.names is not None:
-        if tuple(fitted) != given.names:
-            raise InputError(_other_names(list(fitted), list(given.names)))
-        return
-    if given.names is not None:
+def matrix_like(X: Any, estimator: str, names: Sequence[str] | None, count: int) -> Matrix:
+    """X for a prediction: with the columns that were fitted, whose `names` are None where they had none."""
+    given = names_of(X)
+    if names is not None and given is not None and tuple(names) != given:
+        raise InputError(_other_names(list(names), list(given)))
+    if names is None and given is not None:
         warn(f"X has feature names, but {estimator} was fitted without feature names", UserWarning)
-    elif fitted is not None:
+    if names is not None and given is None:
         warn(f"X does not have valid feature names, but {estimator} was fitted with feature names", UserWarning)
-    if given.values.shape[1] != count:
+    found = matrix(X)
+    if found.values.shape[1] != count:
         raise InputError(
-            f"X has {given.values.shape[1]} features, but {estimator} is expecting {count} features as input"
+            f"X has {found.values.shape[1]} features, but {estimator} is expecting {count} features as input"
         )
+    return found
 
 
 def _other_names(fitted: list[str], given: list[str]) -> str:
@@ -210,7 +211,8 @@ def labelled(y: Any, classes: Any, estimator: str, rows: int) -> tuple[list[Any]
     for row, cell in enumerate(cells):
         if cell not in listed:
             raise InputError(f"y has {str(cell)[:40]!r} in row {row + 1}, which classes does not list: add it")
-    return ordered, [label_of(cell) for cell in cells]
+    texts = {each: label_of(each) for each in ordered}  # True is 1 here, as it is in the list
+    return ordered, [texts[cell] for cell in cells]
 
 
 def measured(y: Any, estimator: str, rows: int) -> list[float]:

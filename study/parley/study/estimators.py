@@ -25,9 +25,9 @@ from parley.study.estimator_input import (
     input_errors,
     labelled,
     matrix,
+    matrix_like,
     measured,
     positive,
-    same_columns,
 )
 from parley.study.frames import data_for
 from parley.study.model_file import LoadedModel
@@ -116,8 +116,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         self._require_fit()
         if self.schema is not None:
             return self._fitted.model.outputs(X)
-        found = matrix(X)
-        same_columns(type(self).__name__, getattr(self, "feature_names_in_", None), self.n_features_in_, found)
+        found = matrix_like(X, type(self).__name__, getattr(self, "feature_names_in_", None), self.n_features_in_)
         return self._fitted.model.outputs(found.named(names_of_features(self._fitted.model.schema.features)))
 
     def _require_fit(self) -> None:

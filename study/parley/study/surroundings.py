@@ -21,7 +21,8 @@ REPEATING = {
     "semi_supervised": "labels by itself",
 }
 """Modules of scikit-learn that fit an estimator more than once, and what that is."""
-LIBRARIES = ("parley", "sklearn", "joblib", "concurrent", "threading", "multiprocessing")
+LIBRARIES = ("parley", "sklearn", "joblib", "contextlib", "concurrent", "threading", "multiprocessing")
+"""Whose lines a warning does not point at."""
 
 
 class PrivacyWarning(UserWarning):
