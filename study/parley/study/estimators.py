@@ -39,9 +39,10 @@ from parley.study.surroundings import BoundsWarning, warn, warn_of_surroundings
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-    from sklearn.exceptions import NotFittedError
+    from sklearn.exceptions import NotFittedError as NotFittedError
 except ImportError:
-    from parley.study.estimator_base import BaseEstimator, ClassifierMixin, NotFittedError, RegressorMixin
+    from parley.study.estimator_base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from parley.study.estimator_base import NotFittedError as NotFittedError
 
 Floats = NDArray[np.float64]
 MOST_CUT = 0.05
