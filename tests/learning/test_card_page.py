@@ -71,7 +71,7 @@ def test_a_reader_finds_what_they_ask_for() -> None:
         "f, m; any other: refused",
         "tide",
         "phase: full",
-        "counts as none",
+        "55, the centre",
         "hospital-a party 3,000 records",
         "North Trust",
         "a sentence",
@@ -107,7 +107,7 @@ def test_a_simulated_model_says_so_at_the_top() -> None:
 
 def test_without_a_public_set_nothing_is_said_of_quality() -> None:
     assert "nothing is known of how good" in said({**CARD, "quality": None, "evaluation": None})
-    assert "accuracy 0.8 –" in said({**CARD, "quality": None, "evaluation": {"accuracy": 0.8}})
+    assert "accuracy 0.800 –" in said({**CARD, "quality": None, "evaluation": {"accuracy": 0.8}})
 
 
 @pytest.mark.parametrize(

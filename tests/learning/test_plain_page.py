@@ -29,7 +29,9 @@ class Reader(HTMLParser):
         self.words: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: object) -> None:
-        self.elements.append(tag)
+        if tag != "wbr":
+            self.elements.append(tag)
+            self.words.append(" ")
 
     def handle_data(self, data: str) -> None:
         self.words.append(data)
@@ -38,7 +40,7 @@ class Reader(HTMLParser):
 def read(page: str) -> tuple[list[str], str]:
     reader = Reader()
     reader.feed(page)
-    return reader.elements, " ".join(reader.words)
+    return reader.elements, "".join(reader.words)
 
 
 def sample(word: str) -> Page:
@@ -62,6 +64,9 @@ PLAIN = sample("plain")
 @example("- a list")
 @example("--- a line")
 @example("    code")
+@example("===")
+@example("+ a list")
+@example("x" * 100)
 def test_no_word_adds_an_element_and_every_word_is_read_as_it_was_written(word: str) -> None:
     page = sample(word)
     elements, said = read(page.html())

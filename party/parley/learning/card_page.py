@@ -59,7 +59,8 @@ def page(parameters: int, description: Mapping[str, Any], card: Mapping[str, Any
 
 def _subtitle(card: Mapping[str, Any]) -> str:
     made = f"Federation {text(card['federation'])}. " if card.get("federation") else ""
-    return f"{made}Written {text(card.get('written'))}."
+    written = re.sub(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\d\+00:00$", r"\1 \2 UTC", text(card.get("written")))
+    return f"{made}Written {written}."
 
 
 def _warning(card: Mapping[str, Any]) -> str:
@@ -117,18 +118,22 @@ SAID = {"name", "kind", "low", "high", "centre", "spread", "missing", "categorie
 
 def _meaning(feature: Mapping[str, Any]) -> tuple[str, str]:
     """A column's public values, and what an empty cell becomes; keys that this page does not know are listed too."""
+    values = []
     if "categories" in feature:
-        values = _words(feature["categories"]) + f"; any other: {_rule(feature.get('other'))}"
-    else:
-        values = f"{_bounds(feature)}; {_encoding(feature)}"
+        values.append(f"{_words(feature['categories'])}; any other: {_rule(feature, 'other')}")
+    elif "low" in feature:
+        values.append(f"{_bounds(feature)}; {_encoding(feature)}")
     more = [f"{text(key)}: {_value(value)}" for key, value in feature.items() if key not in SAID and value is not None]
-    return "; ".join([values, *more]), _rule(feature.get("missing"))
+    return "; ".join([*values, *more]) or "–", _rule(feature, "missing")
 
 
-def _rule(rule: Any) -> str:
+def _rule(feature: Mapping[str, Any], name: str) -> str:
+    rule = feature.get(name)
     if rule is None or rule == "refuse":
         return "refused"
-    return "counts as none" if rule == "zero" else text(rule)
+    if rule in ("zero", "centre"):
+        return "no category" if "categories" in feature else f"{number(feature.get('centre'))}, the centre"
+    return text(rule)
 
 
 def _bounds(feature: Mapping[str, Any]) -> str:
@@ -194,11 +199,11 @@ def _adversaries(card: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _quality(card: Mapping[str, Any]) -> list[Block]:
     quality = _table(card.get("quality"))
     rows = [
-        (_figure_name(name), number(_table(figure).get("value")), _interval(_table(figure)))
+        (_figure_name(name), _figure(_table(figure).get("value")), _interval(_table(figure)))
         for name, figure in list(_table(quality.get("figures")).items())[:MOST_ROWS]
     ]
     if not rows:
-        rows = [(_figure_name(name), number(value), "–") for name, value in _table(card.get("evaluation")).items()]
+        rows = [(_figure_name(name), _figure(value), "–") for name, value in _table(card.get("evaluation")).items()]
         nothing: list[Block] = ["No public set was named: nothing is known of how good the model is."]
         return [Table(("figure", "value", "95 % interval"), rows)] if rows else nothing
     return [
@@ -213,9 +218,14 @@ def _figure_name(name: str) -> str:
     return f"AUC of {text(found[1])} against all others" if found else FIGURES.get(name, text(name))
 
 
+def _figure(value: Any) -> str:
+    """Under one another, figures have equally many places."""
+    return f"{value:.3f}" if _finite(value) and 0.001 <= abs(value) < 1000 else number(value)
+
+
 def _interval(figure: Mapping[str, Any]) -> str:
     low, high = figure.get("low"), figure.get("high")
-    return f"{number(low)} to {number(high)}" if _finite(low) and _finite(high) else "–"
+    return f"{_figure(low)} to {_figure(high)}" if _finite(low) and _finite(high) else "–"
 
 
 def _limits(card: Mapping[str, Any]) -> Iterable[str]:

@@ -21,14 +21,15 @@ STYLE = """
 @media print { :root { color-scheme: light; --ink: #000; --soft: #444; --line: #bbb; --faint: #fff; --warn: #fff;
   --accent: #0f766e; --ground: #fff } }
 body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--ground);
-  max-width: 52rem; margin: 2rem auto; padding: 0 1rem; overflow-wrap: anywhere }
+  max-width: 52rem; margin: 2rem auto; padding: 0 1rem; overflow-wrap: break-word }
 h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .3rem }
 h2 { font-size: 1.15rem; margin: 2.2rem 0 .5rem; color: var(--accent); break-after: avoid }
 p { margin: .5rem 0 } li { margin: .25rem 0 } .quiet { color: var(--soft) }
 .warning { background: var(--warn); border: 1px solid var(--line); border-radius: 6px;
   padding: .7rem 1rem; font-weight: 600 }
 blockquote { margin: .8rem 0; padding: .4rem 1rem; border-left: 4px solid var(--accent); background: var(--faint) }
-table { border-collapse: collapse; width: 100%; font-size: .93rem } tr { break-inside: avoid }
+.wide { overflow-x: auto } table { border-collapse: collapse; width: 100%; font-size: .93rem }
+tr { break-inside: avoid }
 th, td { text-align: left; vertical-align: top; padding: .35rem .7rem .35rem 0; border-bottom: 1px solid var(--line) }
 """
 
@@ -108,7 +109,13 @@ def text(value: Any) -> str:
 
 
 def _html(line: str) -> str:
-    return html.escape(line, quote=True)
+    """What is long and has no blank, such as a digest, may be broken anywhere."""
+    parts = re.split(r"(\S{32,})", line)
+    return "".join(_broken(each) if index % 2 else html.escape(each) for index, each in enumerate(parts))
+
+
+def _broken(word: str) -> str:
+    return "<wbr>".join(html.escape(word[start : start + 16]) for start in range(0, len(word), 16))
 
 
 def _html_block(block: Block) -> str:
@@ -125,10 +132,9 @@ def _html_block(block: Block) -> str:
 
 def _markdown(line: str) -> str:
     """No character is a mark, and none begins a list, a heading or an address."""
-    escaped = (
-        re.sub(r"([\\`*_{}\[\]<>#|~!&$@+=])", r"\\\1", line.strip()).replace("://", r"\://").replace("www.", r"www\.")
-    )
-    return re.sub(r"^(\d+)([.)])|^-", lambda found: f"{found[1]}\\{found[2]}" if found[1] else r"\-", escaped)
+    escaped = re.sub(r"([\\`*_{}\[\]<>#|~!&$@])", r"\\\1", line.strip())
+    escaped = escaped.replace("://", r"\://").replace("www.", r"www\.")
+    return re.sub(r"^(\d*)([-+=.)])(?=\s|$|[-+=])", r"\1\\\2", escaped)
 
 
 def _markdown_block(block: Block) -> str:
