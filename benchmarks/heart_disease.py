@@ -25,10 +25,10 @@ from parley.algorithms.registry import build_algorithm, setting_of
 from parley.algorithms.regularisers import Regulariser
 from parley.demo.heart_data import hold_out_file
 from parley.demo.recipe import ALGORITHM, DELTA, HOSPITALS, MODEL, SIZES, schema
+from parley.learning.columns import Category
 from parley.learning.records import Records, load
 from parley.learning.registry import build_model
 from parley.learning.rows import DenseRows
-from parley.learning.schema import Category
 from parley.research.comparison import compare, fit_logistic, score
 from parley.research.comparison import dense as matrix
 from parley.study.simulation import Federation, calibrate

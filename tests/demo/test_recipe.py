@@ -7,9 +7,9 @@ from parley.algorithms.registry import build_algorithm, setting_of
 from parley.algorithms.regularisers import Regulariser
 from parley.demo.heart_data import COLUMNS, hold_out_file
 from parley.demo.recipe import ALGORITHM, DELTA, EPSILON, HOSPITALS, MODEL, SCHEMA_BODY, SIZES, manifest, schema
+from parley.learning.columns import Category, Number
 from parley.learning.records import load
 from parley.learning.registry import build_model
-from parley.learning.schema import Category, Number
 from parley.research.comparison import compare
 from parley.study.simulation import Federation
 
