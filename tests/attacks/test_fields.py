@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from parley.demo import recipe as demo_recipe
+from parley.demo.recipe import STUDY
 from parley.federation.manifest import Manifest
 from parley.learning.columns import Category, Date, Number, Target, Uniform
 from parley.learning.schema import Schema
@@ -46,7 +46,7 @@ def paths(value: Any, where: str = "") -> Iterator[str]:
 
 def manifests() -> Iterator[Manifest]:
     """One of each shape that a manifest's tables have."""
-    yield demo_recipe.manifest()
+    yield STUDY.manifest()
     yield documents.manifest(**{"privacy.epsilon_if_a_server_lies": 9.0})
     sizes = {
         "poisson": ({"expected": 15, "cap": 60}, {"expected": 30, "cap": 90}),
