@@ -1,5 +1,6 @@
 """Plain numbers: a reader of ten lines computes what the model file says; what cannot be kept is refused."""
 
+import datetime
 import json
 import math
 from dataclasses import dataclass
@@ -8,12 +9,23 @@ from typing import Any
 import numpy as np
 import pytest
 
+from parley.learning.checks import label_of
+from parley.learning.columns import Number
 from parley.learning.errors import ModelFileError
-from parley.learning.schema import Number, label_of
 from parley.study.portable import FORMAT, KNOWN, check_known, spellings
 from tests.support.portable_models import MODELS, UNIFORM, random_model, random_rows
 
 ROWS = random_rows(60)
+
+
+def encoded(column: dict[str, Any], value: Any, steps: float) -> float:
+    low, high = column["low"], column["high"]
+    if column["kind"] == "date":
+        first = datetime.date.fromisoformat(low)
+        low, high, value = 0, (datetime.date.fromisoformat(high) - first).days, (value - first).days
+    cut = min(max(value, low), high)
+    cut = math.log1p(cut) if column.get("transform") == "log1p" else cut
+    return float(round((cut - column["centre"]) / column["spread"] * steps) / steps)
 
 
 def outputs(model: dict[str, Any], row: dict[str, Any]) -> list[float]:
@@ -27,11 +39,10 @@ def outputs(model: dict[str, Any], row: dict[str, Any]) -> list[float]:
             word = column["missing"] if empty else label_of(value)
             word = word if word in words or empty else column["other"]
             x += [float(word == each) for each in words]
-        elif empty:
-            x.append(0.0)
         else:
-            cut = min(max(value, column["low"]), column["high"])
-            x.append(round((cut - column["centre"]) / column["spread"] * model["steps"]) / model["steps"])
+            x.append(0.0 if empty else encoded(column, value, model["steps"]))
+        if column["missing"] == "indicator":
+            x.append(float(empty))
     for index, layer in enumerate(model["layers"]):
         if index:
             x = [math.tanh(each) if model["activation"] == "tanh" else max(each, 0.0) for each in x]
@@ -85,6 +96,6 @@ def test_a_kind_of_column_that_an_export_does_not_know_is_refused_by_name(monkey
     with pytest.raises(ModelFileError, match="tide: an export does not know columns of kind moon"):
         check_known(Moon("tide"))
     monkeypatch.setitem(KNOWN, Number, KNOWN[Number] - {"missing"})
-    check_known(Number("tide", 0, 1, 0.5, 0.5))
+    check_known(Number("tide", 0, 1, 0.5, 0.5, source="a book"))
     with pytest.raises(ModelFileError, match="tide: an export does not know missing"):
         check_known(Number("tide", 0, 1, 0.5, 0.5, missing="zero"))

@@ -13,19 +13,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.learning.checks import label_of
+from parley.learning.columns import Category, Column, Date, Features, Number, Uniform
 from parley.learning.errors import ModelFileError
 from parley.learning.models import Linear
 from parley.learning.perceptron import Perceptron
-from parley.learning.schema import Category, Number, Schema, Uniform, label_of
+from parley.learning.schema import Schema
 from parley.study.model_file import LoadedModel
 
 Floats = NDArray[np.float64]
 FORMAT = "parley plain model 1"
 KNOWN: dict[type, frozenset[str]] = {
-    Number: frozenset({"name", "low", "high", "centre", "spread", "missing"}),
+    Number: frozenset({"name", "low", "high", "centre", "spread", "missing", "transform"}),
+    Date: frozenset({"name", "low", "high", "centre", "spread", "missing"}),
     Category: frozenset({"name", "categories", "missing", "other"}),
 }
-"""Fields of a column that an export keeps."""
+"""Fields of a column that an export keeps: all that say what a cell becomes."""
+EPOCH = 719163
+"""The first day of 1970, as Python counts days."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class Portable:
     """What a model computes."""
 
     schema: Schema
-    columns: tuple[Number | Category, ...] | Uniform
+    columns: Features
     layers: tuple[Layer, ...]
     activation: str
     """Between two layers: relu or tanh."""
@@ -52,7 +57,7 @@ class Portable:
         return 2.0**self.schema.fraction_bits
 
     @property
-    def named(self) -> tuple[Number | Category, ...]:
+    def named(self) -> tuple[Column, ...]:
         """Of a model with columns by name."""
         return () if isinstance(self.columns, Uniform) else self.columns
 
@@ -77,7 +82,7 @@ def check_known(column: Any) -> None:
     """Every field that is set, for one that is left out might have meant something."""
     what = f"columns of kind {type(column).__name__.lower()}" if type(column) not in KNOWN else ""
     for field in () if what else fields(column):
-        if field.name not in KNOWN[type(column)] and getattr(column, field.name) != field.default:
+        if field.compare and field.name not in KNOWN[type(column)] and getattr(column, field.name) != field.default:
             what = field.name
     if what:
         raise ModelFileError(
@@ -98,6 +103,15 @@ def _layers(model: LoadedModel) -> list[Layer]:
         found.append(Layer(theta[start:middle].reshape(inputs, outputs), theta[middle:end]))
         start = end
     return found
+
+
+def scale_of(column: Number | Date) -> tuple[float, float, float, float]:
+    """What a value is cut to, what becomes 0 and what becomes 1 above it; a date's in days since 1970."""
+    low, high = column.cut
+    if isinstance(column, Date):
+        first = column.first - EPOCH
+        return low + first, high + first, column.centre + first, column.spread
+    return low, high, column.centre, column.spread
 
 
 def spellings(label: str) -> list[str]:
@@ -137,7 +151,7 @@ def _columns(found: Portable) -> list[Mapping[str, Any]] | Mapping[str, Any]:
     ]
 
 
-def _ordered(column: Number | Category) -> list[str]:
+def _ordered(column: Column) -> list[str]:
     return [field.name for field in fields(column) if field.name in KNOWN[type(column)]]
 
 

@@ -2,10 +2,11 @@
 
     Path("model.onnx").write_bytes(study.load("model.npz").to_onnx())
 
-One input for each column by its name, [rows, 1]: numbers as double, words as text. A model of many columns under one
-bound has one input, `features`. Outputs are `label` and `probabilities` (in the order of `classes_`), or `prediction`.
-NaN and the empty text are empty cells. ONNX cannot refuse a row: what the schema refuses comes out as NaN, with the
-label of the first class. Arithmetic is in double, so figures are the model file's to rounding. Needs the extra `onnx`.
+One input for each column by its name, [rows, 1]: numbers as double, dates as days since 1970 (double), words as text.
+A model of many columns under one bound has one input, `features`. Outputs are `label` and `probabilities` (in the order
+of `classes_`), or `prediction`. NaN and the empty text are empty cells. ONNX cannot refuse a row: what the schema
+refuses comes out as NaN, with the label of the first class. Arithmetic is in double, so figures are the model file's to
+rounding. Needs the extra `onnx`.
 """
 
 import json
@@ -14,11 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.learning.checks import label_of
+from parley.learning.columns import Category, Date, Number, Uniform
 from parley.learning.errors import ModelFileError
 from parley.learning.holding import CSV
-from parley.learning.schema import Category, Number, Uniform, label_of
 from parley.study.model_file import LoadedModel
-from parley.study.portable import Portable, portable, spellings
+from parley.study.portable import Portable, portable, scale_of, spellings
 
 Floats = NDArray[np.float64]
 ANSWERS = ("label", "probabilities", "prediction")
@@ -101,7 +103,7 @@ def _uniform(graph: Graph, found: Portable, columns: Uniform) -> str:
 
 def _named(graph: Graph, found: Portable) -> str:
     parts = [
-        _number(graph, found, each) if isinstance(each, Number) else _category(graph, each) for each in found.named
+        _category(graph, each) if isinstance(each, Category) else _number(graph, found, each) for each in found.named
     ]
     return graph.add("Concat", *parts, axis=1)
 
@@ -112,20 +114,32 @@ def _free(name: str) -> str:
     return name
 
 
-def _number(graph: Graph, found: Portable, column: Number) -> str:
+def _number(graph: Graph, found: Portable, column: Number | Date) -> str:
     given = graph.given(_free(column.name), "DOUBLE", 1)
-    ends = [np.full(1, each) for each in (column.low, column.high, column.centre, column.spread)]
-    encoded = _rounded(graph, found, given, *ends)
+    ends = [np.full(1, each) for each in scale_of(column)]
+    again = column.ends if isinstance(column, Number) and column.transform == "log1p" else None
+    encoded = _rounded(graph, found, given, *ends, logarithm=again)
     if column.missing == "refuse":
         return encoded  # and what is empty stays NaN
-    return graph.add("Where", graph.add("IsNaN", given), graph.constant(np.zeros(1)), encoded)
+    empty = graph.add("IsNaN", given)
+    filled = graph.add("Where", empty, graph.constant(np.zeros(1)), encoded)
+    if not column.indicated:
+        return filled
+    mark = graph.add("Where", empty, graph.constant(np.ones(1)), graph.constant(np.zeros(1)))
+    return graph.add("Concat", filled, mark, axis=1)
 
 
-def _rounded(graph: Graph, found: Portable, values: str, *ends: Floats) -> str:
+def _rounded(
+    graph: Graph, found: Portable, values: str, *ends: Floats, logarithm: tuple[float, float] | None = None
+) -> str:
     """Cut to the bounds, scaled, and rounded as the lattice has it: half to even."""
     low, high, centre, spread = (graph.constant(each) for each in ends)
-    steps = graph.constant(np.full(1, found.steps))
     cut = graph.add("Min", graph.add("Max", values, low), high)
+    if logarithm:
+        grown = graph.add("Log", graph.add("Add", cut, graph.constant(np.ones(1))))
+        least, most = (graph.constant(np.full(1, each)) for each in logarithm)
+        cut = graph.add("Min", graph.add("Max", grown, least), most)
+    steps = graph.constant(np.full(1, found.steps))
     scaled = graph.add("Div", graph.add("Sub", cut, centre), spread)
     encoded = graph.add("Div", graph.add("Round", graph.add("Mul", scaled, steps)), steps)
     # Max and Min may drop a NaN, as IEEE's older rule has it.
@@ -140,6 +154,8 @@ def _category(graph: Graph, column: Category) -> str:
     def row(rule: str) -> Floats:
         if label_of(rule) in places:
             return np.asarray(units[places[label_of(rule)]])
+        if rule == "indicator":
+            return np.asarray(units[-1])
         return np.full(column.width, np.nan if rule == "refuse" else 0.0)
 
     rows = {word: row(label) for label in column.categories for word in spellings(label)}

@@ -15,15 +15,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.learning.checks import label_of
+from parley.learning.columns import Category, Column, Date, Number, Uniform
 from parley.learning.errors import ModelFileError
 from parley.learning.holding import CSV
-from parley.learning.schema import Category, Number, Uniform, label_of
 from parley.study.model_file import LoadedModel
-from parley.study.portable import Layer, Portable, portable, spellings
+from parley.study.portable import Layer, Portable, portable, scale_of, spellings
 
 Floats = NDArray[np.float64]
 EMPTY = ("nan", "None", "<NA>", "NaT")
 """How NumPy spells an empty cell of a frame as text."""
+NO_DAY = float(np.iinfo(np.int64).min)
+"""What NumPy makes of a day that is none."""
 
 
 def to_sklearn(model: LoadedModel) -> Any:
@@ -53,59 +56,94 @@ def _encoder(found: Portable) -> tuple[Any, Floats, Floats]:
     from sklearn.compose import ColumnTransformer
 
     if isinstance(found.columns, Uniform):
-        return _number_steps(found, False), np.eye(found.columns.count), np.zeros(found.columns.count)
+        return _number_steps(found, []), np.eye(found.columns.count), np.zeros(found.columns.count)
     starts = np.cumsum([0, *(each.width for each in found.columns)])
-    parts, turns, constant = [], [], np.zeros(int(starts[-1]))
-    for filled in (False, True):
-        places = [index for index, each in enumerate(found.columns) if _is_number(each, filled)]
-        if places:
-            names = [found.columns[index].name for index in places]
-            parts.append((_group(filled), _number_steps(found, filled), names))
-            turns.append(np.eye(int(starts[-1]))[starts[places]])
+    units, parts, turns = np.eye(int(starts[-1])), [], []
+    constant = np.zeros(int(starts[-1]))
+    for name, columns in _groups(found).items():
+        names, at = [each.name for each in columns], [_place(found, each) for each in columns]
+        parts.append((name, _number_steps(found, columns), names))
+        turns.append(units[starts[at]])
+        if marked := [(each.name, place) for each, place in zip(columns, at, strict=True) if each.indicated]:
+            parts.append((f"{name}, empty", _marks(columns[0]), [each for each, _ in marked]))
+            turns.append(units[starts[[place for _, place in marked]] + 1])
     for index, each in enumerate(found.columns):
         if isinstance(each, Category):
             words, turn, other = _words(each)
             parts.append((f"category {index}", _category_steps(each, words), [each.name]))
-            whole = np.zeros((len(words), int(starts[-1])))
-            whole[:, starts[index] : starts[index + 1]] = turn
-            turns.append(whole)
+            turns.append(turn @ units[starts[index] : starts[index + 1]])
             constant[starts[index] : starts[index + 1]] = other
     return ColumnTransformer(parts, sparse_threshold=0.0), np.concatenate(turns), constant
 
 
-def _is_number(column: Number | Category, filled: bool) -> bool:
-    return isinstance(column, Number) and (column.missing != "refuse") == filled
+def _groups(found: Portable) -> dict[str, list[Number | Date]]:
+    """Columns with the same steps, by a name for them."""
+    groups: dict[str, list[Number | Date]] = {}
+    for each in found.named:
+        if not isinstance(each, Category):
+            kind = "dates" if isinstance(each, Date) else "logarithms" if each.transform == "log1p" else "numbers"
+            empty = "" if each.missing == "refuse" else " that may be empty"
+            groups.setdefault(kind + empty, []).append(each)
+    return groups
 
 
-def _group(filled: bool) -> str:
-    return "numbers that may be empty" if filled else "numbers"
+def _place(found: Portable, column: Column) -> int:
+    return next(index for index, each in enumerate(found.named) if each is column)
 
 
-def _number_steps(found: Portable, filled: bool) -> Any:
+def _raw_steps(column: Number | Date | Uniform) -> list[tuple[str, Any]]:
+    """Cells as numbers, NaN where they are empty; a date's are days since 1970."""
+    from sklearn.impute import SimpleImputer
+    from sklearn.preprocessing import FunctionTransformer
+
+    if not isinstance(column, Date):
+        return [("as numbers", FunctionTransformer(np.asarray, kw_args={"dtype": np.float64}))]
+    none = SimpleImputer(missing_values=NO_DAY, strategy="constant", fill_value=np.nan, keep_empty_features=True)
+    return [
+        ("as days", FunctionTransformer(np.asarray, kw_args={"dtype": "datetime64[D]"})),
+        ("as numbers", FunctionTransformer(np.asarray, kw_args={"dtype": np.float64})),
+        ("no day", none),
+    ]
+
+
+def _marks(column: Number | Date) -> Any:
+    """A 1 where a cell is empty."""
+    from sklearn.impute import MissingIndicator
+    from sklearn.pipeline import Pipeline
+
+    return Pipeline([*_raw_steps(column), ("mark", MissingIndicator(features="all"))])
+
+
+def _number_steps(found: Portable, columns: Sequence[Number | Date]) -> Any:
     """Cut, scaled, rounded, filled. What is empty and may not be stays NaN, which the estimator refuses."""
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-    columns = _numbers(found, filled)
-    low, high = (np.array([getattr(each, name) for each in columns]) for name in ("low", "high"))
-    steps = [
-        ("as numbers", FunctionTransformer(np.asarray, kw_args={"dtype": np.float64})),
-        ("cut", FunctionTransformer(np.clip, kw_args={"a_min": low, "a_max": high})),
+    first = columns[0] if columns else found.columns
+    assert not isinstance(first, tuple)
+    ends = np.array([scale_of(each)[:2] for each in columns] or [first.ends])
+    steps = [*_raw_steps(first), ("cut", _clip(ends))]
+    if isinstance(first, Number) and first.transform == "log1p":
+        steps += [
+            ("logarithm", FunctionTransformer(np.log1p)),
+            ("cut again", _clip(np.array([e.ends for e in columns]))),
+        ]
+    steps += [
         ("scale", StandardScaler()),
         ("to steps", StandardScaler()),
         ("round", FunctionTransformer(np.rint)),
         ("from steps", StandardScaler()),
     ]
-    if filled:
+    if getattr(first, "missing", "refuse") != "refuse":
         steps.append(("fill", SimpleImputer(strategy="constant", fill_value=0.0, keep_empty_features=True)))
     return Pipeline(steps)
 
 
-def _numbers(found: Portable, filled: bool) -> Sequence[Number | Uniform]:
-    if isinstance(found.columns, Uniform):
-        return [found.columns]
-    return [each for each in found.columns if isinstance(each, Number) and _is_number(each, filled)]
+def _clip(ends: Floats) -> Any:
+    from sklearn.preprocessing import FunctionTransformer
+
+    return FunctionTransformer(np.clip, kw_args={"a_min": ends[:, 0], "a_max": ends[:, 1]})
 
 
 def _category_steps(column: Category, words: list[str]) -> Any:
@@ -130,7 +168,9 @@ def _words(column: Category) -> tuple[list[str], Floats, Floats]:
         raise ModelFileError(f"{column.name}: scikit-learn cannot tell the category {clash[0]!r} from an empty cell")
 
     def row(rule: str) -> Floats:
-        return units[places[label_of(rule)]] if label_of(rule) in places else np.zeros(column.width)
+        if label_of(rule) in places:
+            return np.asarray(units[places[label_of(rule)]])
+        return np.asarray(units[-1] if rule == "indicator" else np.zeros(column.width))
 
     rows = {word: row(label) for label in column.categories for word in spellings(label)}
     if column.missing != "refuse":
@@ -167,32 +207,40 @@ def _made_up(model: LoadedModel, found: Portable) -> tuple[Any, Any]:
         return np.where(np.arange(count)[:, None] % 2, low, high) * np.ones(found.columns.count), answers
     import pandas
 
-    cells = {
-        each.name: np.where(np.arange(count) % 2, each.low, each.high)
-        if isinstance(each, Number)
-        else np.full(count, each.categories[0], object)
-        for each in found.columns
-    }
+    cells = {each.name: _made_up_cells(each, count) for each in found.columns}
     return pandas.DataFrame(cells), answers
 
 
+def _made_up_cells(column: Column, count: int) -> NDArray[Any]:
+    if isinstance(column, Category):
+        return np.full(count, column.categories[0], object)
+    low, high = scale_of(column)[:2]
+    values = np.where(np.arange(count) % 2, low, high)
+    return values.astype("datetime64[D]").astype("datetime64[s]") if isinstance(column, Date) else values
+
+
 def _set_numbers(before: Any, found: Portable) -> None:
-    for filled in (False, True):
-        columns = _numbers(found, filled)
-        if not columns or (filled and isinstance(found.columns, Uniform)):
-            continue
-        steps = before if isinstance(found.columns, Uniform) else before.named_transformers_[_group(filled)]
-        width = found.columns.count if isinstance(found.columns, Uniform) else len(columns)
-        centre, spread = (
-            np.resize(np.array([getattr(each, name) for each in columns]), width) for name in ("centre", "spread")
+    if isinstance(found.columns, Uniform):
+        _set_scale(
+            before, found, [[getattr(found.columns, name)] * found.columns.count for name in ("centre", "spread")]
         )
-        for name, mean, scale in (
-            ("scale", centre, spread),
-            ("to steps", np.zeros(width), np.full(width, 1 / found.steps)),
-            ("from steps", np.zeros(width), np.full(width, found.steps)),
-        ):
-            step = steps.named_steps[name]
-            step.mean_, step.scale_, step.var_ = mean, scale, scale**2
+        return
+    for name, columns in _groups(found).items():
+        scales = [scale_of(each)[2:] for each in columns]
+        _set_scale(before.named_transformers_[name], found, list(zip(*scales, strict=True)))
+
+
+def _set_scale(steps: Any, found: Portable, scale: Sequence[Sequence[float]]) -> None:
+    """Centre and spread of each column."""
+    centre, spread = (np.array(each, np.float64) for each in scale)
+    nought, ones = np.zeros(len(centre)), np.ones(len(centre))
+    for name, mean, divisor in (
+        ("scale", centre, spread),
+        ("to steps", nought, ones / found.steps),
+        ("from steps", nought, ones * found.steps),
+    ):
+        step = steps.named_steps[name]
+        step.mean_, step.scale_, step.var_ = mean, divisor, divisor**2
 
 
 def _set_parameters(model: LoadedModel, last: Any, layers: Sequence[Layer]) -> None:
