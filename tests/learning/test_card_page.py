@@ -45,10 +45,8 @@ CARD: dict[str, Any] = {
     "coordinator": {"name": "lead", "legal_entity": "University Hospital"},
     "algorithm": "ddp-srm",
     "rounds": 40,
-    "quality": {
-        "records": 230,
-        "figures": {"auc": {"value": 0.892, "low": 0.845, "high": 0.926}, "auc[<b>]": {"value": 1.0, "low": None}},
-    },
+    "public_records": 230,
+    "quality": {"auc": {"value": 0.892, "low": 0.845, "high": 0.926}, "auc[<b>]": {"value": 1.0, "low": None}},
     "digest": "abc123",
 }
 
@@ -92,17 +90,18 @@ def test_a_run_without_own_noise_promises_nothing_against_a_server_that_lies() -
 
 
 def test_a_simulated_model_says_so_at_the_top() -> None:
-    fits = {"shown": 5, "epsilon": 3.2, "delta": 5e-5}
-    found = said({**CARD, "simulated": {"repeatable": False}, "fits": fits})
+    fits = {"fits": 5, "epsilon_of_all_fits": 7.5, "delta_of_all_fits": 5e-5}
+    found = said({**CARD, "simulation": True, **fits})
     assert found.index("Simulated: one person had all records") < found.index("What it predicts")
     assert "the person who ran the simulation nothing" in found
-    assert "results were shown: 5. All of them together cost ε = 3.2 at δ = 5e-05" in found
+    assert "results were shown: 5. What all of them cost: ε = 7.5 at δ = 5e-05." in found
     assert "aggregator that" not in found
-    for unsure in ({"repeatable": True}, {}, "yes", {"repeatable": "no"}):
-        found = said({**CARD, "simulated": unsure})
+    unsure: object
+    for unsure in (True, {}, "yes"):
+        found = said({**CARD, "simulation": unsure, "epsilon": None})
         assert "this model protects nobody" in found
         assert "times as likely" not in found
-        assert "ε = 1.5" not in found
+        assert "ε =" not in found
 
 
 def test_without_a_public_set_nothing_is_said_of_quality() -> None:
@@ -147,7 +146,7 @@ def test_the_card_of_a_real_file_becomes_a_page_with_nothing_that_is_not_in_the_
 
 KEYS = [
     *CARD, *DESCRIPTION, *DESCRIPTION["schema"], *DESCRIPTION["schema"]["target"],
-    "simulated", "repeatable", "fits", "software", "records", "figures", "auc[x]", "hospital", "count", "evaluation",
+    "simulation", "fits", "epsilon_of_all_fits", "software", "records", "auc[x]", "hospital", "count", "evaluation",
     *DESCRIPTION["schema"]["features"][0], *DESCRIPTION["schema"]["features"][1],
 ]  # fmt: skip
 json = st.recursive(

@@ -67,10 +67,7 @@ def _warning(card: Mapping[str, Any]) -> str:
     if not _simulated(card):
         return ""
     if _protects_nobody(card):
-        return (
-            "Simulated, and repeatable: this model protects nobody. Its noise came of a known number, so whoever knows "
-            "that number can take it out again."
-        )
+        return "Simulated: this model protects nobody. It must not be passed on where its records are private."
     return (
         "Simulated: one person had all records in one place when this model was made. What is promised below holds "
         "towards everybody but that person; there were no institutions and no servers."
@@ -178,7 +175,7 @@ def _adversaries(card: Mapping[str, Any]) -> list[tuple[str, str]]:
         whole = "nothing is claimed"
     if _simulated(card):
         if _protects_nobody(card):
-            return [("anybody", "nothing: the noise is known to whoever has its number")]
+            return [("anybody", "nothing")]
         return [
             ("whoever gets this file", whole),
             ("the person who ran the simulation", "nothing: that person had every record"),
@@ -197,19 +194,18 @@ def _adversaries(card: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _quality(card: Mapping[str, Any]) -> list[Block]:
-    quality = _table(card.get("quality"))
-    rows = [
-        (_figure_name(name), _figure(_table(figure).get("value")), _interval(_table(figure)))
-        for name, figure in list(_table(quality.get("figures")).items())[:MOST_ROWS]
-    ]
+    quality = list(_table(card.get("quality")).items())[:MOST_ROWS]
+    rows = [(_figure_name(name), _figure(_table(each).get("value")), _interval(_table(each))) for name, each in quality]
     if not rows:
         rows = [(_figure_name(name), _figure(value), "–") for name, value in _table(card.get("evaluation")).items()]
         nothing: list[Block] = ["No public set was named: nothing is known of how good the model is."]
         return [Table(("figure", "value", "95 % interval"), rows)] if rows else nothing
+    count = card.get("public_records")
+    on = f"On {number(count)} records of a public set." if count is not None else "On a public set."
     return [
         Table(("figure", "value", "95 % interval"), rows),
-        f"On {number(quality.get('records'))} records of a public set. An interval says how far a figure would move "
-        "with another public set of this size; with another draw of the noise it would move too.",
+        f"{on} An interval says how far a figure would move with another public set of this size; with another draw of "
+        "the noise it would move too.",
     ]
 
 
@@ -247,19 +243,18 @@ def _limits(card: Mapping[str, Any]) -> Iterable[str]:
 
 def _training(card: Mapping[str, Any]) -> list[Block]:
     rows = [(title, _value(card[key])) for key, title in TRAINING.items() if card.get(key) is not None]
-    fits = _table(card.get("fits"))
     blocks: list[Block] = [Table(("what", "value"), rows)] if rows else []
-    if fits:
-        cost = (
-            f" All of them together cost ε = {number(fits.get('epsilon'))} at δ = {number(fits.get('delta'))}."
-            if _finite(fits.get("epsilon"))
-            else ""
+    if card.get("fits") is not None:
+        total = card.get("epsilon_of_all_fits")
+        cost = f"ε = {number(total)} at δ = {number(card.get('delta_of_all_fits'))}" if _finite(total) else "not known"
+        blocks.append(
+            f"Fits of these records whose results were shown: {number(card['fits'])}. What all of them cost: {cost}."
         )
-        blocks.append(f"Fits of these records whose results were shown: {number(fits.get('shown'))}.{cost}")
     return blocks or ["The file does not say."]
 
 
 TRAINING = {
+    "records": "records",
     "algorithm": "algorithm",
     "rounds": "rounds made",
     "rounds_planned": "rounds planned",
@@ -324,12 +319,12 @@ def _finite(value: Any) -> TypeGuard[float]:
 
 
 def _simulated(card: Mapping[str, Any]) -> bool:
-    return card.get("simulated") not in (None, False)
+    return card.get("simulation") not in (None, False)
 
 
 def _protects_nobody(card: Mapping[str, Any]) -> bool:
-    """In doubt: only a simulation that says in so many words that it was not repeatable has a guarantee."""
-    return _simulated(card) and _table(card["simulated"]).get("repeatable") is not False
+    """A simulation without noise, or with noise that anybody can compute, has no epsilon."""
+    return _simulated(card) and not _finite(card.get("epsilon"))
 
 
 def _factor(epsilon: float) -> str:
