@@ -60,7 +60,7 @@ def test_a_schema_of_every_form_gives_its_features_and_whose_record_a_row_is(tmp
     assert columns_from(str(tmp_path / "schema.toml")) == wanted
     owned = columns_from({"features": [AGE], "unit": "patient", "records_per_unit": 3})
     assert (owned.unit, owned.records_per_unit) == ("patient", 3)
-    made = owned.schema(Target("y", "number"))
+    made = owned.schema(Target("y", "number", low=0, high=1))
     assert (made.unit, made.records_per_unit, made.intercept) == ("patient", 3, True)
     for wrong in (5, {"columns": [AGE]}):
         with pytest.raises(InputError, match="schema is no schema"):

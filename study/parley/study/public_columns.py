@@ -12,7 +12,7 @@ from parley.federation.files import toml_file
 from parley.learning.columns import Features, Number, Target, Uniform
 from parley.learning.readers import Dense, Table
 from parley.learning.schema import Schema
-from parley.learning.schema_tables import features_from
+from parley.learning.schema_tables import features_from, refuse_draft
 from parley.study.estimator_input import InputError
 
 Floats = NDArray[np.float64]
@@ -97,6 +97,7 @@ def columns_from(schema: Any) -> Columns:
         schema = {"features": list(schema)}
     if not isinstance(schema, Mapping) or "features" not in schema:
         raise InputError("schema is no schema: give a Schema, a list of features, or the path of a schema.toml")
+    refuse_draft(schema)
     return Columns(features_from(schema["features"]), schema.get("unit"), schema.get("records_per_unit", 1))
 
 

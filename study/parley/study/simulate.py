@@ -23,6 +23,7 @@ from parley.study.plan import of_calibrated
 from parley.study.result import Curve, Result
 from parley.study.simulation import Federation, SeededRandomness
 from parley.study.spending import SPENDING
+from parley.study.surroundings import BoundsWarning, warn
 
 if TYPE_CHECKING:
     from parley.study.study import Study
@@ -51,6 +52,8 @@ def simulate(study: "Study", data: Any, *, test: Any, seeds: int, repeatable: bo
     keys = [number if repeatable else secrets.randbits(KEY_BITS) for number in range(seeds)]
     drawn = SeededRandomness("hold-out", 0 if repeatable else secrets.randbits(KEY_BITS))
     sets = sets_of(study, data, test, drawn)
+    for said in sets.warnings:
+        warn(f"{said}. This sentence tells of the records: it is for you alone", BoundsWarning)
     prepared = prepare(study, sets, certified=True)
     calibrated = prepared.calibrated
     claimed = calibrated.claim is not None and not repeatable
