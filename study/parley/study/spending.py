@@ -12,14 +12,22 @@ import hashlib
 import secrets
 import threading
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.study.fits import Total
-
 Words = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Total:
+    """Of all fits of one set of records, by basic composition: an upper bound."""
+
+    fits: int = 0
+    epsilon: float = 0.0
+    delta: float = 0.0
 
 
 NOTHING = Total()
@@ -97,6 +105,6 @@ def _number(cell: Any) -> float:
     try:
         return float(cell)
     except (TypeError, ValueError, OverflowError):
-        digest = hashlib.blake2b(str(cell).encode(), digest_size=6).digest()
+        digest = hashlib.blake2b(str(cell).encode(errors="surrogatepass"), digest_size=6).digest()
         # Of 48 bits, so that it is a number that no cell is likely to be.
         return float(int.from_bytes(digest)) + 0.5
