@@ -1,6 +1,5 @@
 """scikit-learn's own tests of estimators, and what is private about these: bounds, labels, noise, the cost of fits."""
 
-import doctest
 import json
 import pickle
 import subprocess
@@ -382,12 +381,6 @@ def test_without_scikit_learn_the_estimators_work_as_well() -> None:
         "[]",
     ], done.stderr
     assert "DataConversionWarning: A column-vector y was passed" in done.stderr
-
-
-def test_the_examples_are_true() -> None:
-    found = doctest.testmod(estimators, globs={"study": study, **vars(estimators)})
-    assert found.attempted >= 6
-    assert found.failed == 0
 
 
 def test_the_programs_of_the_page_run(tmp_path: Path) -> None:
