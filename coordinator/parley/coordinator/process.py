@@ -23,7 +23,7 @@ from parley.coordinator.errors import RunFailedError, StateError
 from parley.coordinator.operator import OperatorServicer
 from parley.coordinator.operator_socket import SocketAddress
 from parley.coordinator.parties import PartyServicer
-from parley.coordinator.preparation import prepare
+from parley.coordinator.preparation import prepare, require_steering
 from parley.coordinator.result import write_result
 from parley.coordinator.runs import GATHER_SECONDS, Runs
 from parley.coordinator.store import RunStore
@@ -76,6 +76,7 @@ class NodeBooks:
     async def admit(self, manifest: Manifest) -> dict[str, Any]:
         """By policy, or because a person approved it; the whole run is charged before anybody else hears of it."""
         loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._worker, require_steering, manifest, self._node.evaluation, self._node.state)
         by_hand = self._approved(manifest)
         policy = read_policy(self._node.policy) if self._node.policy.exists() else None
         if not by_hand:
@@ -169,7 +170,7 @@ class CoordinatorProcess:
             store=self.store,
             books=books,
             worker=self._worker,
-            prepare=lambda manifest: prepare(manifest, node.evaluation, layout=layout_of(node)),
+            prepare=lambda manifest: prepare(manifest, node.evaluation, layout=layout_of(node), state=node.state),
             controls=lambda manifest: Controls(node.identity, manifest, addresses),
             opener=lambda controls: controls,
             note=note,

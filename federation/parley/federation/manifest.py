@@ -28,6 +28,7 @@ from parley.federation.fields import Fields, Plain
 from parley.federation.files import toml_file, toml_table
 from parley.federation.mechanism import mechanism_from, mechanism_table, party_tables
 from parley.federation.names import NodeName, Role
+from parley.federation.steering import Start, StopEarly, optional, start_of, stop_early_of
 from parley.mpc.errors import MpcError
 from parley.mpc.parts import NoiseParts, parts_of
 from parley.mpc.ring import Lattice
@@ -109,6 +110,9 @@ class Operator:
     def entity_key(self) -> str:
         return entity_key(self.legal_entity)
 
+    def as_json(self) -> dict[str, Any]:
+        return {"name": self.name, "legal_entity": self.legal_entity}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
@@ -131,6 +135,8 @@ class Manifest:
     aggregators: tuple[Operator, Operator]
     """A, then B."""
     coordinator: Operator
+    start: Start | None = None
+    stop_early: StopEarly | None = None
 
     def __post_init__(self) -> None:
         count = len(self.parties)
@@ -238,6 +244,7 @@ class Manifest:
     def as_json(self) -> dict[str, Any]:
         """The table, with every default spelled out."""
         lying = self.guarantee.epsilon_if_a_server_lies
+        rounds = {"minimum_parties": self.minimum_parties, "deadline_seconds": self.deadline_seconds}
         return {
             "protocol": PROTOCOL,
             "run": self.run,
@@ -261,9 +268,10 @@ class Manifest:
                 "security": self.noise.parts.security,
                 "own": self.noise.parts.own,
             },
-            "rounds": {"minimum_parties": self.minimum_parties, "deadline_seconds": self.deadline_seconds},
-            "aggregators": [_operator_table(operator) for operator in self.aggregators],
-            "coordinator": _operator_table(self.coordinator),
+            "rounds": rounds | optional("stop_early", self.stop_early),
+            **optional("start", self.start),
+            "aggregators": [each.as_json() for each in self.aggregators],
+            "coordinator": self.coordinator.as_json(),
         }
 
     @classmethod
@@ -284,6 +292,7 @@ class Manifest:
             **_rounds(document.table("rounds")),
             aggregators=_aggregators(document),
             coordinator=_operator(document.table("coordinator")),
+            start=start_of(document),
         )
         document.finish()
         return manifest
@@ -370,6 +379,7 @@ def _rounds(fields: Fields) -> dict[str, Any]:
     rounds = {
         "minimum_parties": fields.whole("minimum_parties", 2, 1_000_000),
         "deadline_seconds": fields.number("deadline_seconds", 0, LONGEST_DEADLINE_SECONDS),
+        "stop_early": stop_early_of(fields),
     }
     fields.finish()
     return rounds
@@ -386,7 +396,3 @@ def _operator(fields: Fields) -> Operator:
     operator = Operator(fields.label("name"), fields.text("legal_entity"))
     fields.finish()
     return operator
-
-
-def _operator_table(operator: Operator) -> dict[str, Any]:
-    return {"name": operator.name, "legal_entity": operator.legal_entity}
