@@ -10,6 +10,8 @@ EXTRAS = {
     **dict.fromkeys(("starlette", "uvicorn", "jinja2", "markupsafe"), "dashboard"),
     "pyarrow": "parquet",
     "matplotlib": "plots",
+    "mlflow": "mlflow",
+    "tensorboard": "tensorboard",
 }
 """The modules of pyproject's optional dependencies that users install, and the extra that brings each."""
 
