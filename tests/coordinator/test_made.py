@@ -11,7 +11,7 @@ from parley.coordinator.made import Made
 from parley.coordinator.store import State
 from parley.federation.manifest import Manifest
 from parley.privacy.ledger import Ledger
-from parley.study.model_file import LoadedModel, read_model
+from parley.study.model_file import LoadedModel, load
 from tests.support.lead import Lead, verified
 from tests.support.warm import lead_with_public_set, warm_run
 
@@ -24,7 +24,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def model_of(lead: Lead, made: Manifest) -> LoadedModel:
-    return read_model(lead.folder / "models" / f"{made.run}.npz")
+    return load(lead.folder / "models" / f"{made.run}.npz")
 
 
 def test_a_run_stops_when_the_public_loss_has_not_fallen_for_long_enough(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from parley.coordinator.preparation import keep_start
 from parley.coordinator.result import write_model
+from parley.coordinator.starts import keep_start
 from parley.federation.manifest import Manifest
 from parley.learning.model_archive import read_archive
 from tests.support import documents

@@ -370,9 +370,9 @@ class Driver:
         )
         if not last:
             return self._ask(index + 1, record, opening.statements)
-        if stopper is not None and stopper.best is not None and stopper.best_round != index:
-            model, evaluation = stopper.best, prepared.evaluate(stopper.best)
-        self.tools.store.finish(self.manifest.digest, model, evaluation, record, opening.statements)
+        if stopper is not None and stopper.best is not None:
+            model = stopper.best
+        self.tools.store.finish(self.manifest.digest, model, prepared.measure(model), record, opening.statements)
         crash.point("coordinator.result")
         return None
 

@@ -11,27 +11,20 @@ from parley.algorithms.algorithm import Ask
 from parley.algorithms.registry import named_by
 from parley.algorithms.regularisers import Regulariser
 from parley.algorithms.stopping import Stopper
-from parley.coordinator.errors import RunFailedError
 from parley.coordinator.questions import Prepared
+from parley.coordinator.starts import warm_start
 from parley.federation.manifest import Manifest
 from parley.federation.question import answer_length
-from parley.learning.errors import PartyError
+from parley.learning import metrics
 from parley.learning.evaluation import evaluate
 from parley.learning.holding import CSV, Layout
-from parley.learning.model_archive import read_archive, write_archive
 from parley.learning.models import Model
 from parley.learning.records import Records, load
 from parley.learning.registry import model_of
-from parley.learning.warm import WarmStart, read_start
-from parley.privacy.durable import force
+from parley.learning.schema import Schema
 from parley.privacy.randomness import Randomness, SystemRandomness, uniform_words
 
 Floats = NDArray[np.float64]
-
-
-def start_path(state: Path, digest: str) -> Path:
-    """Where a coordinator keeps the model files that its runs start from; `state` is its folder's."""
-    return state / "starts" / f"{digest}.npz"
 
 
 def prepare(
@@ -41,7 +34,10 @@ def prepare(
     layout: Layout = CSV,
     state: Path | None = None,
 ) -> Prepared:
-    """Refused where this installation cannot follow the manifest. `evaluation` is a PUBLIC data set in `layout`."""
+    """Refused where this installation cannot follow the manifest. `evaluation` is a PUBLIC data set in `layout`.
+
+    `state` is the coordinator's folder of state, where a run that starts from a model file finds it.
+    """
     named = named_by(manifest)
     if manifest.start is None:
         theta = named.model.initial(uniform_words(randomness or SystemRandomness(), named.model.dimension))
@@ -52,83 +48,30 @@ def prepare(
     def length(ask: Ask) -> int:
         return answer_length(ask.kind, len(ask.points), named.model.dimension)
 
-    return Prepared(named.algorithm, named.plan, theta, length, evaluator(manifest, evaluation, layout), stopper)
+    return Prepared(named.algorithm, named.plan, theta, length, *evaluators(manifest, evaluation, layout), stopper)
 
 
-def warm_start(manifest: Manifest, state: Path | None) -> WarmStart:
-    """The model file that a manifest starts from, as `parley run --start` has left it here; refused unless it is it."""
-    assert manifest.start is not None
-    path = start_path(state, manifest.start.digest) if state is not None else None
-    if path is None or not path.is_file():
-        raise RunFailedError(
-            f"run {manifest.run} starts from the model {manifest.start.digest[:16]}…, which is not here: submit it "
-            "with `parley run RUN.toml --start MODEL.npz`"
-        )
-    return checked_start(manifest, path)
-
-
-def checked_start(manifest: Manifest, path: Path) -> WarmStart:
-    """Refused unless the file is what the manifest names, for this model and these columns."""
-    schema, _ = model_of(manifest)
-    try:
-        found = read_start(path, {"kind": manifest.model.kind, **manifest.model.options.body}, schema)
-    except PartyError as error:
-        raise RunFailedError(str(error)) from None
-    if found.start != manifest.start:
-        raise RunFailedError(
-            f"{path.name} is the model {found.start.digest[:16]}…, and run {manifest.run} starts from another one or "
-            "says otherwise whether that one is private: give the file that the manifest was drafted with"
-        )
-    return found
-
-
-def keep_start(manifest: Manifest, path: Path, state: Path) -> None:
-    """For a person who submits a run: leave the model file where the coordinator looks, also after a restart."""
-    if manifest.start is None:
-        raise RunFailedError(
-            f"the manifest of run {manifest.run} names no start: draft it from a study with `start` in it, so that "
-            "whoever admits the run sees where it starts"
-        )
-    checked_start(manifest, path)
-    kept = start_path(state, manifest.start.digest)
-    kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_archive(kept, *read_archive(path))
-    force(kept.parent)
-
-
-def started_from(manifest: Manifest, state: Path) -> dict[str, Any] | None:
-    """For the card of the model that comes of a run: what it started from."""
-    if manifest.start is None:
-        return None
-    try:
-        return warm_start(manifest, state).as_json()
-    except RunFailedError:  # the file went after the run began: what the manifest says of it is still true
-        return manifest.start.as_json()
-
-
-def require_steering(manifest: Manifest, evaluation: Sequence[Path], state: Path) -> None:
-    """Before anybody is charged: that this coordinator can start and stop the run as its manifest says."""
-    if manifest.start is not None:
-        warm_start(manifest, state)
-    if manifest.stop_early is not None and not evaluation:
-        raise RunFailedError(
-            f"run {manifest.run} may stop early by a public set, and this coordinator has none: name one under "
-            "[evaluation] in node.toml, or leave rounds.stop_early out of the manifest"
-        )
-
-
-def evaluator(manifest: Manifest, files: Sequence[Path], layout: Layout = CSV) -> Callable[[Floats], dict[str, float]]:
-    """Loss, error and, for binary targets, accuracy and AUC on public files; nothing without files."""
+def evaluators(
+    manifest: Manifest, files: Sequence[Path], layout: Layout = CSV
+) -> tuple[Callable[[Floats], dict[str, float]], Callable[[Floats], dict[str, Any]]]:
+    """Of a round's model, and of the finished one, on public files; both give nothing without files."""
     if not files:
-        return lambda theta: {}
+        return lambda theta: {}, lambda theta: {}
     schema, model = model_of(manifest)
     records = load(files, schema, layout)
     regulariser = Regulariser(**manifest.regulariser.body)
-    return lambda theta: quality(model, records, theta, regulariser, schema.target.kind)
+
+    def each(theta: Floats) -> dict[str, float]:
+        return quality(model, records, theta, regulariser, schema.target.kind)
+
+    def last(theta: Floats) -> dict[str, Any]:
+        return {**each(theta), "quality": measured(model, records, theta, schema)}
+
+    return each, last
 
 
 def quality(model: Model, records: Records, theta: Floats, regulariser: Regulariser, kind: str) -> dict[str, float]:
-    """As the dashboard, the card and `--json` name it."""
+    """As the dashboard, the card and `--json` name it: loss, error, accuracy, and for binary targets the AUC."""
     found = evaluate(model, records, theta, regulariser, kind)
     figures = {"loss": found.loss, "error": found.error}
     if kind != "number":
@@ -136,3 +79,9 @@ def quality(model: Model, records: Records, theta: Floats, regulariser: Regulari
     if found.auc is not None:
         figures["auc"] = found.auc
     return figures
+
+
+def measured(model: Model, records: Records, theta: Floats, schema: Schema) -> dict[str, Any]:
+    """What a card says of a finished model: every figure with its interval, and of how many public records."""
+    figures = metrics.metrics(model, records, theta, schema.target)
+    return {"records": len(records.rows), "confidence": metrics.CONFIDENCE, "figures": metrics.as_json(figures)}

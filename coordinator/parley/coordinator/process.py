@@ -24,9 +24,10 @@ from parley.coordinator.errors import RunFailedError, StateError
 from parley.coordinator.operator import OperatorServicer
 from parley.coordinator.operator_socket import SocketAddress
 from parley.coordinator.parties import PartyServicer
-from parley.coordinator.preparation import prepare, require_steering
+from parley.coordinator.preparation import prepare
 from parley.coordinator.result import write_result
 from parley.coordinator.runs import GATHER_SECONDS, Runs
+from parley.coordinator.starts import require_steering
 from parley.coordinator.store import RunStore
 from parley.federation.admission import Admission, AdmissionRecord, Refusal, admit
 from parley.federation.claimed import reasons_even_if_true

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.coordinator.made import Made, made_of
-from parley.coordinator.preparation import started_from
+from parley.coordinator.starts import started_from
 from parley.coordinator.store import RunRow, RunStore
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning
@@ -61,20 +61,23 @@ def write_model(
     theta: Floats,
     manifest: Manifest,
     meaning: Meaning,
-    evaluation: Mapping[str, float | None] | None = None,
+    evaluation: Mapping[str, Any] | None = None,
     made: Made | None = None,
     started: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Write the file and its card, each in one step; the card is returned.
 
     `meaning` is the verified one, whose ε is for the whole run and holds for one that was stopped early too, as `made`
-    says. `evaluation` is of a PUBLIC set. `started` is what the card says of the model file that the run started from.
+    says. `evaluation` is of a PUBLIC set; its `quality`, the same figures and more with their intervals, has a field
+    of its own. `started` is what the card says of the model file that the run started from.
     """
     values = np.ascontiguousarray(theta, np.float64)
     if values.shape != (manifest.model.dimension,) or not np.isfinite(values).all():
         raise ModelFileError(f"theta is {values.shape}, or not finite: give {manifest.model.dimension:,} numbers")
     if meaning.manifest.digest != manifest.digest:
         raise ModelFileError("the verified meaning is of another manifest: verify this one")
+    figures = dict(evaluation or {})
+    quality = figures.pop("quality", None)
     body = manifest.as_json()
     description = {"format": FORMAT, "model": body["model"], "schema": body["schema"]}
     mechanism = manifest.mechanism
@@ -102,7 +105,8 @@ def write_model(
         "stop_early": manifest.stop_early.as_json() if manifest.stop_early else None,
         "chosen_round": made.chosen + 1 if made and made.chosen is not None else None,
         "start": dict(started) if started is not None else None,
-        "evaluation": dict(evaluation) if evaluation is not None else None,
+        "evaluation": figures if evaluation is not None else None,
+        "quality": quality,
         "software": {"name": DISTRIBUTION, "version": software_version(), "source_digest": source_digest()},
         "written": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
     }

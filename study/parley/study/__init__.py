@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from parley.federation.manifest import Operator as Operator
     from parley.learning.schema import Schema as Schema
     from parley.study.document import read as read
-    from parley.study.model_file import LoadedModel as Model
+    from parley.study.model_file import LoadedModel as LoadedModel
     from parley.study.model_file import load as load
     from parley.study.plan import Adversary as Adversary
     from parley.study.plan import Plan as Plan
@@ -34,7 +34,7 @@ _PLACES = {
     "Adversary": ("parley.study.plan", "Adversary"),
     "Result": ("parley.study.result", "Result"),
     "Interval": ("parley.study.result", "Interval"),
-    "Model": ("parley.study.model_file", "LoadedModel"),
+    "LoadedModel": ("parley.study.model_file", "LoadedModel"),
     "Schema": ("parley.learning.schema", "Schema"),
     "Operator": ("parley.federation.manifest", "Operator"),
     "read": ("parley.study.document", "read"),

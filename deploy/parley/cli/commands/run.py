@@ -34,7 +34,7 @@ def run(
     from parley.algorithms.registry import named_by
     from parley.cli.watch_screen import follow_to_its_end
     from parley.coordinator.operator_client import Coordinator
-    from parley.coordinator.preparation import keep_start, require_steering
+    from parley.coordinator.starts import keep_start, require_steering
     from parley.federation.manifest import read_manifest
 
     document = read_manifest(manifest)

@@ -8,9 +8,10 @@ import pytest
 
 import parley.coordinator.process
 from parley.coordinator.errors import RunFailedError
-from parley.coordinator.preparation import keep_start, prepare, require_steering, start_path
+from parley.coordinator.preparation import prepare
+from parley.coordinator.starts import keep_start, require_steering, start_path
 from parley.coordinator.store import State
-from parley.study.model_file import read_model
+from parley.study.model_file import load
 from parley.v1 import operator_pb2
 from tests.support.documents import manifest
 from tests.support.lead import SECONDS, Lead, asking, verified
@@ -34,8 +35,8 @@ def test_the_card_says_where_the_run_started_and_that_private_records_are_behind
         made = warm_run(lead, tmp_path, "warm")
         lead.restart()
         lead.finishes(made)
-        card = read_model(lead.folder / "models/warm.npz").card
-        earlier = read_model(tmp_path / "start.npz").card
+        card = load(lead.folder / "models/warm.npz").card
+        earlier = load(tmp_path / "start.npz").card
         assert card["start"] == {
             "digest": earlier["digest"], "private": True, "run": "earlier", "epsilon": earlier["epsilon"],
             "delta": earlier["delta"], "statement": earlier["statement"],
@@ -49,7 +50,7 @@ def test_a_card_is_written_also_where_the_start_has_gone_since(tmp_path: Path) -
         assert made.start is not None
         start_path(lead.folder / "state", made.start.digest).unlink()
         lead.finishes(made)
-        assert read_model(lead.folder / "models/warm.npz").card["start"] == made.start.as_json()
+        assert load(lead.folder / "models/warm.npz").card["start"] == made.start.as_json()
 
 
 def test_a_run_whose_start_is_not_there_is_refused_before_anybody_is_asked(lead: Lead, tmp_path: Path) -> None:
