@@ -190,6 +190,16 @@ class Study:
 
         return simulate(self, data, test=test, seeds=seeds, repeatable=repeatable, workers=workers)
 
+    def made_up(self, records: int, seed: int = 0) -> dict[str, list[Any]]:
+        """A table of made-up rows that fit the schema and can be learned from; no record has a part in it.
+
+        Trying a study on it costs nobody anything. The same seed gives the same rows; another one gives other rows of
+        the same kind, so that `test=study.made_up(500, seed=1)` fits.
+        """
+        from parley.study.imitation import made_up
+
+        return made_up(self, records, seed)
+
     def manifest(self, records: Mapping[str, int] | None = None) -> Manifest:
         """The manifest that a federation runs: rounds, batches and the least noise that keeps the promise."""
         from parley.study.manifests import manifest_of
