@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from parley.learning.metrics import Figure, as_json
 from parley.learning.model_archive import FORMAT, with_digests
 from parley.privacy.mechanism import Mechanism
+from parley.study.data import PRIVATE
 from parley.study.fits import Total
 
 if TYPE_CHECKING:
@@ -38,6 +39,12 @@ class Fit:
     parties: Mapping[str, int]
     figures: Mapping[str, Figure] | None
     """Of this model on a PUBLIC set."""
+    records: str = PRIVATE
+    """Whose they are: private, public or made up."""
+    chosen: int | None = None
+    """The round whose model it is, where the public set chose it."""
+    start: Mapping[str, Any] | None = None
+    """What the card says of the model file that it started from."""
 
 
 def described(study: "Study", theta: Floats) -> dict[str, Any]:
@@ -65,13 +72,16 @@ def card_of(study: "Study", fit: Fit, repeatable: bool, total: Total) -> dict[st
         "accountant": fit.accountant,
         "unit": fit.mechanism.unit.name,
         "relation": fit.mechanism.relation.value,
-        "records": "private",
+        "records": fit.records,
         "parties": dict(fit.parties),
         "aggregators": [],
         "coordinator": None,
         "algorithm": study.algorithm["name"],
         "rounds": fit.rounds,
         "rounds_planned": fit.mechanism.releases,
+        "stop_early": study.stop_early.as_json() if study.stop_early else None,
+        "chosen_round": fit.chosen + 1 if fit.chosen is not None else None,
+        "start": dict(fit.start) if fit.start is not None else None,
         "fits": total.fits if private else None,
         "epsilon_of_all_fits": total.epsilon if private else None,
         "delta_of_all_fits": total.delta if private else None,
@@ -85,6 +95,8 @@ def card_of(study: "Study", fit: Fit, repeatable: bool, total: Total) -> dict[st
 
 def statement_of(study: "Study", fit: Fit, repeatable: bool) -> str:
     """The guarantee in a sentence, or that there is none."""
+    if fit.records != PRIVATE:
+        return f"Trained on {fit.records.replace(' ', '-')} records: it cost nobody's privacy, and protects nobody's."
     if repeatable:
         return "Repeatable: the noise follows from a seed that anybody can try, so this model protects nobody."
     if fit.epsilon is None:

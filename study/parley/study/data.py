@@ -19,6 +19,7 @@ from parley.learning.readers import Data, Dense, Sparse, Table, read
 from parley.learning.records import Records, encode
 from parley.learning.rows import DenseRows, Rows, SparseRows
 from parley.learning.schema import Schema
+from parley.study import fits
 from parley.study.columns import layout_for
 from parley.study.errors import StudyError
 from parley.study.frames import data_of
@@ -27,6 +28,7 @@ from parley.study.simulation import SeededRandomness, of_units, permutation, spl
 if TYPE_CHECKING:
     from parley.study.study import Study
 
+PRIVATE, OPEN, MADE_UP = "private", "public", "made up"
 HELD_OUT = 0.2
 """Of each party's units, where no test set is given."""
 
@@ -41,8 +43,15 @@ class Sets:
     test: Records | None = None
     public: bool = False
     """Whether the test set is no part of the records: then figures on it may be shown to anybody."""
+    kind: str = PRIVATE
+    """Whose the records are: private; public, by the user's word; or made up, by this process."""
     digest: bytes = b""
     """Of the records as they were given: whose they are, whatever a schema takes of them."""
+
+    @property
+    def may_decide(self) -> bool:
+        """Whether what the test set says may be known to anybody."""
+        return self.public or self.kind != PRIVATE
 
     @property
     def pooled(self) -> Records:
@@ -76,12 +85,23 @@ class Sets:
         return replace(self, own=kept, test=together(taken), public=False)
 
 
-def sets_of(study: "Study", data: Any = None, test: Any = None, randomness: SeededRandomness | None = None) -> Sets:
-    """What `Study.simulate` was given, read and encoded; without `randomness` nothing is held out."""
+def sets_of(
+    study: "Study",
+    data: Any = None,
+    test: Any = None,
+    randomness: SeededRandomness | None = None,
+    public: bool = False,
+) -> Sets:
+    """What `Study.simulate` was given, read and encoded; without `randomness` nothing is held out.
+
+    `public` is the user's word that all of it is.
+    """
     sources, shares = _sources(study, data)
     found = {name: _records(study, source) for name, source in sources.items()}
     digest = hashlib.sha256(b"".join(each for _, (_, each) in sorted(found.items()))).digest()
-    sets = Sets({name: records for name, (records, _) in found.items()}, shares, digest=digest)
+    free = all(fits.is_made_up(each) for _, each in found.values())
+    kind = OPEN if public else MADE_UP if free else PRIVATE
+    sets = Sets({name: records for name, (records, _) in found.items()}, shares, kind=kind, digest=digest)
     if test is None and study.data is not None and study.data.test:
         test = study.data.test
     if isinstance(test, float):
@@ -126,9 +146,8 @@ def _records(study: "Study", source: Any) -> tuple[Records, bytes]:
         source = (Path(source),)
     if isinstance(source, tuple) and source and all(isinstance(each, Path) for each in source):
         return _from_files(source, _stamps(source), layout_for(source[0], study.schema, study.layout), study.schema)
-    missing = (study.layout or CSV).missing
     raw = source if isinstance(source, Sparse) else data_of(source, study.schema)
-    return encode(raw, study.schema, missing), _digest(raw)
+    return encode(raw, study.schema, study.layout or CSV), digest_of(raw)
 
 
 def _stamps(paths: Sequence[Path]) -> tuple[tuple[int, int], ...]:
@@ -143,10 +162,11 @@ def _from_files(
 ) -> tuple[Records, bytes]:
     """Read once for all rows of a table of experiments."""
     raw = read(paths, layout, schema.target.name)
-    return encode(raw, schema, layout.missing), _digest(raw)
+    return encode(raw, schema, layout), digest_of(raw)
 
 
-def _digest(data: Data) -> bytes:
+def digest_of(data: Data) -> bytes:
+    """Of records as they were given."""
     found = hashlib.sha256()
     for each in _texts(data):
         found.update(each)

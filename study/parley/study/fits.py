@@ -19,13 +19,32 @@ class Total:
 
 _LOCK = threading.Lock()
 _TOTALS: dict[bytes, Total] = {}
+_MADE_UP: set[bytes] = set()
+"""Digests of tables that no record has a part in."""
+
+
+def note_made_up(records: bytes) -> None:
+    """This process has made these records up: whatever is tried on them costs nobody anything."""
+    with _LOCK:
+        _MADE_UP.add(records)
+
+
+def is_made_up(records: bytes) -> bool:
+    """By content: one cell that was changed since makes other records of them."""
+    with _LOCK:
+        return records in _MADE_UP
 
 
 def shown(records: bytes, epsilon: float, delta: float, fits: int = 1) -> Total:
     """Count `fits` more of the records with this digest, each at (ε, δ)."""
+    return shown_together(records, fits * epsilon, fits * delta, fits)
+
+
+def shown_together(records: bytes, epsilon: float, delta: float, fits: int) -> Total:
+    """Count `fits` more, which cost (ε, δ) all together."""
     with _LOCK:
         before = _TOTALS.get(records, Total())
-        after = Total(before.fits + fits, before.epsilon + fits * epsilon, min(1.0, before.delta + fits * delta))
+        after = Total(before.fits + fits, before.epsilon + epsilon, min(1.0, before.delta + delta))
         _TOTALS[records] = after
     return after
 

@@ -15,6 +15,7 @@ from parley.algorithms.regularisers import Regulariser
 from parley.federation.fields import Fields, Plain
 from parley.federation.kinds import CENTRAL
 from parley.federation.manifest import Manifest, Operator
+from parley.federation.steering import StopEarly
 from parley.learning.holding import Layout
 from parley.learning.models import Model
 from parley.learning.registry import build_model
@@ -65,6 +66,10 @@ class Study:
     worst_epsilon: float | None
     cover: Cover
     precision: Precision | None
+    stop_early: StopEarly | None
+    """Whether a run ends once its loss on the public test set has stopped falling."""
+    start: Path | None
+    """A public model file that runs start from."""
     data: Files | None
 
     def __init__(
@@ -89,6 +94,8 @@ class Study:
         worst_epsilon: float | None = None,
         cover: Cover = "strips",
         precision: Precision | None = None,
+        stop_early: StopEarly | Mapping[str, Any] | None = None,
+        start: Path | str | None = None,
         data: Files | Mapping[str, Any] | None = None,
         layout: Layout | None = None,
     ) -> None:
@@ -112,11 +119,13 @@ class Study:
             "worst_epsilon": worst_epsilon,
             "cover": cover,
             "precision": precision,
+            "stop_early": stop_early,
         }
         found: dict[str, Any] = dict.fromkeys(given) | arguments_of(Fields(tables_of(given), "", DocumentError))
         found |= {
             "schema": columns,
             "layout": layout or form,
+            "start": None if start is None else Path(start),
             "data": data if data is None or isinstance(data, Files) else Files.of(data),
             "_model": Plain.of(found.pop("model")),
             "_algorithm": Plain.of(found.pop("algorithm")),
@@ -179,16 +188,18 @@ class Study:
         seeds: int = SEEDS,
         repeatable: bool = False,
         workers: int = 1,
+        public: bool = False,
     ) -> "Result":
         """Train as the federation would, in this process, `seeds` times.
 
         `data` has one entry per party, or is one set of records; without it the study's own files are read. `test` is
         public: a path, a frame, or a share of the records that is held out (a fifth where nothing is given). Keys are
-        fresh and thrown away; with `repeatable` they are 0, 1, 2 …, and the noise protects nobody.
+        fresh and thrown away; with `repeatable` they are 0, 1, 2 …, and the noise protects nobody. `public` is your
+        word that the records are: then nothing is charged, as nothing is on rows of `made_up`.
         """
         from parley.study.simulate import simulate
 
-        return simulate(self, data, test=test, seeds=seeds, repeatable=repeatable, workers=workers)
+        return simulate(self, data, test=test, seeds=seeds, repeatable=repeatable, workers=workers, public=public)
 
     def made_up(self, records: int, seed: int = 0) -> dict[str, list[Any]]:
         """A table of made-up rows that fit the schema and can be learned from; no record has a part in it.
