@@ -59,7 +59,13 @@ def read_start(path: Path, model: Mapping[str, Any], schema: Schema) -> WarmStar
     dimension = build_model(_plain(model), schema).dimension
     if theta.shape != (dimension,) or not np.isfinite(theta).all():
         raise ModelFileError(f"{path.name} does not hold {dimension:,} finite numbers, which this model has")
-    return WarmStart(theta, card)
+    found = WarmStart(theta, card)
+    if found.start.private and not isinstance(card.get("epsilon"), int | float):
+        raise ModelFileError(
+            f"{path.name} was trained on private records without any protection: what a run makes of it would tell of "
+            "them too; start from a model that has an epsilon, or one of public records"
+        )
+    return found
 
 
 def _plain(model: Mapping[str, Any]) -> dict[str, Any]:
