@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Total:
-    """Of all fits of one set of records, by basic composition: an upper bound."""
+    """Of all fits of one set of records: what was shown at once by the accountant, one after the other added up."""
 
     fits: int = 0
     epsilon: float = 0.0

@@ -50,26 +50,46 @@ def simulate(
     study: "Study", data: Any, *, test: Any, seeds: int, repeatable: bool, workers: int, public: bool = False
 ) -> Result:
     """`Study.simulate`."""
+    study.new_algorithm()  # a central method has another door, and says which
+    require_counts(seeds, workers)
+    sets = drawn_sets(study, data, test, repeatable, public)
+    prepared = prepare(study, sets, certified=True)
+    if claimed(prepared, repeatable):
+        fits.shown(sets.digest, prepared.calibrated.epsilon, study.delta, seeds)
+    return result_of(prepared, seeds, repeatable, workers)
+
+
+def require_counts(seeds: int, workers: int) -> None:
+    """Whole numbers of at least 1."""
     if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1 or workers < 1:
         raise StudyError("seeds and workers are whole numbers of at least 1: give such")
-    study.new_algorithm()  # a central method has another door, and says which
-    keys = [number if repeatable else secrets.randbits(KEY_BITS) for number in range(seeds)]
+
+
+def drawn_sets(study: "Study", data: Any, test: Any, repeatable: bool, public: bool) -> Sets:
+    """With a test set, held out by a fresh key where none is given."""
     drawn = SeededRandomness("hold-out", 0 if repeatable else secrets.randbits(KEY_BITS))
-    sets = sets_of(study, data, test, drawn, public)
-    prepared = prepare(study, sets, certified=True)
+    return sets_of(study, data, test, drawn, public)
+
+
+def claimed(prepared: Prepared, repeatable: bool) -> bool:
+    """Whether a fit has a guarantee, and so a price: none where anybody knows the noise, or the records."""
+    return prepared.calibrated.claim is not None and not repeatable and prepared.sets.kind == PRIVATE
+
+
+def result_of(prepared: Prepared, seeds: int, repeatable: bool, workers: int) -> Result:
+    """Played; what it costs has been counted."""
+    study, sets = prepared.study, prepared.sets
+    keys = [number if repeatable else secrets.randbits(KEY_BITS) for number in range(seeds)]
     wanted = [Wanted(key, watched=key == keys[0]) for key in keys]
     *private, plain = spread(partial(_played, prepared), [*wanted, Wanted(keys[0], watched=True, noise=False)], workers)
     calibrated = prepared.calibrated
-    claimed = calibrated.claim is not None and not repeatable and sets.kind == PRIVATE
-    if claimed:
-        fits.shown(sets.digest, calibrated.epsilon, study.delta, seeds)
     first = private[0]
     start = start_of(study)
     fit = Fit(
         theta=first.theta,
         rounds=first.row["rounds"],
         mechanism=prepared.mechanism,
-        epsilon=calibrated.epsilon if claimed else None,
+        epsilon=calibrated.epsilon if claimed(prepared, repeatable) else None,
         accountant=calibrated.accountant,
         parties=sets.sizes(),
         figures=first.figures if sets.may_decide else None,

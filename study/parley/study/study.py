@@ -30,6 +30,7 @@ from parley.study.files import Files
 if TYPE_CHECKING:
     from parley.study.plan import Plan
     from parley.study.result import Result
+    from parley.study.sweep import Sweep
 
 Given = Any
 """Records as a user has them: a path, a data frame, a dictionary of columns, a list of dictionaries, a matrix."""
@@ -202,6 +203,29 @@ class Study:
         from parley.study.simulate import simulate
 
         return simulate(self, data, test=test, seeds=seeds, repeatable=repeatable, workers=workers, public=public)
+
+    def sweep(
+        self,
+        data: Mapping[str, Given] | Given | None = None,
+        *,
+        epsilon: Sequence[float] = (),
+        model: Sequence[str | Mapping[str, Any]] = (),
+        algorithm: Sequence[str | Mapping[str, Any]] = (),
+        test: Given | float | None = None,
+        seeds: int = 1,
+        repeatable: bool = False,
+        workers: int = 1,
+        public: bool = False,
+    ) -> "Sweep":
+        """`simulate` with every combination of these, each `seeds` times, and what all of it costs together.
+
+        What is left out is the study's own. Every fit is charged, because every one is shown: try on `made_up` rows or
+        on public records first, which costs nobody anything.
+        """
+        from parley.study.sweep import sweep
+
+        choices = {"epsilon": epsilon, "model": model, "algorithm": algorithm}
+        return sweep(self, data, choices, test=test, seeds=seeds, repeatable=repeatable, workers=workers, public=public)
 
     def made_up(self, records: int, seed: int = 0) -> dict[str, list[Any]]:
         """A table of made-up rows that fit the schema and can be learned from; no record has a part in it.
