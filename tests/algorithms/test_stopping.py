@@ -17,7 +17,7 @@ def played(losses: Sequence[float], patience: int, least: float = 0.0) -> tuple[
         if stopper.tell(index, np.array([float(index)]), loss):
             break
     else:
-        index = None  # type: ignore[assignment]
+        index = None
     assert stopper.best is not None
     assert stopper.best[0] == stopper.best_round
     return index, stopper.best_round

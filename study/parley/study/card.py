@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from parley.learning.metrics import Figure, as_json
 from parley.learning.model_archive import FORMAT, with_digests
 from parley.privacy.mechanism import Mechanism
-from parley.study.data import PRIVATE
-from parley.study.fits import Total
+from parley.study.open_records import PRIVATE
+from parley.study.spending import Total
 
 if TYPE_CHECKING:
     from parley.study.study import Study
@@ -63,7 +63,7 @@ def card_of(study: "Study", fit: Fit, repeatable: bool, total: Total) -> dict[st
         "run": study.run,
         "federation": study.federation,
         "manifest_digest": None,
-        "statement": statement_of(study, fit, repeatable),
+        "statement": statement_of(study, fit, repeatable) + (among(total) if private else ""),
         "epsilon": fit.epsilon,
         "delta": study.delta if private else None,
         "security": None,
@@ -102,6 +102,16 @@ def statement_of(study: "Study", fit: Fit, repeatable: bool) -> str:
     if fit.epsilon is None:
         return "No guarantee was computed for this training, so this model protects nobody."
     return central_statement(fit.mechanism, fit.epsilon, study.delta, fit.accountant)
+
+
+def among(total: Total) -> str:
+    """What holds of a model that may have been chosen because of what others looked like."""
+    if total.fits < 2:
+        return ""
+    return (
+        f" {total.fits} fits were shown where it was trained; all together, and so any that was chosen among them, "
+        f"are ({total.epsilon:.4g}, {total.delta:.3g})-differentially private."
+    )
 
 
 def central_statement(mechanism: Mechanism, epsilon: float, delta: float, accountant: str) -> str:

@@ -20,10 +20,9 @@ from parley.learning.columns import Category, Column, Date, Number, Target, Unif
 from parley.learning.records import encode_features
 from parley.learning.schema import Schema
 from parley.privacy.canonical import canonical_json
-from parley.study import fits
-from parley.study.data import digest_of
 from parley.study.errors import StudyError
 from parley.study.frames import data_of
+from parley.study.open_records import note_made_up
 
 if TYPE_CHECKING:
     from parley.study.study import Study
@@ -60,7 +59,7 @@ def made_up(study: "Study", records: int, seed: int) -> dict[str, list[Any]]:
     table[schema.target.name] = _answers(schema.target, scores * SIGNAL, rows)
     if schema.unit is not None:
         table[schema.unit] = _units(records, schema.records_per_unit)
-    fits.note_made_up(digest_of(data_of(table, schema)))
+    note_made_up(data_of(table, schema))
     return table
 
 

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.learning.model_archive import write_archive
-from parley.study import fits
 from parley.study.batch_runs import mean_of
 from parley.study.card import Fit, card_of, described
-from parley.study.data import PRIVATE
 from parley.study.model_file import LoadedModel
+from parley.study.open_records import PRIVATE
 from parley.study.plan import Plan
+from parley.study.spending import SPENDING
 
 if TYPE_CHECKING:
     from parley.study.plots import Picture
@@ -94,19 +94,22 @@ class Result:
     """Whether it was given, and not held out of the records."""
     repeatable: bool
     """Whether anybody can compute the noise."""
-    records: bytes
-    """Digest of what was trained on, by which fits are counted."""
+    records: tuple[bytes, ...]
+    """What the records' fits are counted by, in this process alone."""
 
     @property
     def model(self) -> LoadedModel:
-        """The first seed's, with the card that `save` would write now."""
-        card = card_of(self.study, self.fit, self.repeatable, fits.total(self.records))
+        """The first seed's, with the card that `save` would write now.
+
+        A card counts all fits of this process: how many of them shared a record would tell of records.
+        """
+        card = card_of(self.study, self.fit, self.repeatable, SPENDING.everything)
         return LoadedModel(self.fit.theta, described(self.study, self.fit.theta), card)
 
     @property
     def fits(self) -> int:
-        """How many fits of these records this process has shown."""
-        return fits.total(self.records).fits
+        """How many fits of these records this process has made: of the record that was in most of them."""
+        return SPENDING.worst(self.records).fits
 
     @property
     def quality(self) -> dict[str, Interval]:
@@ -226,9 +229,9 @@ class Result:
         elif self.plan is None:
             found.append("No guarantee was computed, so this model protects nobody.")
         else:
-            all_of = fits.total(self.records)
+            all_of = SPENDING.worst(self.records)
             found.append(
                 f"That model costs each {self.plan.unit} epsilon {self.plan.epsilon:.3g}; all {all_of.fits} fits of "
-                f"these records that were shown here cost {all_of.epsilon:.3g} together."
+                f"these records that were made here cost {all_of.epsilon:.3g} together."
             )
         return [*found, *(self.plan.advice if self.plan else ())]

@@ -15,14 +15,15 @@ from parley.learning.metrics import Figure, metrics, outputs
 from parley.learning.models import Linear, Logistic, Residual, Softmax, Squared
 from parley.learning.records import Records
 from parley.learning.rows import DenseRows
-from parley.study import fits
 from parley.study.batch_runs import Prepared, federation_of, guarantee, prepare, qualities, spread
 from parley.study.card import Fit
-from parley.study.data import PRIVATE, Sets, sets_of
+from parley.study.data import Sets, sets_of
 from parley.study.errors import StudyError
+from parley.study.open_records import PRIVATE
 from parley.study.plan import of_calibrated
 from parley.study.result import Curve, Result
 from parley.study.simulation import Federation, SeededRandomness
+from parley.study.spending import SPENDING
 from parley.study.steering import start_of
 
 if TYPE_CHECKING:
@@ -50,12 +51,13 @@ def simulate(
     study: "Study", data: Any, *, test: Any, seeds: int, repeatable: bool, workers: int, public: bool = False
 ) -> Result:
     """`Study.simulate`."""
-    study.new_algorithm()  # a central method has another door, and says which
     require_counts(seeds, workers)
+    study.new_algorithm()  # a central method has another door, and says which
     sets = drawn_sets(study, data, test, repeatable, public)
     prepared = prepare(study, sets, certified=True)
-    if claimed(prepared, repeatable):
-        fits.shown(sets.digest, prepared.calibrated.epsilon, study.delta, seeds)
+    if claimed(prepared, repeatable):  # before the first run, whatever becomes of it
+        for _ in range(seeds):
+            SPENDING.charge(sets.rows, prepared.calibrated.epsilon, study.delta)
     return result_of(prepared, seeds, repeatable, workers)
 
 
@@ -77,14 +79,12 @@ def claimed(prepared: Prepared, repeatable: bool) -> bool:
 
 
 def result_of(prepared: Prepared, seeds: int, repeatable: bool, workers: int) -> Result:
-    """Played; what it costs has been counted."""
-    study, sets = prepared.study, prepared.sets
+    """Played; what it costs has been charged."""
+    study, sets, calibrated = prepared.study, prepared.sets, prepared.calibrated
     keys = [number if repeatable else secrets.randbits(KEY_BITS) for number in range(seeds)]
     wanted = [Wanted(key, watched=key == keys[0]) for key in keys]
     *private, plain = spread(partial(_played, prepared), [*wanted, Wanted(keys[0], watched=True, noise=False)], workers)
-    calibrated = prepared.calibrated
-    first = private[0]
-    start = start_of(study)
+    first, start = private[0], start_of(study)
     fit = Fit(
         theta=first.theta,
         rounds=first.row["rounds"],
@@ -110,7 +110,7 @@ def result_of(prepared: Prepared, seeds: int, repeatable: bool, workers: int) ->
         tested=len(sets.test.rows),
         public_test=sets.public,
         repeatable=repeatable,
-        records=sets.digest,
+        records=sets.rows,
     )
 
 

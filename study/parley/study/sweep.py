@@ -15,12 +15,12 @@ from parley.privacy.accountants import accountant
 from parley.privacy.errors import ConditionsUnmetError, InvalidParameterError
 from parley.privacy.event import Event, SampledGaussian
 from parley.privacy.finite_precision import FinitePrecision, gaussian_reading
-from parley.study import fits
 from parley.study.batch_runs import Prepared, prepare
-from parley.study.data import PRIVATE
 from parley.study.errors import StudyError
+from parley.study.open_records import PRIVATE
 from parley.study.result import NOT_PRIVATE, OPEN_RECORDS, Result
 from parley.study.simulate import claimed, drawn_sets, require_counts, result_of
+from parley.study.spending import SPENDING
 
 if TYPE_CHECKING:
     from parley.study.study import Study
@@ -124,8 +124,9 @@ class Sweep:
         how = f"by accountant {first.study.accountant}" if self.cost.composed else "added up"
         return [
             NOT_PRIVATE,
-            f"All {self.cost.fits} fits were shown, so all are paid for: each {unit} epsilon {self.cost.epsilon:.3g} at "
-            f"delta {self.cost.delta:.3g} together, {how}. The card of every model saved from here says so.",
+            f"All {self.cost.fits} fits were shown, so all are paid for: together they cost each {unit} epsilon "
+            f"{self.cost.epsilon:.3g} at delta {self.cost.delta:.3g}, {how}. The card of every model saved from here "
+            "says so.",
         ]
 
 
@@ -153,11 +154,12 @@ def sweep(
     cost = None
     if all(claimed(each, repeatable) for each in prepared):
         cost = cost_of(prepared, seeds)
-        fits.shown_together(sets.digest, cost.epsilon, cost.delta, cost.fits)
+        SPENDING.charge(sets.rows, cost.epsilon, cost.delta, cost.fits)
     else:
         for one in prepared:
             if claimed(one, repeatable):
-                fits.shown(sets.digest, one.calibrated.epsilon, one.study.delta, seeds)
+                for _ in range(seeds):
+                    SPENDING.charge(sets.rows, one.calibrated.epsilon, one.study.delta)
     return Sweep(tuple(result_of(each, seeds, repeatable, workers) for each in prepared), cost)
 
 
