@@ -12,6 +12,7 @@ EXTRAS = {
     "matplotlib": "plots",
     "mlflow": "mlflow",
     "tensorboard": "tensorboard",
+    "onnx": "onnx",
 }
 """The modules of pyproject's optional dependencies that users install, and the extra that brings each."""
 

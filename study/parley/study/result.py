@@ -38,7 +38,11 @@ SMALLER_IS_BETTER = ("loss", "rmse")
 
 @dataclass(frozen=True)
 class Interval:
-    """A figure over seeds: its mean, and Student's 95 % interval; None for its ends where there is one seed."""
+    """A figure over seeds: its mean, and Student's 95 % interval; None for its ends where there is one seed.
+
+    >>> print(study.Interval(0.433, 0.428, 0.438))
+    0.433 (0.428 to 0.438)
+    """
 
     mean: float
     low: float | None
@@ -73,7 +77,14 @@ class Curve:
 
 @dataclass(frozen=True)
 class Result:
-    """What `Study.simulate` gives."""
+    """What `Study.simulate` gives: one seed's model, and figures that are for whoever ran it alone.
+
+    >>> result = study.read("study.toml").simulate(seeds=1)
+    >>> result.worse_than_guessing
+    False
+    >>> result.model.card["fits"] >= 1
+    True
+    """
 
     study: "Study"
     plan: Plan | None
@@ -124,7 +135,12 @@ class Result:
         return self.quality[name].mean >= self.constant[name]
 
     def save(self, path: Path | str) -> None:
-        """The first seed's model, and its card beside it."""
+        """The first seed's model, and its card beside it.
+
+        >>> study.read("study.toml").simulate(seeds=1).save("model.npz")
+        >>> study.load("model.npz").card["epsilon"] <= 1
+        True
+        """
         model = self.model
         write_archive(Path(path), model.theta, model.description, model.card)
 

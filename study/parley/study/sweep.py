@@ -47,7 +47,14 @@ class Cost:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What `Study.sweep` gives."""
+    """What `Study.sweep` gives: every combination's result, and what all of them cost together.
+
+    >>> s = study.read("study.toml")
+    >>> rows = s.made_up(300)
+    >>> found = s.sweep(rows, epsilon=[1.0, 3.0], test=s.made_up(300, seed=1))
+    >>> [each.study.epsilon for each in found.results], found.cost is None
+    ([1.0, 3.0], True)
+    """
 
     results: tuple[Result, ...]
     """Of each combination, in the order of the arguments."""
@@ -55,7 +62,13 @@ class Sweep:
     """None where nothing was spent, or nothing is guaranteed."""
 
     def best(self, measure: str) -> Result:
-        """The result with the best mean of a figure; refused where the choice would tell of private records."""
+        """The result with the best mean of a figure; refused where the choice would tell of private records.
+
+        >>> s = study.read("study.toml")
+        >>> rows = s.made_up(300)
+        >>> s.sweep(rows, epsilon=[1.0, 3.0], test=s.made_up(300, seed=1)).best("auc").study.epsilon in (1.0, 3.0)
+        True
+        """
         first = self.results[0]
         if not first.public_test and first.fit.records == PRIVATE:
             raise StudyError(
