@@ -25,7 +25,7 @@ PARAMETERS = (
     "run", "federation", "manifest", "model", "parameters", "algorithm", "epsilon", "delta", "accountant",
     "epsilon_if_a_server_lies", "rounds_planned", "parties", "start", "stop_early",
 )  # fmt: skip
-EPSILON = "privacy/epsilon_spent"
+EPSILON = "spent/epsilon"
 NORMS = {"estimator_norm": "released/estimator_norm", "noise_norm": "released/noise_norm"}
 
 

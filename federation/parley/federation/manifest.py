@@ -114,9 +114,6 @@ class Operator:
     def entity_key(self) -> str:
         return entity_key(self.legal_entity)
 
-    def as_json(self) -> dict[str, Any]:
-        return {"name": self.name, "legal_entity": self.legal_entity}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
@@ -274,8 +271,8 @@ class Manifest:
             },
             "rounds": rounds | optional("stop_early", self.stop_early),
             **optional("start", self.start),
-            "aggregators": [each.as_json() for each in self.aggregators],
-            "coordinator": self.coordinator.as_json(),
+            "aggregators": [dict(vars(each)) for each in self.aggregators],
+            "coordinator": dict(vars(self.coordinator)),
         }
 
     @classmethod
