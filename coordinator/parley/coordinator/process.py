@@ -79,11 +79,11 @@ class NodeBooks:
     async def admit(self, manifest: Manifest) -> dict[str, Any]:
         """By policy, or because a person approved it; the whole run is charged before anybody else hears of it."""
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._worker, require_steering, manifest, self._node.evaluation, self._node.state)
         by_hand = self._approved(manifest)
         policy = read_policy(self._node.policy) if self._node.policy.exists() else None
         if not by_hand:
             self._refuse(Refusal(reasons_even_if_true(manifest, self._name, policy)))
+        await loop.run_in_executor(self._worker, require_steering, manifest, self._node.evaluation, self._node.state)
         meaning, charge = await loop.run_in_executor(
             None, verify_apart_with_charge, manifest, "", Policy(), self._node.verified
         )

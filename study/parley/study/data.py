@@ -98,7 +98,7 @@ def sets_of(
     """
     sources, shares = _sources(study, data)
     found = {name: _records(study, source) for name, source in sources.items()}
-    rows = tuple(row for each in found.values() for row in each.rows)
+    rows = tuple({row for each in found.values() for row in each.rows})  # once, also of those whom two parties have
     kind = OPEN if public else MADE_UP if all(each.made_up for each in found.values()) else PRIVATE
     sets = Sets({name: each.records for name, each in found.items()}, shares, kind=kind, rows=rows)
     if test is None and study.data is not None and study.data.test:
