@@ -122,7 +122,7 @@ def test_a_query_that_fails_leaves_what_was_sealed_and_rows_that_do_not_fit_end_
     assert sorted(path.suffix for path in (node / "state").glob("*snapshot*")) == [".jsonl"]
     (node / "away.db").rename(node / "clinic.db")
     write(stage, QUERY.replace("pulse", "'fast' AS pulse"))
-    assert seal_node(node).problems == ["row 1, column pulse: 'fast' is not a number"]
+    assert seal_node(node).problems == ["snapshot.jsonl, line 2, column pulse: 'fast' is not a number"]
     settings = settings_of(party_node(node))
     assert taken(settings.seal(held(node))) is None
     assert by_check(examine(node))["seal"].problem.startswith("the records were not sealed yet")

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from parley.federation.manifest import Operator as Operator
     from parley.learning.schema import Schema as Schema
+    from parley.learning.sql import sql as sql
     from parley.study.document import read as read
     from parley.study.model_file import LoadedModel as LoadedModel
     from parley.study.model_file import load as load
@@ -37,6 +38,7 @@ _PLACES = {
     "LoadedModel": ("parley.study.model_file", "LoadedModel"),
     "Schema": ("parley.learning.schema", "Schema"),
     "Operator": ("parley.federation.manifest", "Operator"),
+    "sql": ("parley.learning.sql", "sql"),
     "read": ("parley.study.document", "read"),
     "load": ("parley.study.model_file", "load"),
 }
