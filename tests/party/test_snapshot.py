@@ -196,6 +196,13 @@ def test_the_operator_is_told_how_old_the_rows_are(stage: Stage, node: Path, mon
     assert ages == ["less than a minute"] * 2 + ["1 minute", "1 hour", "2 hours", "1 day", "23 days"]
 
 
+def test_rows_that_no_data_set_needs_any_more_are_pointed_at(stage: Stage, node: Path) -> None:
+    assert "data snapshot.jsonl" not in by_check(examine(node))
+    stage.write_node()
+    found = by_check(examine(node))["data snapshot.jsonl"]
+    assert (found.state, found.fix.startswith(f"remove {node / 'state' / 'snapshot.jsonl'}")) == (WARNING, True)
+
+
 def test_paths_of_an_address_are_from_the_nodes_folder_wherever_the_command_runs(
     node: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

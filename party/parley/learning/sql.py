@@ -117,7 +117,7 @@ def _engine(text: str) -> Any:
 def _secured(url: Any) -> dict[str, str]:
     """Over a network the server has to prove who it is, unless the address says otherwise."""
     host = str(url.query.get("host") or url.host or "")
-    if not host or host.startswith("/") or host in ("localhost", "127.0.0.1", "::1") or "sslmode" in url.query:
+    if host.startswith("/") or host in ("localhost", "127.0.0.1", "::1") or "sslmode" in url.query:
         return {}
     return {"sslmode": "verify-full"} | ({} if "sslrootcert" in url.query else {"sslrootcert": "system"})
 
