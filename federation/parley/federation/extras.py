@@ -11,6 +11,7 @@ EXTRAS = {
     "pyarrow": "parquet",
     "matplotlib": "plots",
     **dict.fromkeys(("sqlalchemy", "psycopg"), "sql"),
+    "onnx": "onnx",
 }
 """The modules of pyproject's optional dependencies that users install, and the extra that brings each."""
 
