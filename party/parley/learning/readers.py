@@ -134,7 +134,8 @@ def open_binary(path: Path) -> IO[bytes]:
     return found
 
 
-def _bytes(source: Source) -> bytes:
+def bytes_of(source: Source) -> bytes:
+    """All that is in it, unpacked."""
     try:
         with source.opened() as file:
             return file.read()
@@ -145,7 +146,7 @@ def _bytes(source: Source) -> bytes:
 def _text(source: Source, layout: Layout) -> str:
     encoding = "utf-8-sig" if layout.encoding == "utf-8" else layout.encoding
     try:
-        return _bytes(source).decode(encoding)
+        return bytes_of(source).decode(encoding)
     except UnicodeError as error:
         raise DataError(
             f"{source.name} is not {layout.encoding} text ({error}): convert it, or say its encoding"
@@ -193,7 +194,7 @@ def _json_lines(source: Source) -> Table:
     names: list[str] = []
     rows: list[list[Any]] = []
     numbers: list[int] = []
-    for number, line in enumerate(_bytes(source).split(b"\n"), 1):
+    for number, line in enumerate(bytes_of(source).split(b"\n"), 1):
         if not line.strip():
             continue
         try:
@@ -258,7 +259,7 @@ def _libsvm(source: Source, layout: Layout) -> Sparse:
 
 def _npz(source: Source, target: str) -> Dense:
     try:
-        with np.load(io.BytesIO(_bytes(source)), allow_pickle=False) as archive:
+        with np.load(io.BytesIO(bytes_of(source)), allow_pickle=False) as archive:
             names = set(archive.files)
             if not {"X", target} <= names:
                 raise DataError(f"{source.name} has arrays {', '.join(sorted(names))}: it needs X and {target}")
@@ -275,7 +276,7 @@ def _npz(source: Source, target: str) -> Dense:
 def _idx(source: Source) -> NDArray[Any]:
     """The format of the MNIST files: two zero bytes, a type code, the number of axes, their lengths, the numbers."""
     kinds = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
-    raw = _bytes(source)
+    raw = bytes_of(source)
     if len(raw) < 4 or raw[:2] != b"\0\0" or raw[2] not in kinds:
         raise DataError(f"{source.name} is not an IDX file")
     axes = raw[3]

@@ -8,7 +8,9 @@ from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName
 from parley.federation.policy import PartyPolicy, read_policy
 from parley.learning.errors import PartyError
+from parley.learning.fit import fit
 from parley.learning.holding import read_holding
+from parley.learning.spreads import warnings_of
 from parley.node.data_sets import DataSet
 from parley.node.doctor import FAILED, OK, UNKNOWN, WARNING, Finding, guarded
 from parley.node.node_file import PartyNode
@@ -53,7 +55,10 @@ def columns_of_run(check: str, node: PartyNode, name: NodeName | None, manifest:
 
 def _data_set(node: PartyNode, settings: Settings, data: DataSet) -> Iterator[Finding]:
     of = f" {data.name}" if data.name else ""
-    yield guarded(f"seal{of}", lambda: _seal(f"seal{of}", node, settings, data))
+    sealed = guarded(f"seal{of}", lambda: _seal(f"seal{of}", node, settings, data))
+    yield sealed
+    if sealed.state != FAILED:
+        yield guarded(f"bounds{of}", lambda: _bounds(f"bounds{of}", settings, data))
     if data.query is not None:
         yield guarded(f"database{of}", lambda: _database(f"database{of}", node, settings, data))
         return
@@ -82,6 +87,16 @@ def _seal(check: str, node: PartyNode, settings: Settings, data: DataSet) -> Fin
             text = f"policy.toml admits no run that names the data set {data.name}"
             return Finding(check, WARNING, text, "add it to data_sets, or approve each run by hand")
     return Finding(check, OK, f"the records and {data.schema.name} are unchanged since they were compared")
+
+
+def _bounds(check: str, settings: Settings, data: DataSet) -> Finding:
+    """Whether the columns' bounds suit the records: read here, for this machine's operator, and noted nowhere."""
+    sealed = verified(settings.seal(data), data)
+    said = warnings_of(fit(sealed.read(data), sealed.holding).spreads)
+    if said:
+        fix = f"correct {data.schema.name} with your partners, and check again"
+        return Finding(check, WARNING, "; ".join(said), fix)
+    return Finding(check, OK, f"those of {data.schema.name} suit the records")
 
 
 def _database(check: str, node: PartyNode, settings: Settings, data: DataSet) -> Finding:

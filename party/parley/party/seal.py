@@ -164,7 +164,7 @@ def seal(settings: Settings, data: DataSet, ledger: Ledger, when: Taken | None =
 
 def _holding(data: DataSet, schema: bytes) -> Holding:
     """What schema.toml says; but what a query gave looks as `parley schema check` wrote it."""
-    holding = holding_from_bytes(schema)
+    holding = holding_from_bytes(schema, data.schema.name)
     if data.query is None:
         return holding
     plain = Layout(missing=holding.layout.missing, days=holding.layout.days)

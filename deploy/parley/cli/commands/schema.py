@@ -1,18 +1,24 @@
 """`parley schema`: what an institution's records are, in its own words, and that they are so.
 
+parley schema draft FILE       # a first schema.toml from a file; private until a person has confirmed it
+parley schema diff SCHEMA FILE # columns and words that are in one of them only, for local eyes
+parley schema confirm SCHEMA   # a person's word that all of it is public: takes a draft's mark off
 parley schema check NODE       # the records against all of schema.toml, for local eyes; seals them if they fit
 parley schema check NODE --data cardiology        # of a node with several data sets, one
 parley schema study NODE       # the columns as a study's [schema] takes them: public, for whoever writes manifests
 """
 
+import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from parley.cli.console import EXIT_BAD_NEWS, emit_json
+from parley.cli.console import EXIT_BAD_NEWS, CommandError, emit_json, progress
 from parley.cli.options import Json, NodeFolder
 from parley.errors import ParleyError
 from parley.federation.toml_text import toml_text
+from parley.learning.spreads import warnings_of
 from parley.party.process import party_node, settings_of
 from parley.party.record_check import Checked, chosen, seal_data
 
@@ -20,7 +26,106 @@ if TYPE_CHECKING:
     from parley.node.data_sets import DataSet
 
 Name = Annotated[str | None, typer.Option("--data", help="One of node.toml's data sets, where it has several.")]
+SchemaFile = Annotated[Path, typer.Argument(help="schema.toml, or a draft of it.", metavar="SCHEMA")]
+Table = Annotated[Path, typer.Argument(help="A table with names: CSV of any form, or Parquet.", metavar="FILE")]
+MOST_WORDS = 10
+"""Of one column on the screen; --json has all."""
 app = typer.Typer(help="Compare an institution's records with what it says of them.", no_args_is_help=True)
+
+
+@app.command()
+def draft(
+    file: Table,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write it.")] = Path("schema.toml"),
+    target: Annotated[str | None, typer.Option(help="The column that is predicted.")] = None,
+    json_output: Json = False,
+) -> None:
+    """Write a first schema.toml from your own file. It is private until you have confirmed it.
+
+    Kinds, categories and words for empty cells are taken from the file; bounds are left open, but where a column's name
+    tells public ones (age, blood pressure, percentages, counts). No reader of a schema takes a draft.
+
+    Example: parley schema draft records.csv --target sick. Next: edit it, then parley schema confirm schema.toml
+    """
+    from parley.learning.draft import draft as draft_of
+    from parley.privacy.durable import replace_durably
+
+    if output.exists():
+        raise CommandError(f"{output} is there already: give another name with -o, or move it away")
+    text = draft_of(file, target)
+    replace_durably(output.absolute(), text)
+    if json_output:
+        emit_json({"draft": str(output), "columns": text.count("[[features]]")})
+    else:
+        print(f"{output}: a draft. It holds words from your records: keep it here.")
+        print("Give the bounds that are open, name the codebook of each column of categories, and run")
+        print(f"  parley schema diff {output} {file}")
+        print(f'  parley schema confirm {output} --by "your name"')
+
+
+@app.command()
+def confirm(
+    schema: SchemaFile,
+    by: Annotated[str, typer.Option(help="Who answers for it that nothing in it is taken from records.")],
+    json_output: Json = False,
+) -> None:
+    """Take the mark off a draft: a person has given every bound, and named a public codebook for every category.
+
+    All that is still open is said at once. Lines that begin with #~, which tell of records, are removed.
+
+    Example: parley schema confirm schema.toml --by "Dr. Ada Osei". Next: parley schema check NODE
+    """
+    from parley.learning.draft import confirmed
+    from parley.privacy.durable import replace_durably
+
+    text = confirmed(schema, by, datetime.datetime.now(datetime.UTC).date())
+    replace_durably(schema.absolute(), text)
+    if json_output:
+        emit_json({"confirmed": str(schema), "by": by})
+    else:
+        print(f"{schema}: confirmed by {by}. It is public from now on.")
+
+
+@app.command()
+def diff(schema: SchemaFile, file: Table, json_output: Json = False) -> None:
+    """Compare a schema with a file: columns missing or unused, words in no list, bounds that do not suit.
+
+    The output tells of records: it is for this machine's operator alone. Exit code 1 if the file does not fit.
+
+    Example: parley schema diff schema.toml records.csv. Next: parley schema confirm schema.toml
+    """
+    from parley.learning.difference import difference
+
+    found = difference(schema, file)
+    if json_output:
+        names = ("open", "absent", "unused", "unlisted", "problems", "warnings")
+        emit_json({"fits": found.fits, **{name: getattr(found, name) for name in names}})
+    else:
+        progress("This tells of records: it is for you alone.")
+        for text in found.open:
+            print(f"open: {text}")
+        for name in found.absent:
+            print(f"not in {file.name}: {name}")
+        for text in found.problems:
+            print(f"does not fit: {text}")
+        for name, words in found.unlisted.items():
+            print(f"not in the list of {name}: {_words(words)}")
+        if found.unused:
+            print(f"not in {schema.name}: {', '.join(found.unused)}")
+        _warn(found.warnings)
+        print(f"{file.name} fits {schema.name}" if found.fits else f"{file.name} does not fit {schema.name} yet")
+    if not found.fits:
+        raise SystemExit(EXIT_BAD_NEWS)
+
+
+def _words(words: dict[str, int]) -> str:
+    shown = ", ".join(f"{word!r} ({count:,} rows)" for word, count in list(words.items())[:MOST_WORDS])
+    return f"{shown} and {len(words) - MOST_WORDS:,} more" if len(words) > MOST_WORDS else shown
+
+
+def _warn(warnings: list[str], of: str = "") -> None:
+    for text in warnings:
+        print(f"{of}WARNING: {text}")
 
 
 @app.command()
@@ -65,6 +170,7 @@ def _body(data: "DataSet", found: Checked) -> dict[str, Any]:
         "units": fit.units,
         "columns": fit.columns,
         "adjusted": fit.adjusted,
+        "warnings": warnings_of(fit.spreads),
     }
     if found.taken is not None:
         body["taken_at"] = found.taken.at
@@ -81,6 +187,7 @@ def _show(data: "DataSet", found: Checked) -> None:
         print("  taken from the database now: runs use these rows until the next check")
     for column, count in fit.adjusted.items():
         print(f"  {column}: {count:,} of {fit.records:,} cut to the bounds or left out")
+    _warn(warnings_of(fit.spreads), of)
 
 
 @app.command()
