@@ -178,7 +178,7 @@ def test_columns_come_from_the_study_or_from_a_schema_file(tmp_path: Path) -> No
     assert (chosen.schema.width, chosen.schema.intercept) == (1, False)
     assert chosen.layout is not None
     study.write_text(text + "[schema]\nfeatures = [{ name = 'age', low = 90, high = 20 }]\n" + TARGET_TEXT)
-    with pytest.raises(StudyError, match="schema: line \d+: age: low 90 is not below high 20"):
+    with pytest.raises(StudyError, match=r"schema: line \d+: age: low 90 is not below high 20"):
         read(study)
 
 
