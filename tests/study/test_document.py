@@ -7,6 +7,7 @@ import pytest
 
 from parley.algorithms.registry import named_by
 from parley.cli.commands.init import write_project
+from parley.errors import ParleyError
 from parley.federation.errors import FieldError
 from parley.federation.manifest import read_manifest
 from parley.study.document import read
@@ -177,7 +178,7 @@ def test_columns_come_from_the_study_or_from_a_schema_file(tmp_path: Path) -> No
     assert (chosen.schema.width, chosen.schema.intercept) == (1, False)
     assert chosen.layout is not None
     study.write_text(text + "[schema]\nfeatures = [{ name = 'age', low = 90, high = 20 }]\n" + TARGET_TEXT)
-    with pytest.raises(StudyError, match="schema: age: low 90 is not below high 20"):
+    with pytest.raises(StudyError, match=r"schema: line \d+: age: low 90 is not below high 20"):
         read(study)
 
 
@@ -188,3 +189,30 @@ def test_a_study_of_a_schema_file_is_written_with_it(tmp_path: Path) -> None:
     found = read(tmp_path / "study.toml")
     assert (found.schema, found.layout) == (made.schema, made.layout)
     assert 'schema = "project/hospital-a/schema.toml"' in (tmp_path / "study.toml").read_text()
+
+
+def test_columns_that_are_wrong_are_named_all_at_once_with_their_lines(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    head = '[model]\nkind = "linear"\n[algorithm]\nname = "auto"\n[privacy]\nepsilon = 1.0\ndelta = 1e-5\n'
+    path.write_text(
+        head + '[schema]\ntarget = { name = "cost", kind = "number" }\nfeatures = [\n'
+        '    { name = "age" },\n    { kind = "category", name = "race" },\n]\n'
+    )
+    with pytest.raises(FieldError) as refused:
+        read(path)
+    for words in (
+        "line 9: cost: give low and high",
+        "line 11: age: give low and high",
+        "line 12: race: give categories",
+    ):
+        assert words in str(refused.value)
+    schema = tmp_path / "schema.toml"
+    schema.write_text('units = 3\nfeatures = [{ name = "age" }]\n\ntarget = { name = "cost", kind = "number" }\n')
+    path.write_text(head + '[data]\nschema = "schema.toml"\ntrain = ["a.csv"]\n')
+    with pytest.raises(ParleyError) as found:
+        read(path)
+    assert str(found.value).splitlines() == [
+        "schema.toml has 2 things to correct:",
+        "  line 2: age: give low and high",
+        "  line 4: cost: give low and high, the public bounds of what is predicted",
+    ]
