@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from parley.federation.manifest import Operator as Operator
     from parley.learning.schema import Schema as Schema
     from parley.study.document import read as read
+    from parley.study.estimators import PrivateClassifier as PrivateClassifier
+    from parley.study.estimators import PrivateRegressor as PrivateRegressor
     from parley.study.model_file import LoadedModel as LoadedModel
     from parley.study.model_file import load as load
     from parley.study.plan import Adversary as Adversary
@@ -27,14 +29,18 @@ if TYPE_CHECKING:
     from parley.study.result import Interval as Interval
     from parley.study.result import Result as Result
     from parley.study.study import Study as Study
+    from parley.study.sweep import Sweep as Sweep
 
 _PLACES = {
     "Study": ("parley.study.study", "Study"),
     "Plan": ("parley.study.plan", "Plan"),
     "Adversary": ("parley.study.plan", "Adversary"),
+    "Sweep": ("parley.study.sweep", "Sweep"),
     "Result": ("parley.study.result", "Result"),
     "Interval": ("parley.study.result", "Interval"),
     "LoadedModel": ("parley.study.model_file", "LoadedModel"),
+    "PrivateClassifier": ("parley.study.estimators", "PrivateClassifier"),
+    "PrivateRegressor": ("parley.study.estimators", "PrivateRegressor"),
     "Schema": ("parley.learning.schema", "Schema"),
     "Operator": ("parley.federation.manifest", "Operator"),
     "read": ("parley.study.document", "read"),

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.learning.model_archive import write_archive
-from parley.study import fits
 from parley.study.batch_runs import mean_of
 from parley.study.card import Fit, card_of, described
 from parley.study.model_file import LoadedModel
+from parley.study.open_records import PRIVATE
 from parley.study.plan import Plan
+from parley.study.spending import SPENDING
 
 if TYPE_CHECKING:
     from parley.study.plots import Picture
@@ -27,13 +28,21 @@ if TYPE_CHECKING:
 
 CONFIDENCE = 0.95
 NOT_PRIVATE = "Not private: these figures are for you alone."
+FIGURES = ("runs", "mean", "quality", "without_privacy", "constant", "worse_than_guessing")
+"""Of `as_json`: functions of the records without noise, or of more fits than one."""
+WORSE = "Worse than guessing: the same answer for everybody does as well. More records or epsilon?"
+OPEN_RECORDS = "The records are {}: nothing is charged for fits of them, and these figures are nobody's secret."
 SMALLER_IS_BETTER = ("loss", "rmse")
 """The first of these that there is says whether guessing does as well."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A figure over seeds: its mean, and Student's 95 % interval; None for its ends where there is one seed."""
+    """A figure over seeds: its mean, and Student's 95 % interval; None for its ends where there is one seed.
+
+    >>> print(study.Interval(0.433, 0.428, 0.438))
+    0.433 (0.428 to 0.438)
+    """
 
     mean: float
     low: float | None
@@ -68,7 +77,14 @@ class Curve:
 
 @dataclass(frozen=True)
 class Result:
-    """What `Study.simulate` gives."""
+    """What `Study.simulate` gives: one seed's model, and figures that are for whoever ran it alone.
+
+    >>> result = study.read("study.toml").simulate(seeds=1)
+    >>> result.worse_than_guessing
+    False
+    >>> result.model.card["fits"] >= 1
+    True
+    """
 
     study: "Study"
     plan: Plan | None
@@ -89,19 +105,22 @@ class Result:
     """Whether it was given, and not held out of the records."""
     repeatable: bool
     """Whether anybody can compute the noise."""
-    records: bytes
-    """Digest of what was trained on, by which fits are counted."""
+    records: tuple[bytes, ...]
+    """What the records' fits are counted by, in this process alone."""
 
     @property
     def model(self) -> LoadedModel:
-        """The first seed's, with the card that `save` would write now."""
-        card = card_of(self.study, self.fit, self.repeatable, fits.total(self.records))
+        """The first seed's, with the card that `save` would write now.
+
+        A card counts all fits of this process: how many of them shared a record would tell of records.
+        """
+        card = card_of(self.study, self.fit, self.repeatable, SPENDING.everything)
         return LoadedModel(self.fit.theta, described(self.study, self.fit.theta), card)
 
     @property
     def fits(self) -> int:
-        """How many fits of these records this process has shown."""
-        return fits.total(self.records).fits
+        """How many fits of these records this process has made: of the record that was in most of them."""
+        return SPENDING.worst(self.records).fits
 
     @property
     def quality(self) -> dict[str, Interval]:
@@ -116,7 +135,12 @@ class Result:
         return self.quality[name].mean >= self.constant[name]
 
     def save(self, path: Path | str) -> None:
-        """The first seed's model, and its card beside it."""
+        """The first seed's model, and its card beside it.
+
+        >>> study.read("study.toml").simulate(seeds=1).save("model.npz")
+        >>> study.load("model.npz").card["epsilon"] <= 1
+        True
+        """
         model = self.model
         write_archive(Path(path), model.theta, model.description, model.card)
 
@@ -159,7 +183,8 @@ class Result:
             "repeatable": self.repeatable,
             "fits": self.fits,
             "plan": self.plan.as_json() if self.plan else None,
-            "not_private": ["runs", "mean", "quality", "without_privacy", "constant", "worse_than_guessing"],
+            "records": self.fit.records,
+            "not_private": list(FIGURES) if self.fit.records == PRIVATE else [],
         }
 
     def __str__(self) -> str:
@@ -201,7 +226,7 @@ class Result:
     def _head(self) -> str:
         units, count = sum(self.fit.parties.values()), len(self.fit.parties)
         parties = f"{count} parties" if count > 1 else "one site"
-        price = f"epsilon {self.plan.epsilon:.4g} at delta {self.plan.delta:.3g}" if self.plan else "no guarantee"
+        price = f"epsilon {self.plan.epsilon:.3g} at delta {self.plan.delta:.3g}" if self.plan else "no guarantee"
         return (
             f"{self.study.model['kind']} by {self.study.algorithm['name']} in {self.fit.rounds:,} rounds, {price}; "
             f"{units:,} units of {parties}, scored on {self._tested}."
@@ -210,17 +235,19 @@ class Result:
     @property
     def remarks(self) -> list[str]:
         """What a reader of the figures must know."""
+        if self.fit.records != PRIVATE:
+            return [OPEN_RECORDS.format(self.fit.records), *([WORSE] if self.worse_than_guessing else [])]
         found = [f"{NOT_PRIVATE} What may be passed on is the first seed's model, with its card."]
         if self.worse_than_guessing:
-            found.append("Worse than guessing: the same answer for everybody does as well. More records or epsilon?")
+            found.append(WORSE)
         if self.repeatable:
             found.append("Repeatable: the noise follows from the seed, so this model protects nobody either.")
         elif self.plan is None:
             found.append("No guarantee was computed, so this model protects nobody.")
         else:
-            all_of = fits.total(self.records)
+            all_of = SPENDING.worst(self.records)
             found.append(
                 f"That model costs each {self.plan.unit} epsilon {self.plan.epsilon:.3g}; all {all_of.fits} fits of "
-                f"these records that were shown here cost {all_of.epsilon:.3g} together."
+                f"these records that were made here cost {all_of.epsilon:.3g} together."
             )
         return [*found, *(self.plan.advice if self.plan else ())]

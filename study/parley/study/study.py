@@ -15,6 +15,7 @@ from parley.algorithms.regularisers import Regulariser
 from parley.federation.fields import Fields, Plain
 from parley.federation.kinds import CENTRAL
 from parley.federation.manifest import Manifest, Operator
+from parley.federation.steering import StopEarly
 from parley.learning.holding import Layout
 from parley.learning.models import Model
 from parley.learning.registry import build_model
@@ -23,12 +24,13 @@ from parley.mpc.parts import NoiseParts, parts_of, usual_own
 from parley.mpc.tables import Cover, Precision
 from parley.study.columns import columns_of
 from parley.study.content import arguments_of, tables_of
-from parley.study.errors import DocumentError, StudyError
+from parley.study.errors import Collected, DocumentError, StudyError
 from parley.study.files import Files
 
 if TYPE_CHECKING:
     from parley.study.plan import Plan
     from parley.study.result import Result
+    from parley.study.sweep import Sweep
 
 Given = Any
 """Records as a user has them: a path, a data frame, a dictionary of columns, a list of dictionaries, a matrix."""
@@ -41,7 +43,12 @@ class Study:
 
     `schema` is a Schema, the path of a schema.toml, or a table with `features` and `target`. `model` and `algorithm`
     are a name, or a table with a name and its options. What only a manifest needs (`run`, `federation`, `parties`,
-    `aggregators`, `coordinator`) may be left out until there is one.
+    `aggregators`, `coordinator`) may be left out until there is one. docs/study.md explains every argument.
+
+    >>> target = {"name": "num", "kind": "binary", "positive": ["1", "2", "3", "4"], "negative": ["0"]}
+    >>> columns = {"intercept": True, "features": [{"name": "age", "low": 20, "high": 90}], "target": target}
+    >>> study.Study(columns, epsilon=1.0)
+    Study(logistic of 'num' on 1 columns, auto, epsilon 1)
     """
 
     schema: Schema
@@ -65,6 +72,10 @@ class Study:
     worst_epsilon: float | None
     cover: Cover
     precision: Precision | None
+    stop_early: StopEarly | None
+    """Whether a run ends once its loss on the public test set has stopped falling."""
+    start: Path | None
+    """A public model file that runs start from."""
     data: Files | None
 
     def __init__(
@@ -89,6 +100,8 @@ class Study:
         worst_epsilon: float | None = None,
         cover: Cover = "strips",
         precision: Precision | None = None,
+        stop_early: StopEarly | Mapping[str, Any] | None = None,
+        start: Path | str | None = None,
         data: Files | Mapping[str, Any] | None = None,
         layout: Layout | None = None,
     ) -> None:
@@ -112,11 +125,13 @@ class Study:
             "worst_epsilon": worst_epsilon,
             "cover": cover,
             "precision": precision,
+            "stop_early": stop_early,
         }
         found: dict[str, Any] = dict.fromkeys(given) | arguments_of(Fields(tables_of(given), "", DocumentError))
         found |= {
             "schema": columns,
             "layout": layout or form,
+            "start": None if start is None else Path(start),
             "data": data if data is None or isinstance(data, Files) else Files.of(data),
             "_model": Plain.of(found.pop("model")),
             "_algorithm": Plain.of(found.pop("algorithm")),
@@ -125,9 +140,11 @@ class Study:
         }
         for name, value in found.items():
             object.__setattr__(self, name, value)
-        self.new_model()
+        wrong = Collected()
+        wrong.look(self.new_model)
         if not self.central:
-            self.new_algorithm()
+            wrong.look(self.new_algorithm)
+        wrong.finish()
 
     @property
     def model(self) -> dict[str, Any]:
@@ -165,7 +182,12 @@ class Study:
     def plan(self, records: int | Mapping[str, int] | None = None) -> "Plan":
         """What a run would cost and who could learn what; takes seconds and reads no record.
 
-        `records` are the units of each party, or of a single one; without them it is what the study names.
+        `records` are the units of each party, or of a single one. Without them they are what the study names, or how
+        many there are in its files.
+
+        >>> plan = study.read("study.toml").plan({"a": 5000, "b": 5000})
+        >>> plan.rounds, round(plan.epsilon, 2)
+        (216, 1.0)
         """
         from parley.study.plan import plan_of
 
@@ -179,31 +201,95 @@ class Study:
         seeds: int = SEEDS,
         repeatable: bool = False,
         workers: int = 1,
+        public: bool = False,
     ) -> "Result":
         """Train as the federation would, in this process, `seeds` times.
 
         `data` has one entry per party, or is one set of records; without it the study's own files are read. `test` is
         public: a path, a frame, or a share of the records that is held out (a fifth where nothing is given). Keys are
-        fresh and thrown away; with `repeatable` they are 0, 1, 2 …, and the noise protects nobody.
+        fresh and thrown away; with `repeatable` they are 0, 1, 2 …, and the noise protects nobody. `public` is your
+        word that the records are: then nothing is charged, as nothing is on rows of `made_up`.
+
+        >>> files = {"a": "cleveland.csv", "b": "hungarian.csv"}
+        >>> result = study.read("study.toml").simulate(files, test="test.csv", seeds=2)
+        >>> sorted(result.quality)
+        ['accuracy', 'auc', 'average_precision', 'brier', 'calibration_slope', 'loss']
         """
         from parley.study.simulate import simulate
 
-        return simulate(self, data, test=test, seeds=seeds, repeatable=repeatable, workers=workers)
+        return simulate(self, data, test=test, seeds=seeds, repeatable=repeatable, workers=workers, public=public)
+
+    def sweep(
+        self,
+        data: Mapping[str, Given] | Given | None = None,
+        *,
+        epsilon: Sequence[float] = (),
+        model: Sequence[str | Mapping[str, Any]] = (),
+        algorithm: Sequence[str | Mapping[str, Any]] = (),
+        test: Given | float | None = None,
+        seeds: int = 1,
+        repeatable: bool = False,
+        workers: int = 1,
+        public: bool = False,
+    ) -> "Sweep":
+        """`simulate` with every combination of these, each `seeds` times, and what all of it costs together.
+
+        What is left out is the study's own. Every fit is charged, because every one is shown: try on `made_up` rows or
+        on public records first, which costs nobody anything.
+
+        >>> s = study.read("study.toml")
+        >>> found = s.sweep(epsilon=[0.5, 1.0], algorithm=["dp-gd"])
+        >>> found.cost.fits, 1.0 < found.cost.epsilon < 1.5
+        (2, True)
+        """
+        from parley.study.sweep import sweep
+
+        choices = {"epsilon": epsilon, "model": model, "algorithm": algorithm}
+        return sweep(self, data, choices, test=test, seeds=seeds, repeatable=repeatable, workers=workers, public=public)
+
+    def made_up(self, records: int, seed: int = 0) -> dict[str, list[Any]]:
+        """A table of made-up rows that fit the schema and can be learned from; no record has a part in it.
+
+        Trying a study on it costs nobody anything. The same seed gives the same rows; another one gives other rows of
+        the same kind, so that `test=study.made_up(500, seed=1)` fits.
+
+        >>> s = study.read("study.toml")
+        >>> rows = s.made_up(200)
+        >>> len(rows["age"]), s.simulate(rows, test=s.made_up(100, seed=1), seeds=1).model.card["records"]
+        (200, 'made up')
+        """
+        from parley.study.imitation import made_up
+
+        return made_up(self, records, seed)
 
     def manifest(self, records: Mapping[str, int] | None = None) -> Manifest:
-        """The manifest that a federation runs: rounds, batches and the least noise that keeps the promise."""
+        """The manifest that a federation runs: rounds, batches and the least noise that keeps the promise.
+
+        >>> made = study.read("study.toml").manifest()
+        >>> made.releases, made.parties
+        (216, ('cleveland', 'hungarian', 'switzerland', 'va'))
+        """
         from parley.study.manifests import manifest_of
 
         return manifest_of(self, records)
 
     def write(self, path: Path | str) -> None:
-        """As study.toml; `parley.study.read` is the inverse."""
+        """As study.toml; `parley.study.read` is the inverse.
+
+        >>> study.read("study.toml").replaced(epsilon=0.5).write("stricter.toml")
+        >>> study.read("stricter.toml").epsilon
+        0.5
+        """
         from parley.study.document import write
 
         write(self, Path(path))
 
     def replaced(self, **changes: Any) -> "Study":
-        """The same study but for these arguments."""
+        """The same study but for these arguments.
+
+        >>> study.read("study.toml").replaced(epsilon=0.5, algorithm="dp-gd")
+        Study(logistic of 'num' on 12 columns, dp-gd, epsilon 0.5)
+        """
         unknown = sorted(changes.keys() - set(self.arguments()))
         if unknown:
             raise StudyError(f"a study has no {unknown[0]!r}: use {', '.join(self.arguments())}")
