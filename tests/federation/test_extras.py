@@ -102,6 +102,7 @@ WITHOUT = {
     "pin add": "aggregator/north 00 --folder va/identity",
     "pin list": "--folder va/identity",
     "pin remove": "aggregator/nobody --folder va/identity",
+    "predict": "nowhere.npz rows.csv --output -",
     "resume": "heart-disease --node lead",
     "run": "study.toml --node lead",
     "schema check": "va",
@@ -139,7 +140,7 @@ BY = {"reproduce figures": "plots", "dashboard": "dashboard", "audit attacks": "
 OF_SERVERS = (
     "aggregator approve", "aggregator run", "aggregator status", "aggregator withdraw",
     "coordinator approve", "coordinator run", "coordinator status", "dashboard", "export",
-    "manifest check", "manifest draft", "resume", "run", "status", "stop", "watch",
+    "manifest check", "manifest draft", "predict", "resume", "run", "status", "stop", "watch",
 )  # fmt: skip
 OF_NO_NODE = (
     "audit attacks", "audit privacy", "bench aggregate", "bench gradients", "bench noise", "bench train", "demo",
