@@ -138,3 +138,10 @@ def test_whatever_parley_refuses_is_a_value_error() -> None:
     assert isinstance(refused.value, InputError)
     with pytest.raises(KeyError), input_errors():
         raise KeyError("a defect stays one")
+
+
+def test_what_is_not_installed_is_named_with_the_extra_that_brings_it() -> None:
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'parley-federation\[accounting\]'"), input_errors():
+        raise ModuleNotFoundError("No module named 'scipy'", name="scipy")
+    with pytest.raises(ModuleNotFoundError, match="No module named 'mine'"), input_errors():
+        raise ModuleNotFoundError("No module named 'mine'", name="mine")

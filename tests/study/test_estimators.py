@@ -22,9 +22,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 from sklearn.utils import estimator_checks
 
-from parley import study
 from parley.errors import ParleyError
-from parley.study import estimators, load
+from parley.study import load
 from parley.study.estimators import NotFittedError, PrivateClassifier, PrivateRegressor
 from parley.study.surroundings import BoundsWarning, PrivacyWarning
 from tests.docs.pages import Page

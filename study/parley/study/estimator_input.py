@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.errors import ParleyError
+from parley.federation.extras import missing
 from parley.learning.checks import label_of
 from parley.learning.readers import Dense, Table
 from parley.study.errors import StudyError
@@ -35,11 +36,15 @@ class InputError(StudyError, ValueError):
 
 @contextmanager
 def input_errors() -> Iterator[None]:
-    """Whatever parley refuses, as the ValueError that callers of estimators expect."""
+    """Whatever parley refuses, as the ValueError that callers of estimators expect; and what is to be installed."""
     try:
         yield
     except InputError:
         raise
+    except ModuleNotFoundError as error:
+        if (advice := missing(error)) is None:
+            raise
+        raise ModuleNotFoundError(advice, name=error.name) from None
     except ParleyError as error:
         raise InputError(str(error)) from None
 
