@@ -17,8 +17,7 @@ REPEATING = {
     "calibration": "a calibration",
     "multiclass": "one fit for each class",
     "multioutput": "one fit for each output",
-    "feature_selection": "a selection of columns",
-    "semi_supervised": "labels by itself",
+    "semi_supervised": "self-training",
 }
 """Modules of scikit-learn that fit an estimator more than once, and what that is."""
 LIBRARIES = ("parley", "sklearn", "joblib", "contextlib", "concurrent", "threading", "multiprocessing")
