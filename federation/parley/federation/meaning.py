@@ -20,7 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from parley.federation import columns
+from parley.federation import columns, steering
 from parley.federation.errors import FederationError, ManifestError
 from parley.federation.extras import missing
 from parley.federation.manifest import Manifest
@@ -82,6 +82,7 @@ class Meaning:
             f"Run {manifest.run} of federation {manifest.federation}, manifest {manifest.digest.hex()}.",
             f"Parties: {len(units)} ({columns.listed(manifest.parties)}) with {min(units):,} to {max(units):,} units; "
             f"a round needs {manifest.minimum_parties} of them within {manifest.deadline_seconds:g} seconds.",
+            *(f"Records of {party}: its data set {name}." for party, name in manifest.data_sets),
             f"Model: {manifest.model.kind} of {manifest.model.dimension:,} parameters, trained by "
             f"{manifest.algorithm.name} in {manifest.releases:,} rounds.",
             *columns.sentences(manifest.schema.body),
@@ -98,6 +99,7 @@ class Meaning:
             f"Range: no overflow from answers that follow the protocol ({int(self.range_margin_bits)} bits to spare).",
             f"Aggregators, who must not collude: {first.name} of {first.legal_entity}, {second.name} of "
             f"{second.legal_entity}. Coordinator: {manifest.coordinator.name} of {manifest.coordinator.legal_entity}.",
+            *steering.sentences(manifest.start, manifest.stop_early),
         ]
 
 
