@@ -10,6 +10,7 @@ EXTRAS = {
     **dict.fromkeys(("starlette", "uvicorn", "jinja2", "markupsafe"), "dashboard"),
     "pyarrow": "parquet",
     "matplotlib": "plots",
+    **dict.fromkeys(("sqlalchemy", "psycopg"), "sql"),
     "mlflow": "mlflow",
     "tensorboard": "tensorboard",
     "onnx": "onnx",

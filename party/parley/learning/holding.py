@@ -1,7 +1,7 @@
 """What an institution's records are, in its own words: schema.toml, written by its operator.
 
     units = 300                        # how many units of privacy the files hold: public, as manifests count them
-    format = "csv"                     # csv, parquet, libsvm, npz, idx; the file's form is nobody else's business
+    format = "csv"                     # csv, parquet, jsonl, libsvm, npz, idx: nobody else's business
     delimiter = ","                    # and header, columns, skip, encoding, missing: see `Layout`
     unit = "patient"                   # the column that says whose record it is; with records_per_unit
     target = { name = "sick", kind = "binary", positive = ["1"], negative = ["0"] }      # or targets = [ … ]
@@ -30,12 +30,13 @@ from parley.learning.schema_tables import (
     build,
     features_as_json,
     features_from,
+    name_of,
     plain,
     refuse_draft,
     target_from,
 )
 
-FORMATS = ("csv", "parquet", "libsvm", "npz", "idx")
+FORMATS = ("csv", "parquet", "jsonl", "libsvm", "npz", "idx")
 ENCODINGS = ("utf-8", "latin-1", "cp1252", "utf-16")
 MOST_BYTES = 1 << 22
 MOST_SKIPPED = 1_000_000
@@ -80,7 +81,7 @@ class Layout:
 
     @property
     def tabular(self) -> bool:
-        return self.format in ("csv", "parquet")
+        return self.format in ("csv", "parquet", "jsonl")
 
     def check_features(self, features: Features) -> None:
         """Whether a file of this form can hold such columns."""
@@ -172,7 +173,7 @@ def holding_from(body: dict[str, Any]) -> Holding:
         targets = []
     if "units" not in values:
         found.add("", "units is missing: say how many units of privacy the files hold")
-    made = [found.look("target", partial(target_from, each)) for each in targets if each is not None]
+    made = [found.look(name_of(each, "target"), partial(target_from, each)) for each in targets if each is not None]
     features = found.look("features", lambda: features_from(values.get("features")))
     found.finish()
     holding: Holding = build(
@@ -235,10 +236,10 @@ def _wrong(name: str) -> Problem:
 
 
 def layout_by_name(path: Path) -> Layout:
-    """A file's form by its name: .csv, .parquet, .npz, and anything else as LIBSVM text; with .xz, .bz2, .gz too."""
+    """A file's form by its name: .csv, .parquet, .jsonl, .npz, or LIBSVM text; with .xz, .bz2, .gz too."""
     suffixes = [each for each in path.suffixes if each not in (".xz", ".bz2", ".gz")]
     last = suffixes[-1][1:] if suffixes else ""
-    return Layout(last if last in ("csv", "parquet", "npz") else "libsvm")
+    return Layout(last if last in ("csv", "parquet", "jsonl", "npz") else "libsvm")
 
 
 def _layout(values: dict[str, Any]) -> Layout:

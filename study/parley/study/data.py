@@ -19,6 +19,7 @@ from parley.learning.readers import Data, Dense, Sparse, read
 from parley.learning.records import Records, encode
 from parley.learning.rows import DenseRows, Rows, SparseRows
 from parley.learning.schema import Schema
+from parley.learning.spreads import Spread, warnings_of
 from parley.study.columns import layout_for
 from parley.study.errors import StudyError
 from parley.study.frames import data_of
@@ -47,6 +48,8 @@ class Sets:
     """Whose the records are: private; public, by the user's word; or made up, by this process."""
     rows: tuple[bytes, ...] = ()
     """What this process counts the records' fits by: parley.study.spending."""
+    warnings: tuple[str, ...] = ()
+    """Bounds that do not suit the records: for the eyes of whoever simulates."""
 
     @property
     def may_decide(self) -> bool:
@@ -99,8 +102,10 @@ def sets_of(
     sources, shares = _sources(study, data)
     found = {name: _records(study, source) for name, source in sources.items()}
     rows = tuple({row for each in found.values() for row in each.rows})  # once, also of those whom two parties have
+    of = {name: f"{name}: " if len(found) > 1 else "" for name in found}
+    said = tuple(of[name] + text for name, each in found.items() for text in each.warnings)
     kind = OPEN if public else MADE_UP if all(each.made_up for each in found.values()) else PRIVATE
-    sets = Sets({name: each.records for name, each in found.items()}, shares, kind=kind, rows=rows)
+    sets = Sets({name: each.records for name, each in found.items()}, shares, kind=kind, rows=rows, warnings=said)
     if test is None and study.data is not None and study.data.test:
         test = study.data.test
     if isinstance(test, float):
@@ -140,22 +145,31 @@ def shares_of(count: int) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class _Read:
-    """One set of records, what its fits are counted by, and whether this process has made it up."""
+class Read:
+    """One set of records."""
 
     records: Records
     rows: tuple[bytes, ...]
-    made_up: bool = False
+    """What their fits are counted by."""
+    warnings: tuple[str, ...]
+    made_up: bool
+    """Whether this process has made them up."""
+
+    @classmethod
+    def of(cls, raw: Data, schema: Schema, layout: Layout) -> "Read":
+        spreads: dict[str, Spread] = {}
+        records = encode(raw, schema, layout, spreads)
+        return cls(records, _rows(raw, schema), tuple(warnings_of(spreads)), is_made_up(raw))
 
 
-def _records(study: "Study", source: Any) -> _Read:
-    """Encoded, and what their fits are counted by."""
+def _records(study: "Study", source: Any) -> Read:
+    """Encoded."""
     if isinstance(source, str | Path):
         source = (Path(source),)
     if isinstance(source, tuple) and source and all(isinstance(each, Path) for each in source):
         return _from_files(source, _stamps(source), layout_for(source[0], study.schema, study.layout), study.schema)
     raw = source if isinstance(source, Sparse) else data_of(source, study.schema)
-    return _Read(encode(raw, study.schema, study.layout or CSV), _rows(raw, study.schema), is_made_up(raw))
+    return Read.of(raw, study.schema, study.layout or CSV)
 
 
 def _stamps(paths: Sequence[Path]) -> tuple[tuple[int, int], ...]:
@@ -165,21 +179,22 @@ def _stamps(paths: Sequence[Path]) -> tuple[tuple[int, int], ...]:
 
 
 @lru_cache(maxsize=4)
-def _from_files(paths: tuple[Path, ...], stamps: tuple[tuple[int, int], ...], layout: Layout, schema: Schema) -> _Read:
+def _from_files(paths: tuple[Path, ...], stamps: tuple[tuple[int, int], ...], layout: Layout, schema: Schema) -> Read:
     """Read once for all rows of a table of experiments."""
     raw = read(paths, layout, schema.target.name)
-    return _Read(encode(raw, schema, layout), _rows(raw, schema))
+    return Read.of(raw, schema, layout)
 
 
 def _rows(data: Data, schema: Schema) -> tuple[bytes, ...]:
-    """By the values of each record's features, as an estimator counts them."""
+    """By whose record it is, or by the values of its features, as an estimator counts them."""
     if isinstance(data, Sparse):
         ends = zip(data.starts, data.starts[1:], strict=False)
         return SPENDING.digests(data.columns[a:b].tobytes() + data.values[a:b].tobytes() for a, b in ends)
     if isinstance(data, Dense):
         return SPENDING.digests(rows_of(list(data.values.T), len(data.values)))
     assert not isinstance(schema.features, Uniform)
-    return SPENDING.digests(rows_of([data.columns[each.name] for each in schema.features], data.count))
+    names = [each.name for each in schema.features] if schema.unit is None else [schema.unit]
+    return SPENDING.digests(rows_of([data.columns[name] for name in names], data.count))
 
 
 def together(sets: Sequence[Records]) -> Records:

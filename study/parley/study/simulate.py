@@ -25,6 +25,7 @@ from parley.study.result import Curve, Result
 from parley.study.simulation import Federation, SeededRandomness
 from parley.study.spending import SPENDING
 from parley.study.steering import start_of
+from parley.study.surroundings import BoundsWarning, warn
 
 if TYPE_CHECKING:
     from parley.study.study import Study
@@ -70,7 +71,10 @@ def require_counts(seeds: int, workers: int) -> None:
 def drawn_sets(study: "Study", data: Any, test: Any, repeatable: bool, public: bool) -> Sets:
     """With a test set, held out by a fresh key where none is given."""
     drawn = SeededRandomness("hold-out", 0 if repeatable else secrets.randbits(KEY_BITS))
-    return sets_of(study, data, test, drawn, public)
+    sets = sets_of(study, data, test, drawn, public)
+    for said in sets.warnings:
+        warn(f"{said}. This sentence tells of the records: it is for you alone", BoundsWarning)
+    return sets
 
 
 def claimed(prepared: Prepared, repeatable: bool) -> bool:
