@@ -28,7 +28,7 @@ from parley.federation.fields import Fields, Plain
 from parley.federation.files import toml_file, toml_table
 from parley.federation.mechanism import data_sets_from, mechanism_from, mechanism_table, party_tables
 from parley.federation.names import NodeName, Role
-from parley.federation.steering import Start, StopEarly, optional, start_of, stop_early_of
+from parley.federation.steering import Start, StopEarly, optional, rounds_of, start_of
 from parley.mpc.errors import MpcError
 from parley.mpc.parts import NoiseParts, parts_of
 from parley.mpc.ring import Lattice
@@ -45,7 +45,6 @@ LARGEST_DIMENSION = 1 << 31
 SHORT_ANSWERS = 64
 """Numbers that every round has noise for, however small the model is."""
 LARGEST_EPSILON = 50.0
-LONGEST_DEADLINE_SECONDS = 7 * 24 * 3600.0
 ACCOUNTANTS = ("pld", "rdp", "paper")
 """Those whose readings are guarantees."""
 
@@ -296,7 +295,7 @@ class Manifest:
             data_sets=data_sets_from(document.tables("parties")),
             mechanism=mechanism_from(document.table("mechanism"), document.tables("parties")),
             noise=_noise(document.table("noise")),
-            **_rounds(document.table("rounds")),
+            **rounds_of(document.table("rounds")),
             aggregators=_aggregators(document),
             coordinator=_operator(document.table("coordinator")),
             start=start_of(document),
@@ -378,16 +377,6 @@ def noise_parts(fields: Fields, security: str, own: float) -> NoiseParts:
     except MpcError as error:
         name, _, message = str(error).partition(" ")
         raise fields.refuse(name, message) from None
-
-
-def _rounds(fields: Fields) -> dict[str, Any]:
-    rounds = {
-        "minimum_parties": fields.whole("minimum_parties", 2, 1_000_000),
-        "deadline_seconds": fields.number("deadline_seconds", 0, LONGEST_DEADLINE_SECONDS),
-        "stop_early": stop_early_of(fields),
-    }
-    fields.finish()
-    return rounds
 
 
 def _aggregators(document: Fields) -> tuple[Operator, Operator]:
