@@ -201,8 +201,7 @@ class Manifest:
 
     def lattice(self, round_index: int) -> Lattice:
         """Of the round's data and noise."""
-        scale_bits = FORMATS[self.noise.precision].scale_bits
-        deviation = self.mechanism.noise_deviation(round_index)
+        scale_bits, deviation = FORMATS[self.noise.precision].scale_bits, self.mechanism.noise_deviation(round_index)
         return Lattice(deviation, self.noise.fraction_bits, scale_bits, self.noise.parts)
 
     def released_deviation(self, round_index: int) -> float:
@@ -281,7 +280,6 @@ class Manifest:
         """From TOML's table or the canonical form's; anything unknown, missing or out of range is refused by name."""
         document = Fields(body, "", ManifestError)
         document.whole("protocol", PROTOCOL, PROTOCOL)
-        parties = document.tables("parties")
         manifest = cls(
             run=document.label("run"),
             federation=document.label("federation"),
@@ -290,8 +288,8 @@ class Manifest:
             regulariser=document.free("regulariser"),
             schema=_schema(document),
             guarantee=_guarantee(document.table("privacy")),
-            data_sets=data_sets_from(parties),
-            mechanism=mechanism_from(document.table("mechanism"), parties),
+            data_sets=data_sets_from(document.tables("parties")),
+            mechanism=mechanism_from(document.table("mechanism"), document.tables("parties")),
             noise=_noise(document.table("noise")),
             **_rounds(document.table("rounds")),
             aggregators=_aggregators(document),
@@ -332,13 +330,11 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def _model(fields: Fields) -> Model:
-    kind, dimension = fields.text("kind"), fields.whole("dimension", 1, LARGEST_DIMENSION)
-    return Model(kind, dimension, fields.rest())
+    return Model(fields.text("kind"), fields.whole("dimension", 1, LARGEST_DIMENSION), fields.rest())
 
 
 def _algorithm(fields: Fields) -> AlgorithmChoice:
-    name = fields.text("name")
-    return AlgorithmChoice(name, fields.rest())
+    return AlgorithmChoice(fields.text("name"), fields.rest())
 
 
 def _schema(document: Fields) -> Plain:
