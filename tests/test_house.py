@@ -29,6 +29,7 @@ TABLE = {
     "algorithms": "errors privacy federation",
     "coordinator": "errors v1 mpc privacy federation node learning algorithms",
     "dashboard": "errors v1 mpc privacy federation node learning algorithms coordinator web",
+    "tracking": "errors v1 mpc privacy federation node learning algorithms coordinator",
     "aggregator": "errors v1 mpc privacy federation node",
     "study": "errors mpc privacy federation learning algorithms",
     "research": "errors mpc privacy federation learning algorithms study",

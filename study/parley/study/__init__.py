@@ -30,16 +30,22 @@ if TYPE_CHECKING:
     from parley.study.result import Interval as Interval
     from parley.study.result import Result as Result
     from parley.study.study import Study as Study
+    from parley.study.surroundings import BoundsWarning as BoundsWarning
+    from parley.study.surroundings import PrivacyWarning as PrivacyWarning
+    from parley.study.sweep import Sweep as Sweep
 
 _PLACES = {
     "Study": ("parley.study.study", "Study"),
     "Plan": ("parley.study.plan", "Plan"),
     "Adversary": ("parley.study.plan", "Adversary"),
+    "Sweep": ("parley.study.sweep", "Sweep"),
     "Result": ("parley.study.result", "Result"),
     "Interval": ("parley.study.result", "Interval"),
     "LoadedModel": ("parley.study.model_file", "LoadedModel"),
     "PrivateClassifier": ("parley.study.estimators", "PrivateClassifier"),
     "PrivateRegressor": ("parley.study.estimators", "PrivateRegressor"),
+    "PrivacyWarning": ("parley.study.surroundings", "PrivacyWarning"),
+    "BoundsWarning": ("parley.study.surroundings", "BoundsWarning"),
     "Schema": ("parley.learning.schema", "Schema"),
     "Operator": ("parley.federation.manifest", "Operator"),
     "sql": ("parley.learning.sql", "sql"),

@@ -23,6 +23,7 @@ from parley.learning.spreads import Spread, warnings_of
 from parley.study.columns import layout_for
 from parley.study.errors import StudyError
 from parley.study.frames import data_of
+from parley.study.open_records import MADE_UP, OPEN, PRIVATE, is_made_up
 from parley.study.simulation import SeededRandomness, of_units, permutation, split
 from parley.study.spending import SPENDING, rows_of
 
@@ -43,10 +44,17 @@ class Sets:
     test: Records | None = None
     public: bool = False
     """Whether the test set is no part of the records: then figures on it may be shown to anybody."""
+    kind: str = PRIVATE
+    """Whose the records are: private; public, by the user's word; or made up, by this process."""
     rows: tuple[bytes, ...] = ()
     """What this process counts the records' fits by: parley.study.spending."""
     warnings: tuple[str, ...] = ()
     """Bounds that do not suit the records: for the eyes of whoever simulates."""
+
+    @property
+    def may_decide(self) -> bool:
+        """Whether what the test set says may be known to anybody."""
+        return self.public or self.kind != PRIVATE
 
     @property
     def pooled(self) -> Records:
@@ -80,14 +88,24 @@ class Sets:
         return replace(self, own=kept, test=together(taken), public=False)
 
 
-def sets_of(study: "Study", data: Any = None, test: Any = None, randomness: SeededRandomness | None = None) -> Sets:
-    """What `Study.simulate` was given, read and encoded; without `randomness` nothing is held out."""
+def sets_of(
+    study: "Study",
+    data: Any = None,
+    test: Any = None,
+    randomness: SeededRandomness | None = None,
+    public: bool = False,
+) -> Sets:
+    """What `Study.simulate` was given, read and encoded; without `randomness` nothing is held out.
+
+    `public` is the user's word that all of it is.
+    """
     sources, shares = _sources(study, data)
     found = {name: _records(study, source) for name, source in sources.items()}
     rows = tuple({row for each in found.values() for row in each.rows})  # once, also of those whom two parties have
     of = {name: f"{name}: " if len(found) > 1 else "" for name in found}
     said = tuple(of[name] + text for name, each in found.items() for text in each.warnings)
-    sets = Sets({name: each.records for name, each in found.items()}, shares, rows=rows, warnings=said)
+    kind = OPEN if public else MADE_UP if all(each.made_up for each in found.values()) else PRIVATE
+    sets = Sets({name: each.records for name, each in found.items()}, shares, kind=kind, rows=rows, warnings=said)
     if test is None and study.data is not None and study.data.test:
         test = study.data.test
     if isinstance(test, float):
@@ -134,12 +152,14 @@ class Read:
     rows: tuple[bytes, ...]
     """What their fits are counted by."""
     warnings: tuple[str, ...]
+    made_up: bool
+    """Whether this process has made them up."""
 
     @classmethod
     def of(cls, raw: Data, schema: Schema, layout: Layout) -> "Read":
         spreads: dict[str, Spread] = {}
         records = encode(raw, schema, layout, spreads)
-        return cls(records, _rows(raw, schema), tuple(warnings_of(spreads)))
+        return cls(records, _rows(raw, schema), tuple(warnings_of(spreads)), is_made_up(raw))
 
 
 def _records(study: "Study", source: Any) -> Read:
