@@ -57,7 +57,7 @@ def test_a_slip_in_a_study_is_named(tmp_path: Path, old: str, new: str, says: st
     text = study.read_text()
     assert old in text
     study.write_text(text.replace(old, new, 1))
-    with pytest.raises(FieldError) as refused:
+    with pytest.raises(StudyError) as refused:
         read(study)
     assert says in str(refused.value)
 
@@ -180,6 +180,15 @@ def test_columns_come_from_the_study_or_from_a_schema_file(tmp_path: Path) -> No
     study.write_text(text + "[schema]\nfeatures = [{ name = 'age', low = 90, high = 20 }]\n" + TARGET_TEXT)
     with pytest.raises(StudyError, match=r"schema: line \d+: age: low 90 is not below high 20"):
         read(study)
+
+
+def test_a_study_of_a_schema_file_is_written_with_it(tmp_path: Path) -> None:
+    write_project(tmp_path / "project")
+    made = Study(tmp_path / "project/hospital-a/schema.toml", epsilon=1.0)
+    made.write(tmp_path / "study.toml")
+    found = read(tmp_path / "study.toml")
+    assert (found.schema, found.layout) == (made.schema, made.layout)
+    assert 'schema = "project/hospital-a/schema.toml"' in (tmp_path / "study.toml").read_text()
 
 
 def test_columns_that_are_wrong_are_named_all_at_once_with_their_lines(tmp_path: Path) -> None:
