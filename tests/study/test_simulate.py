@@ -249,3 +249,31 @@ def test_a_card_tells_nothing_of_records_but_what_was_released(monkeypatch: pyte
         assert cards[0]["statement"].partition(" fits")[0].rstrip("0123456789") == (
             cards[1]["statement"].partition(" fits")[0].rstrip("0123456789")
         )
+
+
+def test_columns_of_every_kind_are_learnt_saved_and_asked_again(tmp_path: Path) -> None:
+    body = {
+        "features": [
+            {"name": "income", "low": 0, "high": 1e6, "transform": "log1p", "missing": "indicator"},
+            {"kind": "date", "name": "seen", "low": "2000-01-01", "high": "2020-12-31", "missing": "indicator"},
+            {"kind": "category", "name": "pain", "categories": ["a", "b"], "missing": "indicator", "other": "zero"},
+            {"name": "gene_{1..3}", "low": -4, "high": 4, "missing": "centre"},
+        ],
+        "target": {"name": "ill", "kind": "binary", "positive": ["1"], "negative": ["0"]},
+        "intercept": True,
+    }
+    rng, count = np.random.default_rng(4), 1500
+    genes = rng.normal(0, 1, (count, 3))
+    table = {
+        "income": [None if place % 7 == 0 else float(each) for place, each in enumerate(rng.lognormal(8, 2, count))],
+        "seen": [f"20{each:02d}-06-01" for each in rng.integers(0, 21, count)],
+        "pain": [["a", "b", "NaN", "other"][each] for each in rng.integers(0, 4, count)],
+        **{f"gene_{place + 1}": genes[:, place].tolist() for place in range(3)},
+        "ill": (genes[:, 0] + rng.normal(0, 0.5, count) > 0).astype(int).tolist(),
+    }
+    result = Study(body, epsilon=3.0, algorithm=QUICK).simulate(table, seeds=1)
+    assert result.quality["auc"].mean > 0.7
+    result.save(tmp_path / "model.npz")
+    again = study.load(tmp_path / "model.npz")
+    assert again.schema.as_json()["features"][3]["name"] == "gene_{1..3}"
+    np.testing.assert_array_equal(again.predict_proba(table), result.predict_proba(table))
