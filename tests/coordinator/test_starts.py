@@ -48,6 +48,7 @@ def test_a_card_is_written_also_where_the_start_has_gone_since(tmp_path: Path) -
     with lead_with_public_set(tmp_path) as lead:
         made = warm_run(lead, tmp_path, "warm")
         assert made.start is not None
+        lead.stub().NextRound(asking(made), timeout=SECONDS)  # it has begun
         start_path(lead.folder / "state", made.start.digest).unlink()
         lead.finishes(made)
         assert load(lead.folder / "models/warm.npz").card["start"] == made.start.as_json()
