@@ -25,7 +25,9 @@ from parley.demo.screen import Cast, DemoScreen, Hospital
 from parley.federation.manifest import Manifest
 from parley.federation.names import Role
 from parley.learning.records import load
+from parley.mpc.kernels import best_variant
 from parley.mpc.parts import NoiseParts
+from parley.node.system import require_linux
 from parley.privacy.ledger import Ledger
 from parley.privacy.lying import guaranteed
 from parley.research.comparison import compare
@@ -177,6 +179,8 @@ def demo(
     console: Console, output: Path, keep: bool, epsilon: float, parts: NoiseParts
 ) -> Iterator[tuple[Report, Cast]]:
     """The report once it is there; the federation lives until the generator is closed."""
+    require_linux()
+    best_variant()  # its two servers make noise: refused before anything is written
     with terminated_like_interrupted(), Demo(console, output, keep, epsilon, parts) as running:
         report, company = running.run()
         text = output / "report.txt"

@@ -26,6 +26,7 @@ from parley.node.connections import listening
 from parley.node.doorkeeper import Doorkeeper, room_for
 from parley.node.errors import NodeError
 from parley.node.node_file import Address, AggregatorNode, read_node
+from parley.node.system import require_linux
 from parley.node.transport import server_credentials
 from parley.node.vigil import AioHealth, Health, Vigil
 from parley.v1 import aggregator_pb2_grpc, noise_pb2_grpc
@@ -57,6 +58,7 @@ class AggregatorProcess:
 
     def __init__(self, path: Path) -> None:
         self.node = aggregator_node(path)
+        require_linux()
         trust.require(self.node)
         self.server = Server(self.node)
         self.service = Service(self.server, version("parley-federation"))

@@ -8,8 +8,8 @@ FEATURES = (
     "aes", "pclmulqdq", "sse4_1", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "gfni", "vaes",
     "vpclmulqdq",
 )  # fmt: skip
-"""As Linux names them on x86-64, in the order of the bits of `native/processor.c`; an ARM has the first two, of which it
-calls the second pmull."""
+"""As Linux names them on x86-64, in the order of the bits of `native/processor.c`. An ARM has the first two, and calls
+the second pmull."""
 
 
 def native(name: str) -> ctypes.CDLL:
