@@ -71,15 +71,15 @@ def compile_kernels(name: str, folder: Path) -> list[Path]:
     if name not in PLATFORMS:
         return []
     made = []
-    for library, what in PLATFORMS[name].libraries.items():
-        made.append(folder / f"{library}.so")
-        with tempfile.TemporaryDirectory() as cache:
+    with tempfile.TemporaryDirectory() as cache:
+        environment = {**os.environ, "ZIG_LOCAL_CACHE_DIR": cache, "ZIG_GLOBAL_CACHE_DIR": cache}
+        for library, what in PLATFORMS[name].libraries.items():
             command = [sys.executable, "-P", "-m", "ziglang", "cc", "-O3", "-std=c11", "-shared", "-fPIC"]
             command += ["-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-g0", "-s"]
             command += ["-target", PLATFORMS[name].target, f"-mcpu={what.processor}"]
-            command += ["-o", str(made[-1]), str(HERE / what.source)]
-            environment = {"ZIG_LOCAL_CACHE_DIR": cache, "ZIG_GLOBAL_CACHE_DIR": cache}
-            subprocess.run(command, check=True, env={**os.environ, **environment})
+            command += ["-o", f"{library}.so", str(HERE / what.source)]  # a Mac's library holds the name that stands here
+            subprocess.run(command, check=True, env=environment, cwd=folder)
+            made.append(folder / f"{library}.so")
     return made
 
 
