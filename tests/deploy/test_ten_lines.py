@@ -1,4 +1,4 @@
-"""A stranger's first minute: a fresh environment, the wheel, a file that nobody has seen, the ten lines of README.md."""
+"""A stranger's first minute: a fresh environment, the wheel, an unseen file, the first lines of Python in README.md."""
 
 import csv
 import lzma
