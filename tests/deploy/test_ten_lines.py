@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -47,7 +46,7 @@ def made_up(path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def stranger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The interpreter of an environment with the wheel for a study, and nothing else."""
     folder = tmp_path_factory.mktemp("stranger")
     subprocess.run(

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from parley.study.study_file import draft_from
 
 from parley.coordinator.result import write_model
 from parley.federation.manifest import read_manifest
 from parley.federation.meaning import verify
-from parley.study.study_file import draft_from
 from tests.docs.pages import ROOT
 
 EXAMPLES = ROOT / "examples"

@@ -17,7 +17,7 @@ sysconfig.get_config_vars()  # of the file that a Linux installation has
 sys.platform = "darwin"
 ONLY_LINUX = {
     os: ["memfd_create", "MFD_CLOEXEC", "sched_getaffinity", "sched_setaffinity", "sched_setscheduler", "fdatasync",
-         "pidfd_open", "getrandom", "posix_fadvise", "posix_fallocate", "splice", "copy_file_range", "eventfd", "unshare",
+         "pidfd_open", "getrandom", "posix_fadvise", "posix_fallocate", "splice", "copy_file_range", "eventfd",
          "getxattr", "setxattr", "listxattr", "setresuid", "getresuid", "O_TMPFILE", "O_DIRECT", "O_PATH", "O_NOATIME"],
     select: ["epoll"],
     signal: ["sigtimedwait", "sigwaitinfo", "SIGRTMIN", "SIGPWR", "SIGSTKFLT", "pidfd_send_signal"],
