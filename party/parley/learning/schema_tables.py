@@ -110,7 +110,13 @@ def target_from(found: Any) -> Target:
     if not isinstance(found, dict):
         raise SchemaError("target: give a table with name and kind")
     where = str(found.get("name", "target"))[:LONGEST_TEXT]
-    target: Target = build(Target, found, where)
+    values = dict(found)
+    if values.get("kind") == "number" and "low" in values and "high" in values:
+        # As a feature's: a number of hundreds in a loss whose gradients are clipped to 1 would hardly be learnt.
+        low, high = (check_finite(where, what, values[what]) for what in ("low", "high"))
+        values.setdefault("centre", (low + high) / 2)
+        values.setdefault("spread", (high - low) / 2)
+    target: Target = build(Target, values, where)
     return target
 
 
