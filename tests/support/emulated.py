@@ -43,11 +43,11 @@ def arm(folder: Path) -> Machine:
     """Debian's Python for ARM, and the wheel for ARM, in this folder."""
     system, site = folder / "system", folder / "site"
     _unpack(folder / "apt", system)
-    build = [sys.executable, "-m", "build", "-q", "--wheel", "--outdir", folder, ROOT]
+    build = [sys.executable, "-m", "build", "-q", "--wheel", "--outdir", str(folder), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True, env={**os.environ, "PARLEY_PLATFORM": "linux-aarch64"})
     (wheel,) = folder.glob("*_aarch64.whl")
     (python,) = (each for each in (system / "usr" / "bin").glob("python3.*") if each.name.count(".") == 1)
-    command = [sys.executable, "-m", "pip", "install", "-q", "--target", site, "--only-binary=:all:"]
+    command = [sys.executable, "-m", "pip", "install", "-q", "--target", str(site), "--only-binary=:all:"]
     command += [f"--python-version={python.name.removeprefix('python')}", "--implementation=cp"]
     command += [f"--platform=manylinux_2_{each}_aarch64" for each in GLIBCS] + ["--platform=manylinux2014_aarch64"]
     subprocess.run([*command, f"{wheel}[study]", "pytest", "hypothesis"], check=True, capture_output=True)
