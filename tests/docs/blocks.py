@@ -6,7 +6,7 @@ What stands in an HTML comment above a block says how it is run; without one, `p
     <!-- run by: tests/… -->          another test runs it
     <!-- slow -->                     run by `make test-slow` only, with all others of its page
     <!-- fails: TEXT -->              must fail, and TEXT stand in what it says
-    <!-- prints -->                   above a `text` block: its lines are in what was printed before, in this order; … is anything
+    <!-- prints -->                   above a `text` block: its lines were printed before, in this order; … is anything
     <!-- saved as: FILE -->           any language: written to the folder, for the blocks after it
     <!-- first, in python: CODE -->   run, and not shown to the reader; also `in sh`
 """
@@ -69,7 +69,7 @@ def blocks(page: Page) -> Iterator[Block]:
 
 
 def run(page: Page, folder: Path, slow: bool) -> list[str]:
-    """What went wrong: nothing, or one sentence. `folder` becomes a clone with a trial's documents and records in it."""
+    """What went wrong: nothing, or one sentence. `folder` gets a clone, with a trial's documents and records in it."""
     clone = furnished(folder / "clone")
     home = folder / "home"
     home.mkdir()
@@ -89,7 +89,7 @@ def run(page: Page, folder: Path, slow: bool) -> list[str]:
 
 
 def furnished(clone: Path) -> Path:
-    """As README's walk leaves its folder: the example's documents, the bundled records, `activate`; and the clone's own."""
+    """A clone as README's walk has it, and in it the example's documents and the bundled records."""
     clone.mkdir()
     for name in ("examples", "deploy"):
         (clone / name).symlink_to(ROOT / name)

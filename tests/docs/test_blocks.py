@@ -9,7 +9,7 @@ from tests.docs.pages import ROOT, Page, pages
 
 WALKED = [
     "README.md",
-    *(f"docs/{name}.md" for name in "study estimators schema model-file data install tracking".split()),
+    *(f"docs/{name}.md" for name in ["study", "estimators", "schema", "model-file", "data", "install", "tracking"]),
 ]
 """All their code is in fences with a language."""
 
