@@ -19,8 +19,8 @@ from parley.coordinator.store import RunStore, State
 from parley.demo import recipe as demo_recipe
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import verify
+from parley.federation.toml_text import toml_text
 from parley.node.credentials import certificate_fingerprint
-from parley.node.toml_text import toml_text
 from parley.privacy.filters import Charge, Cost
 from parley.privacy.finite_precision import EXACT
 from parley.privacy.ledger import Ledger

@@ -23,7 +23,7 @@ import pytest
 
 from parley.demo import recipe as demo_recipe
 from parley.federation.manifest import Manifest
-from parley.node.toml_text import toml_text
+from parley.federation.toml_text import toml_text
 from tests.docker.engine import AGGREGATORS, COORDINATOR, NODES, PARTIES, RUN_SECONDS, Federation, wait
 from tests.docker.page import RunPage
 from tests.docker.table import Cell, write_table

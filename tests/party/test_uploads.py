@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from parley.federation.rounds import BLIND_BYTES
+from parley.federation.toml_text import toml_text
 from parley.learning.contributor import Query
-from parley.node.toml_text import toml_text
 from tests.support.documents import PARTY_POLICY, manifest
 from tests.support.party_process import EVERYONE, Running, contributor
 from tests.support.restarts import POINTS, asked

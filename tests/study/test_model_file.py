@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from parley.coordinator.result import write_model
-from parley.learning.errors import ModelFileError
+from parley.learning.errors import DataError, ModelFileError
 from parley.node.software import source_digest
 from parley.study.model_file import LoadedModel, load, read_model
 from tests.support.documents import manifest, meaning
@@ -39,8 +39,20 @@ def test_rows_of_every_kind_give_the_same_answers(path: Path, tmp_path: Path) ->
     assert list(model.predict(rows)) == ["1" if score > 0 else "0" for score in wanted]
     assert model.probabilities(rows) == pytest.approx(1 / (1 + np.exp(-np.array(wanted))))
     assert model.encoded(rows) @ THETA == pytest.approx(wanted)
-    with pytest.raises(ModelFileError, match="needs 2 values in this order: age, pulse"):
+    with pytest.raises(DataError, match="needs 2 values in this order: age, pulse"):
         model.predict([[1.0]])
+
+
+def test_a_misspelt_or_missing_column_is_an_error_and_no_gap(path: Path) -> None:
+    model = load(path)
+    right = {"age": 80.0, "pulse": 60.0}
+    with pytest.raises(DataError, match="no column 'pulse' in the data: it has age, pluse; did you mean it by 'pluse'"):
+        model.predict([{"age": 80.0, "pluse": 60.0}])
+    with pytest.raises(DataError, match="row 2 has no 'pulse'"):
+        model.predict([right, {"age": 80.0}])
+    with pytest.raises(DataError, match="no column 'age', 'pulse'"):
+        model.predict({"Age": [80.0]})
+    assert model.predict({name: [value] for name, value in right.items()}) == model.predict([right])
 
 
 def test_classes_and_numbers_come_in_the_datas_own_terms() -> None:

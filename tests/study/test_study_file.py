@@ -12,7 +12,7 @@ from parley.algorithms.registry import named_by
 from parley.cli.commands.init import write_project
 from parley.federation.errors import FieldError
 from parley.federation.manifest import read_manifest
-from parley.node.toml_text import toml_text
+from parley.federation.toml_text import toml_text
 from parley.study.errors import RunFileError
 from parley.study.study_file import draft_from, read_study
 from tests.support.command import answer, parley

@@ -7,9 +7,9 @@ from typing import Any
 
 from parley.federation.manifest import PROTOCOL, Manifest
 from parley.federation.names import NodeName, Role
+from parley.federation.toml_text import toml_text
 from parley.node.node_file import Address, PartyNode
 from parley.node.node_text import write_node
-from parley.node.toml_text import toml_text
 
 FEDERATION = "cardio"
 PARTY, LEAD = NodeName(FEDERATION, Role.party, "hospital-a"), NodeName(FEDERATION, Role.coordinator, "lead")

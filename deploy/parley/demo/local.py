@@ -21,6 +21,7 @@ from typing import Any, Self
 
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
+from parley.federation.toml_text import toml_text
 from parley.learning.holding import Layout, held, layout_by_name
 from parley.learning.schema import schema_from_json
 from parley.node.authority import ThrowAwayAuthority
@@ -35,7 +36,6 @@ from parley.node.node_file import (
     PartyNode,
 )
 from parley.node.node_text import write_node
-from parley.node.toml_text import toml_text
 
 READY_SECONDS = 60.0
 STOP_SECONDS = 10.0

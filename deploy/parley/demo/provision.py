@@ -22,6 +22,7 @@ from parley.demo.heart_data import hold_out_file
 from parley.demo.local import SCHEMA_FILE, policy_text, schema_text
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
+from parley.federation.toml_text import toml_text
 from parley.learning.holding import CSV
 from parley.node import installation as nodes
 from parley.node import trust
@@ -38,7 +39,6 @@ from parley.node.node_file import (
 )
 from parley.node.node_text import node_text
 from parley.node.pins import key_of, read_entries
-from parley.node.toml_text import toml_text
 
 LISTEN = {"coordinator": 7400, "share": 7401, "control": 7402, "peer": 7403, "dashboard": 7480}
 SHORTEST_LEFT = dt.timedelta(days=7)

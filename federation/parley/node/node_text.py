@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from parley.federation.toml_text import toml_text
 from parley.node.node_file import (
     COORDINATOR_BUDGET,
     NODE_FILE,
@@ -19,7 +20,6 @@ from parley.node.node_file import (
     NoiseSettings,
     PartyNode,
 )
-from parley.node.toml_text import toml_text
 
 
 def write_node(node: AnyNode) -> None:

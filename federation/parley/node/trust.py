@@ -17,12 +17,12 @@ from dataclasses import replace
 from parley.federation.errors import CertificateError, FederationError, NotPinnedError, PinError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
+from parley.federation.toml_text import toml_text
 from parley.node import logs
 from parley.node.credentials import Identity, NodeFolder
 from parley.node.node_file import AggregatorNode, AnyNode, PartyNode
 from parley.node.pins import Entry, Pin, check_entries, key_text, parse_key, read_entries
 from parley.node.succession import Succession
-from parley.node.toml_text import toml_text
 from parley.privacy.durable import replace_durably
 
 log = logs.logger()

@@ -2,12 +2,12 @@
 
     from parley.study.model_file import load
     model = load("model.npz")
-    model.predict("new-patients.csv")        # or a list of dictionaries, or an array of raw feature values
+    model.predict("new-patients.csv")        # or a frame, dictionaries, an array of raw feature values
 
 The file's form is in parley.learning.model_archive; whoever leads a run writes it (parley.coordinator.result).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,10 +20,11 @@ from parley.learning.errors import ModelFileError
 from parley.learning.holding import LAYOUT_FIELDS, layout_by_name
 from parley.learning.model_archive import read_archive, write_archive
 from parley.learning.models import Model, sigmoid
-from parley.learning.readers import Dense, Table, read
+from parley.learning.readers import Data, read
 from parley.learning.records import encode_features
 from parley.learning.registry import build_model
 from parley.learning.schema import Schema, Uniform, schema_from_json
+from parley.study.frames import data_of
 
 Floats = NDArray[np.float64]
 BLOCK = 8192
@@ -96,18 +97,11 @@ def columns_of(body: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in body.items() if name not in LAYOUT_FIELDS}
 
 
-def _given(rows: Any, schema: Schema) -> Any:
+def _given(rows: Any, schema: Schema) -> Data:
     """Rows as the readers of `party` give them."""
     if isinstance(rows, str | Path):
         path = Path(rows)
         return read([path], layout_by_name(path), schema.target.name)
-    if isinstance(schema.features, Uniform):
-        values = np.atleast_2d(np.asarray(rows, np.float64))
-        return Dense(values, np.zeros(len(values)))
-    names = [feature.name for feature in schema.features]
-    listed: Sequence[Any] = list(rows)
-    if listed and isinstance(listed[0], Mapping):
-        return Table({name: [row.get(name) for row in listed] for name in names}, len(listed))
-    if any(len(row) != len(names) for row in listed):
-        raise ModelFileError(f"a row needs {len(names)} values in this order: {', '.join(names)}")
-    return Table({name: [row[index] for row in listed] for index, name in enumerate(names)}, len(listed))
+    if isinstance(schema.features, Uniform) and np.ndim(rows) == 1 and not hasattr(rows, "columns"):
+        rows = np.atleast_2d(np.asarray(rows, np.float64))
+    return data_of(rows, schema)

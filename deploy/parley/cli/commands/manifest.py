@@ -29,7 +29,7 @@ def draft(
 
     Example: parley manifest draft study.toml -o run.toml. Next: parley manifest check run.toml
     """
-    from parley.node.toml_text import toml_text
+    from parley.federation.toml_text import toml_text
     from parley.study.study_file import draft_from  # seconds to import and to run
 
     if output.exists():

@@ -8,7 +8,7 @@ import typer
 
 from parley.cli.console import EXIT_BAD_NEWS, emit_json
 from parley.cli.options import Json, NodeFolder
-from parley.node.toml_text import toml_text
+from parley.federation.toml_text import toml_text
 from parley.party.process import party_node, settings_of
 from parley.party.record_check import seal_node
 

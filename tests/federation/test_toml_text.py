@@ -7,7 +7,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from parley.node.toml_text import toml_text
+from parley.federation.toml_text import toml_text
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 PLAIN = st.one_of(st.booleans(), st.integers(-(2**62), 2**62), st.floats(allow_nan=False, allow_infinity=False), WORDS)

@@ -1,0 +1,217 @@
+"""A study: what people decide about a run, and nothing else. From it follow a plan, a simulation and a manifest.
+
+Immutable and content only: no file is kept open, no record in memory. `parley.study.document` reads and writes it as
+study.toml; every command and this class take the same words.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from parley.algorithms.algorithm import Algorithm
+from parley.algorithms.registry import build_algorithm
+from parley.algorithms.regularisers import Regulariser
+from parley.federation.fields import Plain
+from parley.federation.kinds import CENTRAL
+from parley.federation.manifest import Manifest, Operator
+from parley.learning.holding import Layout
+from parley.learning.models import Model
+from parley.learning.registry import build_model
+from parley.learning.schema import Schema
+from parley.mpc.parts import NoiseParts, parts_of, usual_own
+from parley.mpc.tables import Cover, Precision
+from parley.study.checks import check
+from parley.study.columns import columns_of
+from parley.study.errors import StudyError
+from parley.study.files import Files
+
+if TYPE_CHECKING:
+    from parley.study.plan import Plan
+    from parley.study.result import Result
+
+Given = Any
+"""Records as a user has them: a path, a data frame, a dictionary of columns, a list of dictionaries, a matrix."""
+SEEDS = 5
+NAMES = ("run", "federation", "parties", "aggregators", "coordinator")
+"""What only a manifest needs."""
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Study:
+    """What people decide about a run; everything else follows from it.
+
+    `schema` is a Schema, the path of a schema.toml, or a table with `features` and `target`. `model` and `algorithm`
+    are a name, or a table with a name and its options. What only a manifest needs (`run`, `federation`, `parties`,
+    `aggregators`, `coordinator`) may be left out until there is one.
+    """
+
+    schema: Schema
+    layout: Layout | None
+    """What files look like, where the schema is an institution's schema.toml; without one a file's name tells."""
+    _model: Plain
+    epsilon: float
+    delta: float
+    _algorithm: Plain
+    accountant: str
+    regulariser: Regulariser
+    run: str | None
+    federation: str | None
+    _parties: tuple[tuple[str, int], ...]
+    aggregators: tuple[Operator, ...]
+    coordinator: Operator | None
+    minimum_parties: int | None
+    deadline_seconds: float
+    security: str
+    own: float | None
+    worst_epsilon: float | None
+    cover: Cover
+    precision: Precision | None
+    data: Files | None
+
+    def __init__(
+        self,
+        schema: Schema | Path | str | Mapping[str, Any],
+        *,
+        model: str | Mapping[str, Any] = "logistic",
+        epsilon: float,
+        delta: float = 1e-5,
+        algorithm: str | Mapping[str, Any] = "auto",
+        accountant: str = "pld",
+        regulariser: Mapping[str, Any] | Regulariser | None = None,
+        run: str | None = None,
+        federation: str | None = None,
+        parties: Mapping[str, int] | None = None,
+        aggregators: Sequence[Operator | Mapping[str, str]] = (),
+        coordinator: Operator | Mapping[str, str] | None = None,
+        minimum_parties: int | None = None,
+        deadline_seconds: float = 60.0,
+        security: str = "semi-honest",
+        own: float | None = None,
+        worst_epsilon: float | None = None,
+        cover: Cover = "strips",
+        precision: Precision | None = None,
+        data: Files | Mapping[str, Any] | None = None,
+        layout: Layout | None = None,
+    ) -> None:
+        columns, form = columns_of(schema)
+        found: dict[str, Any] = {
+            "schema": columns,
+            "layout": layout or form,
+            "_model": Plain.of({"kind": model} if isinstance(model, str) else model),
+            "epsilon": epsilon,
+            "delta": delta,
+            "_algorithm": Plain.of({"name": algorithm} if isinstance(algorithm, str) else algorithm),
+            "accountant": accountant,
+            "regulariser": regulariser if isinstance(regulariser, Regulariser) else Regulariser(**(regulariser or {})),
+            "run": run,
+            "federation": federation,
+            "_parties": tuple((parties or {}).items()),
+            "aggregators": tuple(_operator(each) for each in aggregators),
+            "coordinator": None if coordinator is None else _operator(coordinator),
+            "minimum_parties": minimum_parties,
+            "deadline_seconds": deadline_seconds,
+            "security": security,
+            "own": own,
+            "worst_epsilon": worst_epsilon,
+            "cover": cover,
+            "precision": precision,
+            "data": data if data is None or isinstance(data, Files) else Files.of(data),
+        }
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
+        check(self)
+
+    @property
+    def model(self) -> dict[str, Any]:
+        """`kind`, and the model's options."""
+        return self._model.body
+
+    @property
+    def algorithm(self) -> dict[str, Any]:
+        """`name`, and the algorithm's parameters."""
+        return self._algorithm.body
+
+    @property
+    def parties(self) -> dict[str, int]:
+        """Each party's units of privacy, which are public; empty where the study names none."""
+        return dict(self._parties)
+
+    @property
+    def parts(self) -> NoiseParts:
+        """What the servers' noise is made of, unless `worst_epsilon` is to choose."""
+        return parts_of(self.security, usual_own(self.security) if self.own is None else self.own)
+
+    @property
+    def central(self) -> bool:
+        """Whether the algorithm is one of research's central methods, which only `parley simulate` knows."""
+        return self.algorithm.get("name") in CENTRAL
+
+    def new_model(self) -> Model:
+        """The model, built."""
+        return build_model(self.model, self.schema)
+
+    def new_algorithm(self) -> Algorithm:
+        """The algorithm, built; it has planned nothing yet."""
+        return build_algorithm(self.algorithm, self.regulariser)
+
+    def plan(self, records: int | Mapping[str, int] | None = None) -> "Plan":
+        """What a run would cost and who could learn what; takes seconds and reads no record.
+
+        `records` are the units of each party, or of a single one; without them it is what the study names.
+        """
+        from parley.study.plan import plan_of
+
+        return plan_of(self, records)
+
+    def simulate(
+        self,
+        data: Mapping[str, Given] | Given | None = None,
+        *,
+        test: Given | float | None = None,
+        seeds: int = SEEDS,
+        repeatable: bool = False,
+        workers: int = 1,
+    ) -> "Result":
+        """Train as the federation would, in this process, `seeds` times.
+
+        `data` has one entry per party, or is one set of records; without it the study's own files are read. `test` is
+        public: a path, a frame, or a share of the records that is held out (a fifth where nothing is given). Keys are
+        fresh and thrown away; with `repeatable` they are 0, 1, 2 …, and the noise protects nobody.
+        """
+        from parley.study.result import simulate
+
+        return simulate(self, data, test=test, seeds=seeds, repeatable=repeatable, workers=workers)
+
+    def manifest(self, records: Mapping[str, int] | None = None) -> Manifest:
+        """The manifest that a federation runs: rounds, batches and the least noise that keeps the promise."""
+        from parley.study.manifests import manifest_of
+
+        return manifest_of(self, records)
+
+    def write(self, path: Path | str) -> None:
+        """As study.toml; `parley.study.read` is the inverse."""
+        from parley.study.document import write
+
+        write(self, Path(path))
+
+    def replaced(self, **changes: Any) -> "Study":
+        """The same study but for these arguments."""
+        known = {each.name.removeprefix("_"): getattr(self, each.name.removeprefix("_")) for each in fields(self)}
+        unknown = sorted(changes.keys() - known.keys())
+        if unknown:
+            raise StudyError(f"a study has no {unknown[0]!r}: use {', '.join(known)}")
+        return Study(**{**known, **changes})
+
+    def __repr__(self) -> str:
+        model, algorithm = self.model["kind"], self.algorithm.get("name")
+        columns, target = self.schema.width, self.schema.target.name
+        return f"Study({model} of {target!r} on {columns} columns, {algorithm}, epsilon {self.epsilon:g})"
+
+
+def _operator(given: Operator | Mapping[str, str]) -> Operator:
+    if isinstance(given, Operator):
+        return given
+    if given.keys() != {"name", "legal_entity"}:
+        raise StudyError("an operator has a name and a legal_entity: give both and nothing else")
+    return Operator(given["name"], given["legal_entity"])
