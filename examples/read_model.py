@@ -6,9 +6,9 @@ python examples/read_model.py parley-demo/model.npz
 
 import sys
 
-from parley.study.model_file import load
+from parley import study
 
-model = load(sys.argv[1])
+model = study.load(sys.argv[1])
 card = model.card
 print(f"run {card['run']}: epsilon {card['epsilon']:.4g} at delta {card['delta']:g}, {card['rounds']} rounds")
 print("parties:", ", ".join(f"{name} ({units})" for name, units in card["parties"].items()))
@@ -21,4 +21,4 @@ patient |= {
 }
 print("a new patient:", patient)
 print("prediction:", model.predict([patient])[0])
-print("probability:", round(float(model.probabilities([patient])[0]), 3))
+print("probability:", round(float(model.predict_proba([patient])[0, 1]), 3))

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from parley.coordinator.result import write_model
-from parley.study.model_file import read_model
+from parley.study.model_file import load
 from tests.support.command import answer, parley
 from tests.support.documents import manifest, meaning
 from tests.support.model_files import EVALUATION, THETA, finished, rewritten
@@ -19,7 +19,7 @@ def test_export_finds_checks_and_copies(path: Path, tmp_path: Path) -> None:
     done = parley("export", str(folder), "--run", "heart-2", "-o", str(out), "--json")
     assert done.returncode == 0, done.stderr
     assert (answer(done)["run"], answer(done)["card"]) == ("heart-2", str(out.parent / "card.json"))
-    assert read_model(out).card["run"] == "heart-2"
+    assert load(out).card["run"] == "heart-2"
     assert "holds 2 models: give --run" in parley("export", str(folder), "-o", str(out)).stderr
     assert parley("export", str(path), "-o", str(out)).returncode == 0
     rewritten(path, theta=THETA * 2)
@@ -32,7 +32,7 @@ def test_export_writes_from_the_coordinators_store_where_the_file_is_gone(tmp_pa
     home, out = tmp_path / "lead", tmp_path / "model.npz"
     finished(home, "heart-1").close()
     assert parley("export", str(home), "-o", str(out)).returncode == 0
-    assert np.array_equal(read_model(out).theta, THETA)
+    assert np.array_equal(load(out).theta, THETA)
     both = tmp_path / "both"
     finished(both, "heart-1", "heart-2").close()
     assert "more than one model: give --run" in parley("export", str(both), "-o", str(out)).stderr

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from parley.coordinator.result import write_result
-from parley.study.model_file import read_model
+from parley.study.model_file import load
 from tests.support.documents import manifest
 from tests.support.model_files import finished
 
@@ -13,7 +13,7 @@ def test_a_finished_run_becomes_a_model_file_twice_over_if_need_be(tmp_path: Pat
     path = write_result(tmp_path, store, manifest())
     assert path == tmp_path / "models/heart-1.npz"
     assert write_result(tmp_path, store, manifest()) == path
-    card = read_model(path).card
+    card = load(path).card
     assert (card["rounds"], card["epsilon"], card["evaluation"]["accuracy"]) == (40, 1.78, 0.75)
     submitted = manifest(run="heart-2")
     store.submit(submitted.digest, "heart-2", submitted.canonical)

@@ -16,7 +16,7 @@ from parley.mpc.parts import NoiseParts
 from parley.node.credentials import NodeFolder
 from parley.node.node_file import AggregatorNode, read_node
 from parley.privacy.ledger import Ledger
-from parley.study.model_file import read_model
+from parley.study.model_file import load
 from parley.v1 import aggregator_pb2
 from tests.end_to_end.conftest import DIMENSION, PARTIES
 
@@ -61,7 +61,7 @@ def test_a_run_without_joint_noise_ends_with_a_model_and_no_pool_was_ever_filled
         cost = ledger.runs[manifest.run].cost
         assert cost.epsilon_if_a_server_lies == cost.epsilon > 0
         ledger.close()
-    card = read_model(federation.coordinator.folder / "models" / f"{manifest.run}.npz").card
+    card = load(federation.coordinator.folder / "models" / f"{manifest.run}.npz").card
     assert (card["security"], card["own"]) == ("malicious", 1.0)
     assert card["epsilon_if_a_server_lies"] == card["epsilon"]
     assert "may do anything at all" in card["statement"]

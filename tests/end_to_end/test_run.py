@@ -20,7 +20,7 @@ from parley.node.logs import REDACTED
 from parley.node.trail import cross_check
 from parley.node.trail import verify as verify_trail
 from parley.privacy.ledger import Ledger
-from parley.study.model_file import read_model
+from parley.study.model_file import load
 from tests.support.until import until
 
 
@@ -55,7 +55,7 @@ def test_a_run_ends_with_a_model_and_every_ledger_charged(
         assert sorted(ledger.runs[manifest.run].recorded) == list(range(manifest.releases)), node.name
         assert ledger.runs[manifest.run].ended, node.name
         ledger.close()
-    model = read_model(federation.coordinator.folder / "models" / f"{manifest.run}.npz")
+    model = load(federation.coordinator.folder / "models" / f"{manifest.run}.npz")
     assert np.array_equal(model.theta, theta)
     assert model.card["manifest_digest"] == manifest.digest.hex()
     verify_trail(federation.coordinator.folder / "state" / "trail.jsonl")

@@ -163,7 +163,7 @@ class Lead(Mortal):
     def _prepared(length: int) -> Prepared:
         algorithm: Any = Additive(length)
         plan: Any = None
-        return Prepared(algorithm, plan, np.zeros(length), lambda ask: length, lambda theta: {})
+        return Prepared(algorithm, plan, np.zeros(length), lambda ask: length, lambda theta: {}, lambda theta: {})
 
     def submit(self) -> None:
         self.world.loop.run_until_complete(

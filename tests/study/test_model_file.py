@@ -11,7 +11,7 @@ import pytest
 from parley.coordinator.result import write_model
 from parley.learning.errors import DataError, ModelFileError
 from parley.node.software import source_digest
-from parley.study.model_file import LoadedModel, load, read_model
+from parley.study.model_file import LoadedModel, load
 from tests.support.documents import manifest, meaning
 from tests.support.model_files import EVALUATION, THETA
 
@@ -35,9 +35,9 @@ def test_rows_of_every_kind_give_the_same_answers(path: Path, tmp_path: Path) ->
     wanted = [by_hand(*row) for row in rows]
     (tmp_path / "new.csv").write_text("pulse,age\n60,80\n200,30\n-5,400\n")
     for given in (rows, np.array(rows), [{"age": age, "pulse": pulse} for age, pulse in rows], tmp_path / "new.csv"):
-        assert model.scores(given)[:, 0] == pytest.approx(wanted)
+        assert model.decision_function(given) == pytest.approx(wanted)
     assert list(model.predict(rows)) == ["1" if score > 0 else "0" for score in wanted]
-    assert model.probabilities(rows) == pytest.approx(1 / (1 + np.exp(-np.array(wanted))))
+    assert model.predict_proba(rows)[:, 1] == pytest.approx(1 / (1 + np.exp(-np.array(wanted))))
     assert model.encoded(rows) @ THETA == pytest.approx(wanted)
     with pytest.raises(DataError, match="needs 2 values in this order: age, pulse"):
         model.predict([[1.0]])
@@ -64,20 +64,20 @@ def test_classes_and_numbers_come_in_the_datas_own_terms() -> None:
     theta = np.array([[1.0, 2.0, 0.0], [0.0, -1.0, 1.0]])
     model = LoadedModel(theta.ravel(), {"model": {"kind": "softmax"}, "schema": classes}, {})
     assert list(model.predict(np.array([[1.0, 0.0], [0.0, 1.0]]))) == ["b", "c"]
-    assert model.probabilities([[1.0, 0.0]]).sum() == pytest.approx(1)
+    assert model.predict_proba([[1.0, 0.0]]).sum() == pytest.approx(1)
     number = {
         **classes,
         "target": {"name": "y", "kind": "number", "centre": 10.0, "spread": 5.0, "low": 0.0, "high": 20.0},
     }
     model = LoadedModel(np.array([1.0, -1.0]), {"model": {"kind": "linear"}, "schema": number}, {})
     assert model.predict([[1.0, 0.5]])[0] == pytest.approx(12.5)
-    with pytest.raises(ModelFileError, match="no probabilities"):
-        model.probabilities([[1.0, 0.5]])
+    with pytest.raises(ModelFileError, match="no classes"):
+        model.predict_proba([[1.0, 0.5]])
 
 
 def test_the_card_says_what_the_run_was(path: Path) -> None:
     card = json.loads((path.parent / "card.json").read_text())
-    assert card == read_model(path).card
+    assert card == load(path).card
     assert card["manifest_digest"] == manifest().digest.hex()
     assert (card["epsilon"], card["delta"], card["accountant"]) == (1.78, 1e-5, "pld")
     assert card["parties"] == {"hospital-a": 300, "hospital-b": 200, "hospital-c": 100}

@@ -366,7 +366,7 @@ class Driver:
         if not last:
             return self._ask(index + 1, record, opening.statements)
         result = prepared.algorithm.result()
-        self.tools.store.finish(self.manifest.digest, result, evaluation, record, opening.statements)
+        self.tools.store.finish(self.manifest.digest, result, prepared.measure(result), record, opening.statements)
         crash.point("coordinator.result")
         return None
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +13,13 @@ from parley.algorithms.regularisers import Regulariser
 from parley.coordinator.questions import Prepared
 from parley.federation.manifest import Manifest
 from parley.federation.question import answer_length
+from parley.learning import metrics
 from parley.learning.evaluation import evaluate
 from parley.learning.holding import CSV, Layout
 from parley.learning.models import Model
 from parley.learning.records import Records, load
 from parley.learning.registry import model_of
+from parley.learning.schema import Schema
 from parley.privacy.randomness import Randomness, SystemRandomness, uniform_words
 
 Floats = NDArray[np.float64]
@@ -35,21 +38,30 @@ def prepare(
     def length(ask: Ask) -> int:
         return answer_length(ask.kind, len(ask.points), named.model.dimension)
 
-    return Prepared(named.algorithm, named.plan, theta, length, evaluator(manifest, evaluation, layout))
+    return Prepared(named.algorithm, named.plan, theta, length, *evaluators(manifest, evaluation, layout))
 
 
-def evaluator(manifest: Manifest, files: Sequence[Path], layout: Layout = CSV) -> Callable[[Floats], dict[str, float]]:
-    """Loss, error and, for binary targets, accuracy and AUC on public files; nothing without files."""
+def evaluators(
+    manifest: Manifest, files: Sequence[Path], layout: Layout = CSV
+) -> tuple[Callable[[Floats], dict[str, float]], Callable[[Floats], dict[str, Any]]]:
+    """Of a round's model, and of the finished one, on public files; both give nothing without files."""
     if not files:
-        return lambda theta: {}
+        return lambda theta: {}, lambda theta: {}
     schema, model = model_of(manifest)
     records = load(files, schema, layout)
     regulariser = Regulariser(**manifest.regulariser.body)
-    return lambda theta: quality(model, records, theta, regulariser, schema.target.kind)
+
+    def each(theta: Floats) -> dict[str, float]:
+        return quality(model, records, theta, regulariser, schema.target.kind)
+
+    def last(theta: Floats) -> dict[str, Any]:
+        return {**each(theta), "quality": measured(model, records, theta, schema)}
+
+    return each, last
 
 
 def quality(model: Model, records: Records, theta: Floats, regulariser: Regulariser, kind: str) -> dict[str, float]:
-    """As the dashboard, the card and `--json` name it."""
+    """As the dashboard, the card and `--json` name it: loss, error, accuracy, and for binary targets the AUC."""
     found = evaluate(model, records, theta, regulariser, kind)
     figures = {"loss": found.loss, "error": found.error}
     if kind != "number":
@@ -57,3 +69,9 @@ def quality(model: Model, records: Records, theta: Floats, regulariser: Regulari
     if found.auc is not None:
         figures["auc"] = found.auc
     return figures
+
+
+def measured(model: Model, records: Records, theta: Floats, schema: Schema) -> dict[str, Any]:
+    """What a card says of a finished model: every figure with its interval, and of how many public records."""
+    figures = metrics.metrics(model, records, theta, schema.target)
+    return {"records": len(records.rows), "confidence": metrics.CONFIDENCE, "figures": metrics.as_json(figures)}

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,8 @@ class Prepared:
     """How many integers answer a question."""
     evaluate: Callable[[Floats], dict[str, float]]
     """On the public set; empty without one."""
+    measure: Callable[[Floats], dict[str, Any]]
+    """The finished model on the same: the figures of `evaluate`, and `quality`, which has them with intervals."""
 
 
 @dataclass(frozen=True)

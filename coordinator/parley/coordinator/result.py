@@ -56,19 +56,22 @@ def write_model(
     theta: Floats,
     manifest: Manifest,
     meaning: Meaning,
-    evaluation: Mapping[str, float | None] | None = None,
+    evaluation: Mapping[str, Any] | None = None,
     rounds: int | None = None,
 ) -> dict[str, Any]:
     """Write the file and its card, each in one step; the card is returned.
 
     `meaning` is the verified one, whose ε is for the whole run and holds for one that was stopped after `rounds` too.
-    `evaluation` is of a PUBLIC set.
+    `evaluation` is of a PUBLIC set; its `quality`, the same figures and more with their intervals, has a field of its
+    own.
     """
     values = np.ascontiguousarray(theta, np.float64)
     if values.shape != (manifest.model.dimension,) or not np.isfinite(values).all():
         raise ModelFileError(f"theta is {values.shape}, or not finite: give {manifest.model.dimension:,} numbers")
     if meaning.manifest.digest != manifest.digest:
         raise ModelFileError("the verified meaning is of another manifest: verify this one")
+    figures = dict(evaluation or {})
+    quality = figures.pop("quality", None)
     body = manifest.as_json()
     description = {"format": FORMAT, "model": body["model"], "schema": body["schema"]}
     mechanism = manifest.mechanism
@@ -92,7 +95,8 @@ def write_model(
         "algorithm": manifest.algorithm.name,
         "rounds": manifest.releases if rounds is None else rounds,
         "rounds_planned": manifest.releases,
-        "evaluation": dict(evaluation) if evaluation is not None else None,
+        "evaluation": figures if evaluation is not None else None,
+        "quality": quality,
         "software": {"name": DISTRIBUTION, "version": software_version(), "source_digest": source_digest()},
         "written": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
     }

@@ -258,7 +258,7 @@ class RunStore:
             self._note(database, digest, record, statements)
 
     def finish(
-        self, digest: bytes, theta: Floats, evaluation: Mapping[str, float], record: RoundRecord,
+        self, digest: bytes, theta: Floats, evaluation: Mapping[str, Any], record: RoundRecord,
         statements: Sequence[bytes] = (),
     ) -> None:  # fmt: skip
         """The last round's record and the result; the run goes on to its end."""

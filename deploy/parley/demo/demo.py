@@ -29,7 +29,7 @@ from parley.mpc.parts import NoiseParts
 from parley.privacy.ledger import Ledger
 from parley.privacy.lying import guaranteed
 from parley.research.comparison import compare
-from parley.study.model_file import copy_model, read_model
+from parley.study import model_file
 
 RUNS_AFFORDED = 2
 """The demonstration's hospitals allow so many runs like this one."""
@@ -165,7 +165,7 @@ class Demo:
         assert self.federation is not None
         self._output.mkdir(parents=True, exist_ok=True)
         path = self._output / "model.npz"
-        copy_model(read_model(model_path(self.federation.coordinator.folder, manifest.run)), path)
+        model_file.load(model_path(self.federation.coordinator.folder, manifest.run)).save(path)
         return path
 
 

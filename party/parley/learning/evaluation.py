@@ -1,5 +1,6 @@
-"""How good a model is on a PUBLIC set: loss, objective, error, area under the curve, gradient norm.
+"""What a run minimises, on a PUBLIC set: loss, objective, error, area under the curve, gradient norm, a number each.
 
+For every round and every table of the papers; what people ask of a finished model is in `parley.learning.metrics`.
 Never on private data: a loss on the training set is a release, and simulated runs show it only because one process
 holds all data anyway.
 """
@@ -10,11 +11,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.learning.metrics import auc, outputs
 from parley.learning.models import Model
 from parley.learning.records import Records
 
 Floats = NDArray[np.float64]
-CHUNK = 8192
 
 
 class Penalty(Protocol):
@@ -39,36 +40,17 @@ class Quality:
 
 def evaluate(model: Model, records: Records, theta: Floats, regulariser: Penalty, kind: str) -> Quality:
     """`kind` is the schema's target kind."""
-    losses, scores = [], []
-    for start in range(0, len(records.rows), CHUNK):
-        chosen = np.arange(start, min(start + CHUNK, len(records.rows)))
-        block = records.rows.take(chosen)
-        losses.append(model.losses(block, records.targets[chosen], theta))
-        scores.append(model.scores(block, theta))
-    loss, raw = float(np.concatenate(losses).mean()), np.concatenate(scores)
-    targets = records.targets
-    auc = None
+    losses, raw = outputs(model, records, theta)
+    loss, targets, area = float(losses.mean()), records.targets, None
     if kind == "binary":
         error = float(((raw[:, 0] > 0) != (targets > 0.5)).mean())
-        auc = area_under_curve(raw[:, 0], targets)
+        found = auc(raw[:, 0], targets > 0.5)
+        area = found.value if found else None
     elif kind == "classes":
         error = float((raw.argmax(axis=1) != targets).mean())
     else:
         error = float(np.sqrt(np.mean((raw[:, 0] - targets) ** 2)))
-    return Quality(loss, loss + regulariser.value(theta), error, auc)
-
-
-def area_under_curve(scores: Floats, targets: Floats) -> float | None:
-    """The Mann-Whitney statistic, ties at half; None where one class is absent."""
-    order = np.argsort(scores, kind="stable")
-    _, inverse, counts = np.unique(scores[order], return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    ranks = (ends - (counts - 1) / 2)[inverse]
-    positive = targets[order] > 0.5
-    wins, losses = int(positive.sum()), int((~positive).sum())
-    if not wins or not losses:
-        return None
-    return float((ranks[positive].sum() - wins * (wins + 1) / 2) / (wins * losses))
+    return Quality(loss, loss + regulariser.value(theta), error, area)
 
 
 def gradient_norm(model: Model, records: Records, theta: Floats, regulariser: Penalty) -> float:

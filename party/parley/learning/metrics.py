@@ -33,6 +33,8 @@ CONFIDENCE = 0.95
 Z = 1.959963984540054
 """Of the normal law: 2.5 % lie above it."""
 NEWTON_STEPS = 100
+LARGEST_SCORE = 1e100
+"""So that squares stay finite. A model beyond it is none, and has no figures."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,11 @@ class Figure:
 
 
 def metrics(model: Model, records: Records, theta: Floats, target: Target) -> dict[str, Figure]:
-    """All figures that fit the target's kind: see `of_labels`, `of_classes` and `of_numbers`."""
-    losses, scores = outputs(model, records, theta)
+    """All figures that fit the target's kind: see `of_labels`, `of_classes` and `of_numbers`. θ may be anything."""
+    with np.errstate(all="ignore"):
+        losses, scores = outputs(model, records, theta)
+    if not np.abs(scores).max(initial=0.0) < LARGEST_SCORE:
+        return {}
     if target.kind == "binary":
         return {**_only(loss=mean(losses)), **of_labels(scores[:, 0], records.targets)}
     if target.kind == "classes":
@@ -225,13 +230,14 @@ def calibration_slope(scores: Floats, positive: Flags) -> Figure | None:
     fitted = np.zeros(2)
     for _ in range(NEWTON_STEPS):
         chance = sigmoid(x @ fitted)
-        information = (x * (chance * (1 - chance))[:, None]).T @ x
-        if not np.linalg.cond(information) < 1e12:
+        (a, b), (_, c) = (x * (chance * (1 - chance))[:, None]).T @ x
+        if not a * c - b * b > 1e-12 * a * c:
             return None
-        step = np.linalg.solve(information, x.T @ (positive - chance))
+        inverse = np.array([[c, -b], [-b, a]]) / (a * c - b * b)
+        step = inverse @ (x.T @ (positive - chance))
         fitted += step / max(1.0, float(np.abs(step).max()))
         if np.abs(step).max() < 1e-10:
-            error = math.sqrt(float(np.linalg.inv(information)[1, 1]))
+            error = math.sqrt(float(inverse[1, 1]))
             return Figure(*(float(each) / scale for each in (fitted[1], fitted[1] - Z * error, fitted[1] + Z * error)))
     return None
 

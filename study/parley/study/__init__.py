@@ -17,11 +17,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from parley.federation.manifest import Operator as Operator
     from parley.learning.schema import Schema as Schema
     from parley.study.document import read as read
-    from parley.study.model_file import LoadedModel as Model
+    from parley.study.model_file import LoadedModel as LoadedModel
     from parley.study.model_file import load as load
-    from parley.federation.manifest import Operator as Operator
     from parley.study.plan import Adversary as Adversary
     from parley.study.plan import Plan as Plan
     from parley.study.result import Interval as Interval
@@ -34,14 +34,14 @@ _PLACES = {
     "Adversary": ("parley.study.plan", "Adversary"),
     "Result": ("parley.study.result", "Result"),
     "Interval": ("parley.study.result", "Interval"),
-    "Model": ("parley.study.model_file", "LoadedModel"),
+    "LoadedModel": ("parley.study.model_file", "LoadedModel"),
     "Schema": ("parley.learning.schema", "Schema"),
     "Operator": ("parley.federation.manifest", "Operator"),
     "read": ("parley.study.document", "read"),
     "load": ("parley.study.model_file", "load"),
 }
 """Each public name: its module, and what it is called there."""
-__all__ = sorted(_PLACES)  # noqa: PLE0605
+__all__ = sorted(_PLACES)
 
 
 def __getattr__(name: str) -> Any:

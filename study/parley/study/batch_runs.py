@@ -1,97 +1,79 @@
-"""Repeated simulated runs of one run file, over seeds and processes."""
+"""Repeated simulated runs of one study, over keys and processes."""
 
 import math
 import statistics
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from pathlib import Path
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.algorithms.algorithm import Plan
 from parley.algorithms.registry import setting_of
 from parley.learning.evaluation import Quality, evaluate
-from parley.learning.holding import Layout
-from parley.learning.records import Records, load
-from parley.learning.schema import Schema
+from parley.learning.records import Records
 from parley.privacy.accountants import accountant
 from parley.privacy.mechanism import Mechanism, Unit
-from parley.study.run_file import RunFile
-from parley.study.simulation import Calibrated, Federation, calibrate, split
+from parley.study.data import Sets
+from parley.study.simulation import Calibrated, Federation, calibrate
+
+if TYPE_CHECKING:
+    from parley.study.study import Study
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Data in memory and noise calibrated: what all seeds share."""
+    """Data in memory and noise calibrated: what all runs share."""
 
-    setup: RunFile
-    pooled: list[Records]
-    test: Records | None
+    study: "Study"
+    sets: Sets
     calibrated: Calibrated
+    noise: bool = True
+    """False: the same training without noise, which protects nobody"""
 
     @property
     def mechanism(self) -> Mechanism:
         return self.calibrated.mechanism
 
 
-@lru_cache(maxsize=4)
-def _load(paths: tuple[Path, ...], schema: Schema, layout: Layout) -> Records:
-    """Read once for all rows of a table."""
-    return load(paths, schema, layout)
+def plan_for(study: "Study", units: int) -> Plan:
+    """What the algorithm plans for so many units of privacy in all."""
+    return study.new_algorithm().plan(_setting(study, units))
 
 
-def prepare(setup: RunFile, certified: bool = False) -> Prepared:
-    """Read, plan and calibrate; `certified` pays for the sampler's finite precision too, which takes some seconds."""
-    return prepare_with(setup, *records_of(setup), certified)
+def _setting(study: "Study", units: int) -> Any:
+    return setting_of(units, study.new_model(), study.epsilon, study.delta, study.schema, study.model["kind"])
 
 
-def records_of(setup: RunFile) -> tuple[list[Records], Records | None]:
-    """Its data sets, and the public test set if it names one."""
-    pooled = [_load(tuple(paths), setup.schema, setup.layout) for paths in setup.train]
-    return pooled, _load(tuple(setup.test), setup.schema, setup.layout) if setup.test else None
+def prepare(study: "Study", sets: Sets, certified: bool = False) -> Prepared:
+    """Plan and calibrate; `certified` pays for the sampler's finite precision too, which takes some seconds."""
+    sizes = sets.sizes()
+    if certified and accountant(study.accountant).certifies:
+        from parley.study.certified import calibrated_for
 
-
-def prepare_with(setup: RunFile, pooled: list[Records], test: Records | None, certified: bool = False) -> Prepared:
-    """The same with records that are in memory already."""
-    sizes = {name: records.units for name, records in parties_of(setup, pooled, 0).items()}
-    model = setup.new_model()
-    plan = setup.new_algorithm().plan(
-        setting_of(sum(sizes.values()), model, setup.epsilon, setup.delta, setup.schema, setup.model["kind"])
+        return Prepared(study, sets, calibrated_for(study, sizes))
+    plan = plan_for(study, sum(sizes.values()))
+    unit = Unit(study.schema.unit)
+    return Prepared(
+        study, sets, calibrate(plan, sizes, study.epsilon, study.delta, study.accountant, unit, study.parts)
     )
-    unit = Unit(setup.schema.unit)
-    if certified and accountant(setup.accountant).certifies:
-        from parley.study.certified import calibrate_certified
-
-        chosen = calibrate_certified(
-            plan, sizes, model.dimension, setup.epsilon, setup.delta, setup.accountant, unit, setup.parts
-        )
-    else:
-        chosen = calibrate(plan, sizes, setup.epsilon, setup.delta, setup.accountant, unit)
-    return Prepared(setup, pooled, test, chosen)
 
 
-def parties_of(setup: RunFile, pooled: list[Records], seed: int) -> dict[str, Records]:
-    """As the run file has them, or a pooled file shared out."""
-    if len(pooled) > 1:
-        return {f"party-{index + 1}": records for index, records in enumerate(pooled)}
-    return split(pooled[0], setup.parties, seed)
-
-
-def one_run(prepared: Prepared, seed: int) -> dict[str, Any]:
+def one_run(prepared: Prepared, key: int) -> dict[str, Any]:
     """The fields of `parley simulate`."""
-    found = _federated(prepared, seed)
-    return {"seed": seed, **found, **qualities(prepared.setup, prepared.pooled, prepared.test, found["theta"])}
+    found = _federated(prepared, key)
+    return {"seed": key, **found, **qualities(prepared.study, prepared.sets, found["theta"])}
 
 
-def _federated(prepared: Prepared, seed: int) -> dict[str, Any]:
-    federation = federation_of(prepared, seed)
+def _federated(prepared: Prepared, key: int) -> dict[str, Any]:
+    federation = federation_of(prepared, key)
     outcome, plan, mechanism = federation.run(), federation.plan, federation.mechanism
-    private = plan.private and prepared.setup.noise
+    private = plan.private and prepared.noise
     return {
         **(_guarantee(prepared) if private else {"epsilon": None, "delta": None, "accountant": "none"}),
         "noise_multiplier": mechanism.noise_multiplier if private else 0.0,
@@ -103,25 +85,21 @@ def _federated(prepared: Prepared, seed: int) -> dict[str, Any]:
     }
 
 
-def federation_of(prepared: Prepared, seed: int) -> Federation:
-    """One seed's run, ready to be played."""
-    setup, model, algorithm = prepared.setup, prepared.setup.new_model(), prepared.setup.new_algorithm()
-    parties = parties_of(setup, prepared.pooled, seed)
-    sizes = {name: records.units for name, records in parties.items()}
-    plan = algorithm.plan(
-        setting_of(sum(sizes.values()), model, setup.epsilon, setup.delta, setup.schema, setup.model["kind"])
-    )
-    chosen = prepared.calibrated
+def federation_of(prepared: Prepared, key: int) -> Federation:
+    """One run, ready to be played; whoever knows the key knows its noise."""
+    study, chosen, parties = prepared.study, prepared.calibrated, prepared.sets.parties(key)
+    algorithm = study.new_algorithm()
+    plan = algorithm.plan(_setting(study, sum(records.units for records in parties.values())))
     return Federation(
         algorithm,
         plan,
-        model,
+        study.new_model(),
         parties,
         chosen.mechanism,
-        seed,
-        noise=setup.noise,
+        key,
+        noise=prepared.noise,
         precision=chosen.precision,
-        parts=setup.parts,
+        parts=chosen.parts,
     )
 
 
@@ -129,8 +107,7 @@ def _guarantee(prepared: Prepared) -> dict[str, Any]:
     """ε at δ, and where a claim was made what the finite sampler takes of both."""
     chosen = prepared.calibrated
     found: dict[str, Any] = {"epsilon": chosen.epsilon, "delta": chosen.delta, "accountant": chosen.accountant}
-    parts = prepared.setup.parts
-    found |= {"security": parts.security, "own": parts.own}
+    found |= {"security": chosen.parts.security, "own": chosen.parts.own}
     if chosen.claim:
         found["epsilon_if_a_server_lies"] = chosen.claim.epsilon_if_a_server_lies
         found["gaussian_epsilon"] = chosen.claim.gaussian.epsilon
@@ -140,16 +117,16 @@ def _guarantee(prepared: Prepared) -> dict[str, Any]:
     return found
 
 
-def qualities(setup: RunFile, pooled: list[Records], test_set: Records | None, theta: Floats) -> dict[str, Any]:
+def qualities(study: "Study", sets: Sets, theta: Floats) -> dict[str, Any]:
     """How good a model is on the training sets together, weighted by size, and on the test set."""
-    model = setup.new_model()
+    model = study.new_model()
 
     def quality(records: Records) -> Quality:
-        return evaluate(model, records, theta, setup.regulariser, setup.schema.target.kind)
+        return evaluate(model, records, theta, study.regulariser, study.schema.target.kind)
 
-    train = [quality(records) for records in pooled]
-    weights = [len(records.rows) for records in pooled]
-    test = quality(test_set) if test_set else None
+    train = [quality(records) for records in sets.own.values()]
+    weights = [len(records.rows) for records in sets.own.values()]
+    test = quality(sets.test) if sets.test else None
     return {
         "train_loss": math.fsum(each.loss * w for each, w in zip(train, weights, strict=True)) / sum(weights),
         "train_objective": math.fsum(each.objective * w for each, w in zip(train, weights, strict=True)) / sum(weights),
@@ -160,33 +137,33 @@ def qualities(setup: RunFile, pooled: list[Records], test_set: Records | None, t
     }
 
 
-def simulate_seeds(setup: RunFile, seeds: int, workers: int) -> list[dict[str, Any]]:
-    """Seeds 0 … seeds − 1, in order."""
-    return spread(partial(one_run, prepare(setup, certified=setup.noise)), seeds, workers)
+def simulate_keys(prepared: Prepared, keys: Sequence[int], workers: int = 1) -> list[dict[str, Any]]:
+    """One run for each key, in order."""
+    return spread(partial(one_run, prepared), keys, workers)
 
 
 Run = Callable[[int], dict[str, Any]]
 _KEPT: list[Run] = []
 
 
-def spread(run: Run, seeds: int, workers: int) -> list[dict[str, Any]]:
-    """`run` of every seed, over processes that are each given it once."""
-    if workers == 1 or seeds == 1:
-        return [run(seed) for seed in range(seeds)]
-    with ProcessPoolExecutor(min(workers, seeds), initializer=_keep, initargs=(run,)) as pool:
-        return list(pool.map(_run_kept, range(seeds)))
+def spread(run: Run, keys: Sequence[int], workers: int) -> list[dict[str, Any]]:
+    """`run` of every key, over processes that are each given it once."""
+    if workers == 1 or len(keys) == 1:
+        return [run(key) for key in keys]
+    with ProcessPoolExecutor(min(workers, len(keys)), initializer=_keep, initargs=(run,)) as pool:
+        return list(pool.map(_run_kept, keys))
 
 
 def _keep(run: Run) -> None:
     _KEPT.append(run)
 
 
-def _run_kept(seed: int) -> dict[str, Any]:
-    return _KEPT[-1](seed)
+def _run_kept(key: int) -> dict[str, Any]:
+    return _KEPT[-1](key)
 
 
 def mean_of(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Mean over the seeds of every number, and `<field>_std`, the sample deviation, of the losses and errors."""
+    """Mean over the runs of every number, and `<field>_std`, the sample deviation, of the losses and errors."""
     result: dict[str, Any] = {}
     for name in runs[0]:
         values = [run[name] for run in runs]

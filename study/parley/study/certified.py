@@ -5,22 +5,23 @@ wanted (ε, δ). A simulation samples the servers' law from the preset that was 
 it makes.
 """
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 from parley.algorithms.algorithm import Plan
 from parley.federation.manifest import longest_answer
-from parley.federation.meaning import finite_precision, servers_for
-from parley.mpc.errors import MpcError
+from parley.federation.meaning import servers_for
 from parley.mpc.parts import JOINT, NoiseParts
-from parley.mpc.tables import Precision
+from parley.mpc.tables import Cover, Precision
 from parley.privacy.accountants import accountant
 from parley.privacy.claim import Claim
-from parley.privacy.errors import InvalidParameterError
-from parley.privacy.finite_precision import FinitePrecision
 from parley.privacy.mechanism import Unit
-from parley.study.errors import RunFileError
-from parley.study.manifests import Claiming, quietest
-from parley.study.simulation import Calibrated, calibrate, mechanism_of
+from parley.study.batch_runs import plan_for
+from parley.study.manifests import first_within, least_noise
+from parley.study.simulation import Calibrated, calibrate
 
-PRESETS: tuple[Precision, ...] = ("standard", "high")
+if TYPE_CHECKING:
+    from parley.study.study import Study
 
 
 def calibrate_certified(
@@ -32,27 +33,38 @@ def calibrate_certified(
     name: str,
     unit: Unit,
     parts: NoiseParts = JOINT,
+    cover: Cover = "strips",
+    precision: Precision | None = None,
 ) -> Calibrated:
     """As `calibrate`, for (ε, δ) with the sampler's terms inside; a run that is not private has no claim."""
     if not plan.private:
-        return calibrate(plan, sizes, epsilon, delta, name, unit)
-    answer = longest_answer(dimension)
-    samples = answer * mechanism_of(plan, sizes, delta, 1.0, unit).releases * parts.samples
-    preset, terms = cheapest(samples, epsilon, delta)
-    mechanism = quietest(plan, sizes, unit, epsilon, delta, Claiming(accountant(name), terms))
-    servers = servers_for(parts, "strips", preset)
-    claim = Claim.of(mechanism, answer, delta, accountant(name), terms, servers)
-    return Calibrated(mechanism, claim.epsilon, delta, name, preset, claim)
+        return calibrate(plan, sizes, epsilon, delta, name, unit, parts)
+    mechanism, preset, terms = least_noise(plan, sizes, unit, epsilon, delta, name, dimension, parts, cover, precision)
+    servers = servers_for(parts, cover, preset)
+    claim = Claim.of(mechanism, longest_answer(dimension), delta, accountant(name), terms, servers)
+    return Calibrated(mechanism, claim.epsilon, delta, name, preset, claim, parts)
 
 
-def cheapest(samples: int, epsilon: float, delta: float) -> tuple[Precision, FinitePrecision]:
-    """The first preset that takes at most a hundredth of ε and of δ, and its terms; refused where none does."""
-    for preset in PRESETS:
-        try:
-            return preset, finite_precision(samples, epsilon, delta, "strips", preset)
-        except (MpcError, InvalidParameterError):
-            continue
-    raise RunFileError(
-        f"no preset of the noise keeps {samples:,} samples within 1 % of epsilon {epsilon:g} and delta {delta:g}: "
-        "use fewer rounds, fewer parameters, or a larger epsilon"
-    )
+def calibrated_for(study: "Study", sizes: Mapping[str, int]) -> Calibrated:
+    """A study's, with parties of these sizes."""
+    counted = dict(sizes)
+    plan, dimension = plan_for(study, sum(counted.values())), study.new_model().dimension
+
+    def tried(parts: NoiseParts) -> tuple[Calibrated, float | None]:
+        found = calibrate_certified(
+            plan,
+            counted,
+            dimension,
+            study.epsilon,
+            study.delta,
+            study.accountant,
+            Unit(study.schema.unit),
+            parts,
+            study.cover,
+            study.precision,
+        )
+        return found, found.claim.epsilon_if_a_server_lies if found.claim else None
+
+    if study.worst_epsilon is None or not plan.private:
+        return tried(study.parts)[0]
+    return first_within(study.worst_epsilon, study.parts, tried)

@@ -1,17 +1,82 @@
-"""study.toml: the one document of a study."""
+"""study.toml: the one document of a study, read by `simulate`, `manifest draft`, `doctor`, `study plan` and Python.
+
+    run = "heart-1"                     names of the run and of its federation, once there is one
+    federation = "cardio"
+    [model]  [algorithm]                kind and options; name and parameters
+    [privacy]                           epsilon, delta, and perhaps accountant and worst_epsilon
+    [regulariser]                       kind and weight
+    [schema]                            the columns; without it all those of [data] schema, and an intercept
+    [data]                              files of records: parley.study.files
+    [noise]                             cover, precision, security, own
+    [rounds]                            minimum_parties, deadline_seconds
+    [[parties]]                         name, units: the public size of each data set
+    [[aggregators]]  [coordinator]      name, legal_entity
+
+docs/study.md explains every key. Whatever a command does not need may be left out.
+"""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from parley.errors import ParleyError
+from parley.federation.fields import Fields
+from parley.federation.files import toml_file
+from parley.federation.toml_text import toml_text
+from parley.learning.schema import Schema, schema_from_json
+from parley.study.columns import columns_of
+from parley.study.content import arguments_of, tables_of
+from parley.study.errors import DocumentError, StudyError
+from parley.study.files import Files
 
 if TYPE_CHECKING:
     from parley.study.study import Study
 
+COLUMNS = ("schema", "data")
+"""Tables whose meaning is not `parley.study.content`'s."""
+
 
 def read(path: Path | str) -> "Study":
     """A study from its file."""
-    raise NotImplementedError
+    path = Path(path)
+    body = toml_file(path, lambda what: StudyError(f"{path.name} {what}"))
+    return parse(body, path)
+
+
+def parse(body: dict[str, Any], path: Path) -> "Study":
+    """The same of a table; its files are looked for from the folder of `path`."""
+    from parley.study.study import Study
+
+    data = Files.of(body["data"], path.parent) if "data" in body else None
+    schema, layout = _columns(body, data)
+    rest = {name: value for name, value in body.items() if name not in COLUMNS}
+    return Study(schema, layout=layout, data=data, **arguments_of(Fields(rest, "", DocumentError)))
+
+
+def _columns(body: dict[str, Any], data: Files | None) -> tuple[Schema, Any]:
+    told, layout = (None, None) if data is None or data.schema is None else columns_of(data.schema)
+    if "schema" in body:
+        free = Fields(body, "", DocumentError).free("schema").body
+        try:
+            return schema_from_json(free), layout
+        except ParleyError as error:
+            raise DocumentError("schema", str(error)) from None
+    if told is None:
+        raise DocumentError("schema", "is missing, add it, or name a schema.toml in [data]")
+    return told, layout
 
 
 def write(study: "Study", path: Path) -> None:
-    """The file."""
-    raise NotImplementedError
+    """The file, with paths of records from its own folder."""
+    if study.layout is not None and (study.data is None or study.data.schema is None):
+        raise StudyError("what the files look like is in no schema.toml: name one in [data], or give no layout")
+    arguments = {name: getattr(study, name) for name in study.arguments()}
+    body = {
+        **tables_of(arguments),
+        "schema": {name: value for name, value in study.schema.as_json().items() if value is not None},
+        **({} if study.data is None else {"data": study.data.as_json(path.resolve().parent)}),
+    }
+    head = "# A study: docs/study.md says what every key means.\n\n"
+    try:
+        path.write_text(head + toml_text(body) + "\n")
+    except OSError as error:
+        raise StudyError(f"{path} cannot be written: {error.strerror}") from None

@@ -5,10 +5,11 @@ wanted (ε, δ): `parley.federation.meaning.verify` computes the same and finds 
 Calibration imports scipy, so a long-running process has another one call this.
 """
 
+import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from parley.algorithms.algorithm import Plan
 from parley.algorithms.registry import build_algorithm, check_answers, setting_of
@@ -31,6 +32,9 @@ from parley.privacy.lying import NO_GUARANTEE
 from parley.privacy.mechanism import Mechanism, Unit
 from parley.study.errors import StudyError
 from parley.study.simulation import mechanism_of
+
+if TYPE_CHECKING:
+    from parley.study.study import Study
 
 NUDGE = 1 + 2.5e-4
 """Accountants round upwards by up to 3e-4 of their figure: what fits one party may just miss another."""
@@ -91,7 +95,7 @@ def draft(
 ) -> Manifest:
     """A complete manifest that claims exactly (ε, δ).
 
-    `model` and `algorithm` are tables of a run file; `sizes` are each party's units of privacy, in order.
+    `model` and `algorithm` are tables of a study; `sizes` are each party's units of privacy, in order.
     Without `minimum_parties` every party must take part. Without `precision` it is the cheapest preset that carries the
     claim.
     """
@@ -103,19 +107,9 @@ def draft(
     check_answers(str(algorithm["name"]), stepping, built.dimension)
     if not plan.private:
         raise StudyError(f"{algorithm['name']} is not private: choose an algorithm that is")
-    unit = Unit(schema.unit)
-    samples = longest_answer(built.dimension) * plan.releases * parts.samples
-    presets: tuple[Precision, ...] = (precision,) if precision else get_args(Precision)
-    for index, preset in enumerate(presets):
-        try:
-            terms = finite_precision(samples, epsilon, delta, cover, preset)
-            mechanism = quietest(plan, counted, unit, epsilon, delta, Claiming(accountant(accountant_name), terms))
-        except (MpcError, InvalidParameterError):
-            if index + 1 < len(presets):
-                continue
-            raise
-        chosen = preset
-        break
+    mechanism, chosen, _ = least_noise(
+        plan, counted, Unit(schema.unit), epsilon, delta, accountant_name, built.dimension, parts, cover, precision
+    )
     bits = Encoding.of(mechanism, FORMATS[chosen].scale_bits, built.largest_limit, parts).fraction_bits
     return Manifest.from_json(
         {
@@ -146,17 +140,112 @@ def draft(
     )
 
 
+def least_noise(
+    plan: Plan,
+    sizes: dict[str, int],
+    unit: Unit,
+    epsilon: float,
+    delta: float,
+    name: str,
+    dimension: int,
+    parts: NoiseParts,
+    cover: Cover = "strips",
+    precision: Precision | None = None,
+) -> tuple[Mechanism, Precision, FinitePrecision]:
+    """The mechanism with the smallest noise, by the cheapest preset that carries the claim, and that preset's terms."""
+    samples = longest_answer(dimension) * plan.releases * parts.samples
+    presets: tuple[Precision, ...] = (precision,) if precision else get_args(Precision)
+    for preset in presets[:-1]:
+        with contextlib.suppress(MpcError, InvalidParameterError):
+            return _least(plan, sizes, unit, epsilon, delta, name, samples, cover, preset)
+    return _least(plan, sizes, unit, epsilon, delta, name, samples, cover, presets[-1])
+
+
+def _least(
+    plan: Plan,
+    sizes: dict[str, int],
+    unit: Unit,
+    epsilon: float,
+    delta: float,
+    name: str,
+    samples: int,
+    cover: Cover,
+    preset: Precision,
+) -> tuple[Mechanism, Precision, FinitePrecision]:
+    terms = finite_precision(samples, epsilon, delta, cover, preset)
+    return quietest(plan, sizes, unit, epsilon, delta, Claiming(accountant(name), terms)), preset, terms
+
+
+def manifest_of(study: "Study", records: Mapping[str, int] | None = None) -> Manifest:
+    """The manifest of a study, or every name that it lacks for one; `records` are the parties' units, if not its own."""
+    sizes = dict(study.parties if records is None else records)
+    lacking = [
+        what
+        for what, there in (
+            ("run", study.run),
+            ("federation", study.federation),
+            ("[[parties]] with their units", sizes),
+            ("two [[aggregators]]", study.aggregators),
+            ("a [coordinator]", study.coordinator),
+        )
+        if not there
+    ]
+    if lacking:
+        raise StudyError(f"a manifest needs {', '.join(lacking)}: add what the study lacks")
+    return drafted(study, sizes)
+
+
+def drafted(study: "Study", sizes: Mapping[str, int], **names: Any) -> Manifest:
+    """`names` stand for what the study does not name."""
+    wanted: dict[str, Any] = {
+        "run": study.run,
+        "federation": study.federation,
+        "aggregators": study.aggregators,
+        "coordinator": study.coordinator,
+    }
+    wanted = {name: value or names.get(name) for name, value in wanted.items()} | {
+        "model": study.model,
+        "algorithm": study.algorithm,
+        "schema": study.schema,
+        "sizes": sizes,
+        "epsilon": study.epsilon,
+        "delta": study.delta,
+        "accountant_name": study.accountant,
+        "regulariser": study.regulariser,
+        "minimum_parties": study.minimum_parties,
+        "deadline_seconds": study.deadline_seconds,
+        "cover": study.cover,
+        "precision": study.precision,
+    }
+    if study.worst_epsilon is None:
+        return draft(**wanted, parts=study.parts)
+    return smallest_own(study.worst_epsilon, {**wanted, "parts": study.parts})
+
+
 def smallest_own(worst_epsilon: float, wanted: dict[str, Any]) -> Manifest:
     """`draft` with the least own noise with which a server that lies costs at most `worst_epsilon`.
 
     `wanted` is what `draft` takes; under `malicious` there is nothing to choose.
     """
-    parts: NoiseParts = wanted.get("parts", USUAL)
-    choices = [NoiseParts("semi-honest", own) for own in OWN if own > 0] if parts.joint else [parts]
+
+    def tried(parts: NoiseParts) -> tuple[Manifest, float | None]:
+        made = draft(**{**wanted, "parts": parts})
+        return made, verify(made).epsilon_if_a_server_lies
+
+    return first_within(worst_epsilon, wanted.get("parts", USUAL), tried)
+
+
+Made = TypeVar("Made")
+
+
+def first_within(
+    worst_epsilon: float, usual: NoiseParts, tried: Callable[[NoiseParts], tuple[Made, float | None]]
+) -> Made:
+    """What is made with the least own noise that keeps ε₂, which `tried` gives beside it, to `worst_epsilon`."""
+    choices = [NoiseParts("semi-honest", own) for own in OWN if own > 0] if usual.joint else [usual]
     found: float | None = None
     for each in choices:
-        made = draft(**{**wanted, "parts": each})
-        found = verify(made).epsilon_if_a_server_lies
+        made, found = tried(each)
         if found is not None and found <= worst_epsilon:
             return made
     reached = NO_GUARANTEE if found is None else f"epsilon {found:.4g}"

@@ -1,7 +1,7 @@
 """A model to ask: what a run's model file says, read and checked.
 
-    from parley.study.model_file import load
-    model = load("model.npz")
+    from parley import study
+    model = study.load("model.npz")
     model.predict("new-patients.csv")        # or a frame, dictionaries, an array of raw feature values
 
 The file's form is in parley.learning.model_archive; whoever leads a run writes it (parley.coordinator.result).
@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 
 from parley.learning.errors import ModelFileError
 from parley.learning.holding import LAYOUT_FIELDS, layout_by_name
+from parley.learning.metrics import Figure, metrics, softmax
 from parley.learning.model_archive import read_archive, write_archive
 from parley.learning.models import Model, sigmoid
 from parley.learning.readers import Data, read
-from parley.learning.records import encode_features
+from parley.learning.records import encode, encode_features
 from parley.learning.registry import build_model
+from parley.learning.rows import DenseRows, Rows, SparseRows
 from parley.learning.schema import Schema, Uniform, schema_from_json
 from parley.study.frames import data_of
 
@@ -47,49 +49,71 @@ class LoadedModel:
         options = {name: value for name, value in self.description["model"].items() if name != "dimension"}
         return build_model(options, self.schema)
 
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """Labels in the order of `predict_proba`'s columns: the negative one first. A model of a number has none."""
+        target = self.schema.target
+        if target.kind == "number":
+            raise ModelFileError("a model of a number has no classes: ask it to predict")
+        return np.array(target.classes if target.kind == "classes" else (target.negative[0], target.positive[0]))
+
+    def predict(self, rows: Any) -> NDArray[Any]:
+        """Labels as the data has them, or numbers in its unit."""
+        return self.decided(self.outputs(rows))
+
+    def predict_proba(self, rows: Any) -> Floats:
+        """Of each class, float64[rows, classes], in the order of `classes_`."""
+        self.classes_  # noqa: B018  a model of a number has none, and says so
+        return self.chances(self.outputs(rows))
+
+    def decision_function(self, rows: Any) -> Floats:
+        """Raw scores: float64[rows] of two classes, above 0 for the positive one; float64[rows, classes] of more."""
+        self.classes_  # noqa: B018
+        scores = self.outputs(rows)
+        return scores[:, 0] if self.schema.target.kind == "binary" else scores
+
+    def figures(self, data: Any) -> dict[str, Figure]:
+        """How good it is on PUBLIC rows with their labels, each figure with its 95 % interval (learning.metrics)."""
+        return metrics(self.model, encode(given(data, self.schema), self.schema), self.theta, self.schema.target)
+
     def encoded(self, rows: Any) -> Floats:
         """Features as the model sees them, float64[rows, columns], the intercept's last: for use elsewhere."""
-        found = encode_features(_given(rows, self.schema), self.schema, {})
+        found = self.rows_of(rows)
         return np.asarray(found.take(np.arange(len(found))).dense() * 2.0**-found.bits)
 
-    def scores(self, rows: Any) -> Floats:
-        """Raw outputs, float64[rows, outputs]."""
-        found = encode_features(_given(rows, self.schema), self.schema, {})
+    def save(self, path: Path | str) -> None:
+        """The same file and card elsewhere."""
+        write_archive(Path(path), self.theta, self.description, self.card)
+
+    def rows_of(self, rows: Any, adjusted: dict[str, int] | None = None) -> Rows:
+        """Encoded; `adjusted` counts by column what was cut to the bounds."""
+        return encode_features(given(rows, self.schema), self.schema, {} if adjusted is None else adjusted)
+
+    def outputs(self, rows: Any) -> Floats:
+        """What the model computes, float64[rows, outputs], of rows as a user or as `rows_of` gives them."""
+        found = rows if isinstance(rows, DenseRows | SparseRows) else self.rows_of(rows)
         blocks = [np.arange(start, min(start + BLOCK, len(found))) for start in range(0, len(found), BLOCK)]
         parts = [self.model.scores(found.take(block), self.theta) for block in blocks]
         return np.concatenate(parts) if parts else np.zeros((0, self.schema.outputs))
 
-    def probabilities(self, rows: Any) -> Floats:
-        """Of the positive label, float64[rows], or of each class, float64[rows, classes]."""
-        scores = self.scores(rows)
-        if self.schema.target.kind == "binary":
-            return np.asarray(sigmoid(scores[:, 0]))
-        if self.schema.target.kind == "number":
-            raise ModelFileError("a model of a number has no probabilities: ask it to predict")
-        raised = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return np.asarray(raised / raised.sum(axis=1, keepdims=True))
-
-    def predict(self, rows: Any) -> NDArray[Any]:
-        """Labels as the data has them, or numbers in its unit."""
-        scores, target = self.scores(rows), self.schema.target
+    def decided(self, scores: Floats) -> NDArray[Any]:
+        """Labels or numbers, of `outputs`."""
+        target = self.schema.target
         if target.kind == "number":
             return np.asarray(scores[:, 0] * target.spread + target.centre)
-        if target.kind == "classes":
-            return np.asarray(np.array(target.classes)[scores.argmax(axis=1)])
-        return np.asarray(np.where(scores[:, 0] > 0, target.positive[0], target.negative[0]))
+        best = scores.argmax(axis=1) if target.kind == "classes" else (scores[:, 0] > 0).astype(np.int64)
+        return np.asarray(self.classes_[best])
+
+    def chances(self, scores: Floats) -> Floats:
+        """Probabilities of each class, of `outputs`."""
+        if self.schema.target.kind == "classes":
+            return softmax(scores)
+        return np.stack([sigmoid(-scores[:, 0]), sigmoid(scores[:, 0])], axis=1)
 
 
-def read_model(path: Path | str) -> LoadedModel:
+def load(path: Path | str) -> LoadedModel:
     """The file, checked: plain arrays, digests that agree, and a card.json beside it, if any, that says the same."""
     return LoadedModel(*read_archive(Path(path)))
-
-
-load = read_model
-
-
-def copy_model(model: LoadedModel, path: Path) -> None:
-    """The same file elsewhere, card and all."""
-    write_archive(path, model.theta, model.description, model.card)
 
 
 def columns_of(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,8 +121,8 @@ def columns_of(body: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in body.items() if name not in LAYOUT_FIELDS}
 
 
-def _given(rows: Any, schema: Schema) -> Data:
-    """Rows as the readers of `party` give them."""
+def given(rows: Any, schema: Schema) -> Data:
+    """Rows of a file, or of what a program holds."""
     if isinstance(rows, str | Path):
         path = Path(rows)
         return read([path], layout_by_name(path), schema.target.name)

@@ -71,6 +71,8 @@ class Calibrated:
     """Of the servers' tables"""
     claim: Claim | None = None
     """With the finite sampler's terms: see parley.study.certified"""
+    parts: NoiseParts = JOINT
+    """Of the servers' noise: without own parts where nothing else is said."""
 
 
 def mechanism_of(
@@ -98,18 +100,24 @@ def _sampler(plan: Plan, batch: int, units: int, total: int, allowance: float) -
 
 
 def calibrate(
-    plan: Plan, sizes: dict[str, int], epsilon: float, delta: float, name: str = "pld", unit: Unit | None = None
+    plan: Plan,
+    sizes: dict[str, int],
+    epsilon: float,
+    delta: float,
+    name: str = "pld",
+    unit: Unit | None = None,
+    parts: NoiseParts = JOINT,
 ) -> Calibrated:
     """The smallest noise at which the worst party's units have (ε, δ)."""
     mechanism = mechanism_of(plan, sizes, delta, 1.0, unit or Unit(), epsilon)
     if not plan.private:
-        return Calibrated(mechanism, float("inf"), delta, "none")
+        return Calibrated(mechanism, float("inf"), delta, "none", parts=parts)
     chosen = accountant(name)
     events: set[Event] = set(mechanism.events().values())
     noise = max(smallest_noise(chosen, event, epsilon, delta)[0] for event in events)
     mechanism = replace(mechanism, noise_multiplier=noise)
     _, reading = worst_party(chosen, mechanism, delta)
-    return Calibrated(mechanism, reading.epsilon, delta, name)
+    return Calibrated(mechanism, reading.epsilon, delta, name, parts=parts)
 
 
 @dataclass(frozen=True)
@@ -189,9 +197,21 @@ def split(records: Records, parties: int, seed: int) -> dict[str, Records]:
     """A pooled file over simulated parties of nearly equal size, shuffled (section 6 of the core paper)."""
     if parties == 1:
         return {"party-1": records}
-    order = permutation(len(records.rows), SeededRandomness("split", seed))
+    order = permutation(records.units, SeededRandomness("split", seed))
     parts = np.array_split(order, parties)
-    return {f"party-{index + 1}": records.select(np.sort(part)) for index, part in enumerate(parts)}
+    return {f"party-{index + 1}": of_units(records, np.sort(part)) for index, part in enumerate(parts)}
+
+
+def of_units(records: Records, units: NDArray[np.int64]) -> Records:
+    """The records of these units of privacy."""
+    if records.unit_column is None:
+        return records.select(units)
+    members = records.members[units]
+    rows = np.unique(members[members >= 0])
+    places = np.full(len(records.rows) + 1, -1, np.int64)
+    places[rows] = np.arange(len(rows))  # the last place stays −1: no record
+    plain = replace(records, unit_column=None).select(rows)
+    return replace(plain, unit_column=records.unit_column, members=places[members])
 
 
 def permutation(count: int, randomness: SeededRandomness) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from parley.algorithms.algorithm import Algorithm
 from parley.algorithms.registry import build_algorithm
 from parley.algorithms.regularisers import Regulariser
-from parley.federation.fields import Plain
+from parley.federation.fields import Fields, Plain
 from parley.federation.kinds import CENTRAL
 from parley.federation.manifest import Manifest, Operator
 from parley.learning.holding import Layout
@@ -21,9 +21,9 @@ from parley.learning.registry import build_model
 from parley.learning.schema import Schema
 from parley.mpc.parts import NoiseParts, parts_of, usual_own
 from parley.mpc.tables import Cover, Precision
-from parley.study.checks import check
 from parley.study.columns import columns_of
-from parley.study.errors import StudyError
+from parley.study.content import arguments_of, tables_of
+from parley.study.errors import DocumentError, StudyError
 from parley.study.files import Files
 
 if TYPE_CHECKING:
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 Given = Any
 """Records as a user has them: a path, a data frame, a dictionary of columns, a list of dictionaries, a matrix."""
 SEEDS = 5
-NAMES = ("run", "federation", "parties", "aggregators", "coordinator")
-"""What only a manifest needs."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -95,20 +93,18 @@ class Study:
         layout: Layout | None = None,
     ) -> None:
         columns, form = columns_of(schema)
-        found: dict[str, Any] = {
-            "schema": columns,
-            "layout": layout or form,
-            "_model": Plain.of({"kind": model} if isinstance(model, str) else model),
+        given = {
+            "model": {"kind": model} if isinstance(model, str) else model,
             "epsilon": epsilon,
             "delta": delta,
-            "_algorithm": Plain.of({"name": algorithm} if isinstance(algorithm, str) else algorithm),
+            "algorithm": {"name": algorithm} if isinstance(algorithm, str) else algorithm,
             "accountant": accountant,
-            "regulariser": regulariser if isinstance(regulariser, Regulariser) else Regulariser(**(regulariser or {})),
+            "regulariser": regulariser,
             "run": run,
             "federation": federation,
-            "_parties": tuple((parties or {}).items()),
-            "aggregators": tuple(_operator(each) for each in aggregators),
-            "coordinator": None if coordinator is None else _operator(coordinator),
+            "parties": parties,
+            "aggregators": aggregators,
+            "coordinator": coordinator,
             "minimum_parties": minimum_parties,
             "deadline_seconds": deadline_seconds,
             "security": security,
@@ -116,11 +112,22 @@ class Study:
             "worst_epsilon": worst_epsilon,
             "cover": cover,
             "precision": precision,
+        }
+        found = dict.fromkeys(given) | arguments_of(Fields(tables_of(given), "", DocumentError))
+        found |= {
+            "schema": columns,
+            "layout": layout or form,
             "data": data if data is None or isinstance(data, Files) else Files.of(data),
+            "_model": Plain.of(found.pop("model")),
+            "_algorithm": Plain.of(found.pop("algorithm")),
+            "_parties": tuple(found.pop("parties").items()),
+            "regulariser": found["regulariser"] or Regulariser(),
         }
         for name, value in found.items():
             object.__setattr__(self, name, value)
-        check(self)
+        self.new_model()
+        if not self.central:
+            self.new_algorithm()
 
     @property
     def model(self) -> dict[str, Any]:
@@ -197,21 +204,17 @@ class Study:
 
     def replaced(self, **changes: Any) -> "Study":
         """The same study but for these arguments."""
-        known = {each.name.removeprefix("_"): getattr(self, each.name.removeprefix("_")) for each in fields(self)}
-        unknown = sorted(changes.keys() - known.keys())
+        unknown = sorted(changes.keys() - set(self.arguments()))
         if unknown:
-            raise StudyError(f"a study has no {unknown[0]!r}: use {', '.join(known)}")
-        return Study(**{**known, **changes})
+            raise StudyError(f"a study has no {unknown[0]!r}: use {', '.join(self.arguments())}")
+        return Study(**{**{name: getattr(self, name) for name in self.arguments()}, **changes})
+
+    @staticmethod
+    def arguments() -> tuple[str, ...]:
+        """What a study is made of, by name."""
+        return tuple(each.name.removeprefix("_") for each in fields(Study))
 
     def __repr__(self) -> str:
         model, algorithm = self.model["kind"], self.algorithm.get("name")
         columns, target = self.schema.width, self.schema.target.name
         return f"Study({model} of {target!r} on {columns} columns, {algorithm}, epsilon {self.epsilon:g})"
-
-
-def _operator(given: Operator | Mapping[str, str]) -> Operator:
-    if isinstance(given, Operator):
-        return given
-    if given.keys() != {"name", "legal_entity"}:
-        raise StudyError("an operator has a name and a legal_entity: give both and nothing else")
-    return Operator(given["name"], given["legal_entity"])

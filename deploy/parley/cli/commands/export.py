@@ -28,10 +28,10 @@ def export(
     Example: parley export lead --run heart-1 -o model.npz
     """
     from parley.learning.model_archive import card_path
-    from parley.study.model_file import copy_model, read_model
+    from parley.study.model_file import load
 
     path = find_model(source, run)
-    model = read_model(path)
+    model = load(path)
     if run is not None and model.card["run"] != run:
         raise ModelFileError(f"{path} is of run {model.card['run']}, not of {run}")
     if output.is_dir():
@@ -39,7 +39,7 @@ def export(
     if output.suffix != ".npz":
         raise CommandError(f"{output.name} does not end in .npz: NumPy and people know the file by that")
     if output.absolute() != path.absolute():
-        copy_model(model, output)
+        model.save(output)
     if json:
         emit_json({"model": str(output), "card": str(card_path(output)), **model.card})
         return
@@ -48,8 +48,8 @@ def export(
         f"card       {card_path(output)}",
         f"run        {model.card['run']}, manifest {model.card['manifest_digest']}",
         f"guarantee  {model.card['statement']}",
-        "use        from parley.study.model_file import load",
-        f'           model = load("{output}")',
+        "use        from parley import study",
+        f'           model = study.load("{output}")',
         '           model.predict("rows.csv")',
     ]
     Console().print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,137 @@
+"""What a study says, but for its columns and its files: the one place that checks it, for documents and for Python.
+
+`tables_of` writes arguments as the tables of a study.toml, `arguments_of` reads them back, strictly: so a wrong value
+is refused in the same words wherever it came from.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
+
+from parley.algorithms.regularisers import Regulariser
+from parley.federation.fields import Fields
+from parley.federation.manifest import ACCOUNTANTS, LARGEST_EPSILON, LONGEST_DEADLINE_SECONDS, Operator, noise_parts
+from parley.mpc.parts import usual_own
+from parley.mpc.tables import Cover, Precision
+from parley.privacy.lying import LARGEST_GUARANTEE
+from parley.privacy.sampling import LARGEST_POPULATION
+
+PLACES = {
+    "privacy": ("epsilon", "delta", "accountant", "worst_epsilon"),
+    "noise": ("cover", "precision", "security", "own"),
+    "rounds": ("minimum_parties", "deadline_seconds"),
+}
+"""Arguments by the table that holds them."""
+LARGEST_WEIGHT = 1e12
+
+
+def tables_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """As a study.toml has them; what is None or empty is left out."""
+    body: dict[str, Any] = {name: arguments[name] for name in ("run", "federation") if arguments[name] is not None}
+    body |= {"model": arguments["model"], "algorithm": arguments["algorithm"]}
+    penalty = arguments["regulariser"]
+    if isinstance(penalty, Regulariser):
+        penalty = None if penalty == Regulariser() else {"kind": penalty.kind, "weight": penalty.weight}
+    if penalty is not None:
+        body["regulariser"] = penalty
+    for table, names in PLACES.items():
+        if found := {name: arguments[name] for name in names if arguments[name] is not None}:
+            body[table] = found
+    if arguments["parties"]:
+        body["parties"] = [{"name": name, "units": units} for name, units in dict(arguments["parties"]).items()]
+    operators: Sequence[Any] = arguments["aggregators"]
+    if operators:
+        body["aggregators"] = [_operator_table(each) for each in operators]
+    if arguments["coordinator"] is not None:
+        body["coordinator"] = _operator_table(arguments["coordinator"])
+    return body
+
+
+def arguments_of(study: Fields) -> dict[str, Any]:
+    """Arguments of a Study; a field that is missing, unknown or out of range is refused by its place."""
+    study.table("model"), study.table("algorithm")  # required, unlike other free tables
+    found: dict[str, Any] = {
+        "model": study.free("model").body,
+        "algorithm": study.free("algorithm").body,
+        **{name: study.label(name) for name in ("run", "federation") if study.has(name)},
+        "parties": _sizes(study),
+    }
+    _privacy(study.table("privacy"), found)
+    if study.has("regulariser"):
+        table = study.table("regulariser")
+        found["regulariser"] = Regulariser(
+            table.text("kind"), table.number("weight", -1, LARGEST_WEIGHT) if table.has("weight") else 0.0
+        )
+        table.finish()
+    _rounds(study, len(found["parties"]), found)
+    _noise(study, found)
+    aggregators = [_operator(each) for each in study.tables("aggregators")] if study.has("aggregators") else []
+    if len(aggregators) not in (0, 2):
+        raise study.refuse("aggregators", f"are {len(aggregators)}: give exactly two, of different legal entities")
+    found["aggregators"] = tuple(aggregators)
+    if study.has("coordinator"):
+        found["coordinator"] = _operator(study.table("coordinator"))
+    study.finish()
+    return found
+
+
+def _sizes(study: Fields) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for party in study.tables("parties") if study.has("parties") else ():
+        name = party.label("name")
+        if name in sizes:
+            raise party.refuse("name", f"{name!r} is there twice: name each party once")
+        sizes[name] = party.whole("units", 1, LARGEST_POPULATION)
+        party.finish()
+    return sizes
+
+
+def _privacy(privacy: Fields, found: dict[str, Any]) -> None:
+    found["epsilon"] = privacy.number("epsilon", 0, LARGEST_EPSILON)
+    found["delta"] = privacy.number("delta", 0, 0.5)
+    if privacy.has("accountant"):
+        found["accountant"] = privacy.choice("accountant", ACCOUNTANTS)
+    if privacy.has("worst_epsilon"):
+        found["worst_epsilon"] = privacy.number("worst_epsilon", 0, LARGEST_GUARANTEE)
+    privacy.finish()
+
+
+def _rounds(study: Fields, parties: int, found: dict[str, Any]) -> None:
+    if not study.has("rounds"):
+        return
+    rounds = study.table("rounds")
+    if rounds.has("minimum_parties"):
+        found["minimum_parties"] = rounds.whole("minimum_parties", 2, max(2, parties))
+    if rounds.has("deadline_seconds"):
+        found["deadline_seconds"] = rounds.number("deadline_seconds", 0, LONGEST_DEADLINE_SECONDS)
+    rounds.finish()
+
+
+def _noise(study: Fields, found: dict[str, Any]) -> None:
+    if not study.has("noise"):
+        return
+    noise = study.table("noise")
+    covers: tuple[Cover, ...] = get_args(Cover)
+    precisions: tuple[Precision, ...] = get_args(Precision)
+    if noise.has("cover"):
+        found["cover"] = noise.choice("cover", covers)
+    if noise.has("precision"):
+        found["precision"] = noise.choice("precision", precisions)
+    if noise.has("own") and "worst_epsilon" in found:
+        raise noise.refuse("own", "and privacy.worst_epsilon are both there: one of them chooses, leave the other out")
+    if noise.has("security"):
+        found["security"] = noise.text("security")
+    if noise.has("own"):
+        found["own"] = noise.number("own", -1, 1) + 0.0
+    security = found.get("security", "semi-honest")
+    noise_parts(noise, security, found.get("own", usual_own(security)))
+    noise.finish()
+
+
+def _operator(fields: Fields) -> Operator:
+    operator = Operator(fields.label("name"), fields.text("legal_entity"))
+    fields.finish()
+    return operator
+
+
+def _operator_table(given: Any) -> Any:
+    return {"name": given.name, "legal_entity": given.legal_entity} if isinstance(given, Operator) else given

@@ -1,0 +1,175 @@
+"""Records in memory: from files, frames and whatever else a user has, encoded by the study's schema.
+
+What the parties train on, and the test set that scores the model: a public one that was given, or a part of the records
+that is held out (by units of privacy, so that nobody is in both).
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parley.federation.names import LABEL_RULE, is_label
+from parley.learning.holding import CSV, Layout
+from parley.learning.readers import Data, Dense, Sparse, Table, read
+from parley.learning.records import Records, encode
+from parley.learning.rows import DenseRows, Rows, SparseRows
+from parley.learning.schema import Schema
+from parley.privacy.randomness import Randomness
+from parley.study.columns import layout_for
+from parley.study.errors import StudyError
+from parley.study.frames import data_of
+from parley.study.simulation import of_units, permutation, split
+
+if TYPE_CHECKING:
+    from parley.study.study import Study
+
+HELD_OUT = 0.2
+"""Of each party's units, where no test set is given."""
+
+
+@dataclass(frozen=True)
+class Sets:
+    """What a study is trained on and scored by."""
+
+    own: Mapping[str, Records]
+    """Of each party; or one pooled set alone, where `shares` says over whom it is shared out."""
+    shares: tuple[str, ...] = ()
+    test: Records | None = None
+    public: bool = False
+    """Whether the test set is no part of the records: then figures on it may be shown to anybody."""
+    digest: bytes = b""
+    """Of the records as they were given: whose they are, whatever a schema takes of them."""
+
+    def parties(self, seed: int) -> dict[str, Records]:
+        """Each party's own, a pooled set shared out by this seed."""
+        if not self.shares:
+            return dict(self.own)
+        (pooled,) = self.own.values()
+        parts = split(pooled, len(self.shares), seed)
+        return dict(zip(self.shares, parts.values(), strict=True))
+
+    def sizes(self) -> dict[str, int]:
+        """Units of privacy of each party."""
+        return {name: records.units for name, records in self.parties(0).items()}
+
+    def held_out(self, share: float, randomness: Randomness) -> "Sets":
+        """With this share of each set's units as the test set, which is as private as the rest."""
+        kept, taken = {}, []
+        for name, records in self.own.items():
+            count = round(share * records.units)
+            if not 1 <= count < records.units:
+                raise StudyError(
+                    f"{name} has {records.units:,} units, too few to hold out {share:g} of them: give a test set"
+                )
+            order = permutation(records.units, randomness)
+            taken.append(of_units(records, np.sort(order[:count])))
+            kept[name] = of_units(records, np.sort(order[count:]))
+        return replace(self, own=kept, test=together(taken), public=False)
+
+
+def sets_of(study: "Study", data: Any = None, test: Any = None, randomness: Randomness | None = None) -> Sets:
+    """What `Study.simulate` was given, read and encoded; without `randomness` nothing is held out."""
+    sources, shares = _sources(study, data)
+    found = {name: _records(study, source) for name, source in sources.items()}
+    digest = hashlib.sha256(b"".join(each for _, (_, each) in sorted(found.items()))).digest()
+    sets = Sets({name: records for name, (records, _) in found.items()}, shares, digest=digest)
+    if test is None and study.data is not None and study.data.test:
+        test = study.data.test
+    if isinstance(test, float):
+        if not 0 < test < 1:
+            raise StudyError(f"test is {test:g}: give a share between 0 and 1, a path or a frame")
+    elif test is not None:
+        return replace(sets, test=_records(study, test)[0], public=True)
+    return sets if randomness is None else sets.held_out(HELD_OUT if test is None else test, randomness)
+
+
+def _sources(study: "Study", data: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What each party brings; or one pooled set, and the names that it is shared out over."""
+    files = study.data
+    if data is None:
+        if files is None or not (files.parties or files.train):
+            raise StudyError("no records: give data to simulate, or name files in [data], as train or as parties")
+        data = dict(files.parties) if files.parties else files.train
+    columns = isinstance(data, Mapping) and study.schema.target.name in data
+    if isinstance(data, Mapping) and not columns:
+        if not data:
+            raise StudyError("data names no party: give at least one set of records")
+        for name in data:
+            if not isinstance(name, str) or not is_label(name):
+                raise StudyError(f"data has a party called {name!r}: use {LABEL_RULE}")
+        return dict(data), ()
+    names = tuple(study.parties)
+    if files is not None and files.shares is not None:
+        if names and len(names) != files.shares:
+            raise StudyError(f"[data] shares train out over {files.shares} and {len(names)} parties are named: agree")
+        names = names or shares_of(files.shares)
+    return {"pooled": data}, names or shares_of(1)
+
+
+def shares_of(count: int) -> tuple[str, ...]:
+    """Names of parties that have none."""
+    return tuple(f"party-{index + 1}" for index in range(count))
+
+
+def _records(study: "Study", source: Any) -> tuple[Records, bytes]:
+    """Encoded, and the digest of what they were encoded from."""
+    if isinstance(source, str | Path):
+        source = (Path(source),)
+    if isinstance(source, tuple) and source and all(isinstance(each, Path) for each in source):
+        return _from_files(source, _stamps(source), layout_for(source[0], study.schema, study.layout), study.schema)
+    missing = (study.layout or CSV).missing
+    raw = source if isinstance(source, Sparse) else data_of(source, study.schema)
+    return encode(raw, study.schema, missing), _digest(raw)
+
+
+def _stamps(paths: Sequence[Path]) -> tuple[tuple[int, int], ...]:
+    """What changes with a file; a file that is not there is the reader's to refuse."""
+    found = [path.stat() if path.is_file() else None for path in paths]
+    return tuple((0, 0) if each is None else (each.st_mtime_ns, each.st_size) for each in found)
+
+
+@lru_cache(maxsize=4)
+def _from_files(
+    paths: tuple[Path, ...], stamps: tuple[tuple[int, int], ...], layout: Layout, schema: Schema
+) -> tuple[Records, bytes]:
+    """Read once for all rows of a table of experiments."""
+    raw = read(paths, layout, schema.target.name)
+    return encode(raw, schema, layout.missing), _digest(raw)
+
+
+def _digest(data: Data) -> bytes:
+    found = hashlib.sha256()
+    for each in _texts(data):
+        found.update(each)
+    return found.digest()
+
+
+def _texts(data: Data) -> Iterator[bytes]:
+    if isinstance(data, Table):
+        for name in sorted(data.columns):
+            yield "\x1f".join((name, *map(str, data.columns[name]), "\x1e")).encode(errors="surrogatepass")
+    elif isinstance(data, Sparse):
+        yield "\x1f".join(data.labels).encode()
+        yield from (each.tobytes() for each in (data.starts, data.columns, data.values))
+    else:
+        assert isinstance(data, Dense)
+        yield from (np.ascontiguousarray(each).tobytes() for each in (data.values, data.labels))
+
+
+def together(sets: Sequence[Records]) -> Records:
+    """All rows, for evaluation: whose they are is left out."""
+    first = sets[0].rows
+    if isinstance(first, SparseRows):
+        columns, values = (
+            np.concatenate([getattr(each.rows, what) for each in sets]) for what in ("columns", "values")
+        )
+        rows: Rows = SparseRows.of(columns, values, first.bits, first.dimension)
+    else:
+        assert isinstance(first, DenseRows)
+        rows = DenseRows.of(np.concatenate([each.rows.values for each in sets]), first.bits)  # type: ignore[attr-defined]
+    return Records(rows, np.concatenate([each.targets for each in sets]), row_bound=sets[0].row_bound)
