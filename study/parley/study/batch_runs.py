@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,10 +73,8 @@ def one_run(prepared: Prepared, key: int) -> dict[str, Any]:
 def _federated(prepared: Prepared, key: int) -> dict[str, Any]:
     federation = federation_of(prepared, key)
     outcome, plan, mechanism = federation.run(), federation.plan, federation.mechanism
-    private = plan.private and prepared.noise
     return {
-        **(_guarantee(prepared) if private else {"epsilon": None, "delta": None, "accountant": "none"}),
-        "noise_multiplier": mechanism.noise_multiplier if private else 0.0,
+        **guarantee(prepared, plan.private),
         "rounds": mechanism.releases,
         "passes": plan.passes(sum(party.records.units for party in federation.parties), outcome.releases),
         "seconds": outcome.seconds,
@@ -103,8 +101,10 @@ def federation_of(prepared: Prepared, key: int) -> Federation:
     )
 
 
-def _guarantee(prepared: Prepared) -> dict[str, Any]:
-    """ε at δ, and where a claim was made what the finite sampler takes of both."""
+def guarantee(prepared: Prepared, private: bool) -> dict[str, Any]:
+    """ε at δ, and where a claim was made what the finite sampler takes of both; `private`: whether the plan is."""
+    if not (private and prepared.noise):
+        return {"epsilon": None, "delta": None, "accountant": "none", "noise_multiplier": 0.0}
     chosen = prepared.calibrated
     found: dict[str, Any] = {"epsilon": chosen.epsilon, "delta": chosen.delta, "accountant": chosen.accountant}
     found |= {"security": chosen.parts.security, "own": chosen.parts.own}
@@ -114,7 +114,7 @@ def _guarantee(prepared: Prepared) -> dict[str, Any]:
         found["gaussian_delta"] = chosen.claim.gaussian.delta
         found["noise_precision"] = chosen.precision
         found["statement"] = chosen.claim.sentence
-    return found
+    return {**found, "noise_multiplier": prepared.mechanism.noise_multiplier}
 
 
 def qualities(study: "Study", sets: Sets, theta: Floats) -> dict[str, Any]:
@@ -143,23 +143,25 @@ def simulate_keys(prepared: Prepared, keys: Sequence[int], workers: int = 1) -> 
 
 
 Run = Callable[[int], dict[str, Any]]
-_KEPT: list[Run] = []
+Wanted = TypeVar("Wanted")
+Found = TypeVar("Found")
+_KEPT: list[Callable[[Any], Any]] = []
 
 
-def spread(run: Run, keys: Sequence[int], workers: int) -> list[dict[str, Any]]:
-    """`run` of every key, over processes that are each given it once."""
-    if workers == 1 or len(keys) == 1:
-        return [run(key) for key in keys]
-    with ProcessPoolExecutor(min(workers, len(keys)), initializer=_keep, initargs=(run,)) as pool:
-        return list(pool.map(_run_kept, keys))
+def spread(run: Callable[[Wanted], Found], wanted: Sequence[Wanted], workers: int) -> list[Found]:
+    """`run` of every one, in order, over processes that are each given it once."""
+    if workers == 1 or len(wanted) == 1:
+        return [run(each) for each in wanted]
+    with ProcessPoolExecutor(min(workers, len(wanted)), initializer=_keep, initargs=(run,)) as pool:
+        return list(pool.map(_run_kept, wanted))
 
 
-def _keep(run: Run) -> None:
+def _keep(run: Callable[[Any], Any]) -> None:
     _KEPT.append(run)
 
 
-def _run_kept(key: int) -> dict[str, Any]:
-    return _KEPT[-1](key)
+def _run_kept(wanted: Any) -> Any:
+    return _KEPT[-1](wanted)
 
 
 def mean_of(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:

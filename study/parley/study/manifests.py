@@ -177,7 +177,7 @@ def _least(
 
 
 def manifest_of(study: "Study", records: Mapping[str, int] | None = None) -> Manifest:
-    """The manifest of a study, or every name that it lacks for one; `records` are the parties' units, if not its own."""
+    """Refused with every name that the study lacks; `records` are the parties' units where they are not its own."""
     sizes = dict(study.parties if records is None else records)
     lacking = [
         what

@@ -1,11 +1,41 @@
-"""What a run would cost, before anybody is asked: figures, a sentence, and what each adversary could learn."""
+"""What a run would cost, before anybody is asked: figures, a sentence, and what each adversary could learn.
 
+A plan of two parties and more is read off the manifest itself, drafted and verified as `parley manifest` does; names
+that the study does not have yet are filled in, and no figure depends on them.
+"""
+
+import html
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
+
+from parley.federation.manifest import Manifest, Operator
+from parley.federation.meaning import Meaning, verify
+from parley.mpc.parts import NoiseParts
+from parley.privacy.claim import Claim
+from parley.privacy.lying import NO_GUARANTEE
+from parley.privacy.mechanism import Mechanism
+from parley.study.certified import calibrated_for
+from parley.study.errors import StudyError
+from parley.study.manifests import drafted
+from parley.study.simulation import Calibrated
 
 if TYPE_CHECKING:
     from parley.study.study import Study
+
+ONE_SITE = "site"
+"""The name of a single party that has none."""
+PLACEHOLDERS: dict[str, Any] = {
+    "run": "plan",
+    "federation": "plan",
+    "aggregators": (Operator("north", "One Organisation"), Operator("south", "Another Organisation")),
+    "coordinator": Operator("lead", "Study Group"),
+}
+NO_INTERCEPT = (
+    "intercept is false: the model gives an average record no free score; write intercept = true, unless meant"
+)
+MOST_TIMES = 1e4
 
 
 @dataclass(frozen=True)
@@ -24,20 +54,158 @@ class Plan:
     """A run's figures, computed as every node computes them from the manifest."""
 
     epsilon: float
+    """What the run costs each unit of privacy of the least protected party, at `delta`."""
     epsilon_if_a_server_lies: float | None
+    """The same if one aggregator does anything whatever; None: no guarantee then."""
     delta: float
     rounds: int
-    batch: int
+    batch: float
+    """Expected in a round, over all parties; of the rounds after the first."""
     noise_multiplier: float
+    """Times the sensitivity of a round's sum."""
     own: float
+    """What each server adds of its own, over what they sample together."""
+    security: str
+    unit: str
+    """Whose privacy is counted."""
+    parties: Mapping[str, int]
     statement: str
+    """The guarantee in a sentence."""
     adversaries: tuple[Adversary, ...]
+    advice: tuple[str, ...] = ()
+    """What might not be meant."""
 
     def as_json(self) -> dict[str, Any]:
         """The fields of `parley study plan --json`."""
-        raise NotImplementedError
+        return {**asdict(self), "parties": dict(self.parties)}
+
+    def __str__(self) -> str:
+        width = max(len(each.who) for each in self.adversaries)
+        lines = [
+            self._head,
+            "",
+            *(f"{each.who:{width}}  {each.learns}" for each in self.adversaries),
+            "",
+            self._condition,
+            *(("", *self.advice) if self.advice else ()),
+        ]
+        return "\n".join(lines)
+
+    @property
+    def _condition(self) -> str:
+        return f"if one {self.unit} had been any other, except with probability {self.delta:.3g}"
+
+    @property
+    def _head(self) -> str:
+        units, count = sum(self.parties.values()), len(self.parties)
+        whose = f"{count} parties" if count > 1 else "one site"
+        return (
+            f"epsilon {self.epsilon:.4g} at delta {self.delta:.3g} for each {self.unit}: {self.rounds:,} rounds, "
+            f"about {self.batch:,.0f} of {units:,} in each, noise {self.noise_multiplier:.4g} times the sensitivity; "
+            f"{whose}"
+        )
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        rows = "".join(
+            f"<tr><td style='text-align:left'>{html.escape(each.who)}</td>"
+            f"<td style='text-align:left'>{html.escape(each.learns)}</td></tr>"
+            for each in self.adversaries
+        )
+        notes = "".join(f"<p>{html.escape(each)}</p>" for each in (self._condition, *self.advice))
+        return (
+            f"<p>{html.escape(self._head)}</p><table><tr><th style='text-align:left'>who</th>"
+            f"<th style='text-align:left'>could learn of one {html.escape(self.unit)}</th></tr>{rows}</table>{notes}"
+        )
 
 
 def plan_of(study: "Study", records: int | Mapping[str, int] | None) -> Plan:
     """`Study.plan`."""
-    raise NotImplementedError
+    if records is None:
+        records = study.parties or _counted(study)
+    sizes = {ONE_SITE: records} if isinstance(records, int) else dict(records)
+    for name, units in sizes.items():
+        if isinstance(units, bool) or not isinstance(units, int) or units < 1:
+            raise StudyError(f"records of {name} are {units!r}: give a whole number of at least 1")
+    study.new_algorithm()  # a central method has no plan, and says where it runs
+    if len(sizes) < 2:
+        plan = of_calibrated(study, calibrated_for(study, sizes))
+        if plan is None:
+            raise StudyError(f"{study.algorithm['name']} is not private: choose an algorithm that is")
+        return plan
+    return of_meaning(study, verify(drafted(study, sizes, **PLACEHOLDERS)))
+
+
+def _counted(study: "Study") -> dict[str, int]:
+    """How many units the study's files hold, which is public; everything else of them stays unread."""
+    from parley.study.data import sets_of
+
+    if study.data is None or not (study.data.parties or study.data.train):
+        raise StudyError("how many records? Give records, name [[parties]] with their units, or files in [data]")
+    return sets_of(study).sizes()
+
+
+def of_meaning(study: "Study", meaning: Meaning) -> Plan:
+    """Of a manifest, verified."""
+    manifest: Manifest = meaning.manifest
+    lying = meaning.epsilon_if_a_server_lies
+    return _plan(study, manifest.mechanism, manifest.noise.parts, meaning.epsilon, lying, meaning.statement)
+
+
+def of_calibrated(study: "Study", found: Calibrated) -> Plan | None:
+    """Of a simulation's mechanism; None where there is no claim."""
+    if found.claim is None:
+        return None
+    claim: Claim = found.claim
+    return _plan(study, found.mechanism, found.parts, claim.epsilon, claim.epsilon_if_a_server_lies, claim.sentence)
+
+
+def _plan(
+    study: "Study", mechanism: Mechanism, parts: NoiseParts, epsilon: float, lying: float | None, statement: str
+) -> Plan:
+    sizes = {cohort.party: mechanism.sampler(cohort.party, 0).units for cohort in mechanism.cohorts}
+    alone = len(sizes) == 1
+    advice = (NO_INTERCEPT,) if not study.schema.intercept and study.model["kind"] != "perceptron" else ()
+    return Plan(
+        epsilon=float(epsilon),
+        epsilon_if_a_server_lies=None if lying is None else float(lying),
+        delta=study.delta,
+        rounds=mechanism.releases,
+        batch=float(mechanism.expected_batch(mechanism.releases - 1)),
+        noise_multiplier=float(mechanism.noise_multiplier),
+        own=parts.own,
+        security=parts.security,
+        unit=mechanism.unit.name,
+        parties=sizes,
+        statement=statement,
+        adversaries=_alone(epsilon) if alone else _together(parts, epsilon, lying),
+        advice=advice,
+    )
+
+
+def _together(parts: NoiseParts, epsilon: float, lying: float | None) -> tuple[Adversary, ...]:
+    held = bound(epsilon)
+    liar = epsilon if not parts.joint else lying
+    either = held if not parts.joint else NO_GUARANTEE if lying is None else bound(lying)
+    return (
+        Adversary("the coordinator", epsilon, held),
+        Adversary("all other parties together", epsilon, held),
+        Adversary("one aggregator that follows the protocol", epsilon, f"{held}, together with those above too"),
+        Adversary("one aggregator that lies", liar, either),
+        Adversary("both aggregators together", None, "everything: they are two organisations that must not collude"),
+        Adversary("whoever gets only the model", epsilon, f"{held}; they see less than those above"),
+    )
+
+
+def _alone(epsilon: float) -> tuple[Adversary, ...]:
+    return (
+        Adversary("whoever gets only the model", epsilon, bound(epsilon)),
+        Adversary("whoever trains it", None, "everything: one process holds the records and knows the noise"),
+    )
+
+
+def bound(epsilon: float) -> str:
+    """What ε allows, in words."""
+    times = math.exp(min(epsilon, 50.0))
+    shown = f"{times:.3g}" if times < MOST_TIMES else f"e^{epsilon:.3g}"
+    return f"epsilon {epsilon:.3g}: what they see becomes at most {shown} times as likely or as unlikely"

@@ -1,15 +1,34 @@
-"""What a simulation found: one seed's model, and figures that are for the person who ran it alone."""
+"""What a simulation found: one seed's model, and figures that are for the person who ran it alone.
 
+What may leave this process is the model with its card. Figures over seeds, without privacy, or on records that were
+held out are functions of private records: they are shown here, marked as such, and never saved.
+"""
+
+import html
+import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.learning.model_archive import write_archive
+from parley.study import fits
+from parley.study.batch_runs import mean_of
+from parley.study.card import Fit, card_of, described
 from parley.study.model_file import LoadedModel
 from parley.study.plan import Plan
 
 if TYPE_CHECKING:
+    from parley.study.plots import Picture
     from parley.study.study import Study
+
+CONFIDENCE = 0.95
+NOT_PRIVATE = "Not private: these figures are for you alone."
+SMALLER_IS_BETTER = ("loss", "rmse")
+"""The first of these that there is says whether guessing does as well."""
 
 
 @dataclass(frozen=True)
@@ -20,34 +39,188 @@ class Interval:
     low: float | None
     high: float | None
 
+    def __str__(self) -> str:
+        """0.433 (0.428 to 0.438)"""
+        if self.low is None or self.high is None:
+            return f"{self.mean:.3g}"
+        return f"{self.mean:.3g} ({self.low:.3g} to {self.high:.3g})"
+
+
+def interval(values: list[float]) -> Interval:
+    """Of the mean of independent runs."""
+    mean = statistics.fmean(values)
+    if len(values) < 2:
+        return Interval(mean, None, None)
+    from scipy.special import stdtrit
+
+    reach = float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2)) * statistics.stdev(values) / len(values) ** 0.5
+    return Interval(mean, mean - reach, mean + reach)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A figure on the test set over the rounds of the first seed; of the same training without noise beside it."""
+
+    measure: str
+    private: tuple[tuple[int, float], ...]
+    without_privacy: tuple[tuple[int, float], ...]
+
 
 @dataclass(frozen=True)
 class Result:
     """What `Study.simulate` gives."""
 
     study: "Study"
-    plan: Plan
-    model: LoadedModel
+    plan: Plan | None
+    """None where there is no claim: the algorithm is not private, or its accountant certifies none."""
+    fit: Fit
     """The first seed's: never the best one's, whose choice would be a release of its own."""
-    quality: Mapping[str, Interval]
+    runs: tuple[Mapping[str, Any], ...]
+    figures: tuple[Mapping[str, float], ...]
+    """Of each seed, on the test set."""
     without_privacy: Mapping[str, float]
+    """The same training without noise: not private."""
     constant: Mapping[str, float]
-    curve: tuple[tuple[int, float], ...]
-    fits: int
+    """The best answer that is the same for everybody: not private."""
+    curve: Curve
+    tested: int
+    """Records in the test set."""
+    public_test: bool
+    """Whether it was given, and not held out of the records."""
+    repeatable: bool
+    """Whether anybody can compute the noise."""
+    records: bytes
+    """Digest of what was trained on, by which fits are counted."""
+
+    @property
+    def model(self) -> LoadedModel:
+        """The first seed's, with the card that `save` would write now."""
+        card = card_of(self.study, self.fit, self.repeatable, fits.total(self.records))
+        return LoadedModel(self.fit.theta, described(self.study, self.fit.theta), card)
+
+    @property
+    def fits(self) -> int:
+        """How many fits of these records this process has shown."""
+        return fits.total(self.records).fits
+
+    @property
+    def quality(self) -> dict[str, Interval]:
+        """Each figure over the seeds, on the test set: not private."""
+        names = [name for name in self.figures[0] if all(name in each for each in self.figures)]
+        return {name: interval([each[name] for each in self.figures]) for name in names}
+
+    @property
+    def worse_than_guessing(self) -> bool:
+        """Whether the same answer for everybody does as well."""
+        name = next(name for name in SMALLER_IS_BETTER if name in self.constant)
+        return self.quality[name].mean >= self.constant[name]
 
     def save(self, path: Path | str) -> None:
-        """The model and its card."""
-        raise NotImplementedError
+        """The first seed's model, and its card beside it."""
+        model = self.model
+        write_archive(Path(path), model.theta, model.description, model.card)
 
-    def plot(self, path: Path | str | None = None) -> Any:
-        """The curve over rounds."""
-        raise NotImplementedError
+    def plot(self, path: Path | str | None = None) -> "Picture":
+        """The first seed's curve over rounds, without privacy and the constant beside it; PNG or SVG by the ending."""
+        from parley.study.plots import curve
+
+        rounds, values = zip(*self.curve.private, strict=True)
+        name = self.curve.measure.lower()
+        picture = curve(
+            rounds,
+            values,
+            measure=f"{self.curve.measure} on {self._tested}",
+            without_privacy=[value for _, value in self.curve.without_privacy],
+            constant=self.constant.get(name),
+        )
+        if path is not None:
+            picture.save(path)
+        return picture
+
+    def predict(self, rows: Any) -> NDArray[Any]:
+        """Labels or numbers, by the model."""
+        return self.model.predict(rows)
+
+    def predict_proba(self, rows: Any) -> NDArray[np.float64]:
+        """Of each class, by the model."""
+        return self.model.predict_proba(rows)
 
     def as_json(self) -> dict[str, Any]:
-        """The fields of `parley simulate --json`."""
-        raise NotImplementedError
+        """The fields of `parley simulate --json`; `not_private` names those that are for whoever ran it alone."""
+        return {
+            "runs": [dict(each) for each in self.runs],
+            "mean": mean_of(self.runs),
+            "quality": {name: asdict(each) for name, each in self.quality.items()},
+            "without_privacy": dict(self.without_privacy),
+            "constant": dict(self.constant),
+            "worse_than_guessing": self.worse_than_guessing,
+            "tested": self.tested,
+            "public_test": self.public_test,
+            "repeatable": self.repeatable,
+            "fits": self.fits,
+            "plan": self.plan.as_json() if self.plan else None,
+            "not_private": ["runs", "mean", "quality", "without_privacy", "constant", "worse_than_guessing"],
+        }
 
+    def __str__(self) -> str:
+        rows = [("", *self._columns), *self._rows]
+        widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        return "\n".join([self._head, "", *lines, "", *self.remarks])
 
-def simulate(study: "Study", data: Any, *, test: Any, seeds: int, repeatable: bool, workers: int) -> Result:
-    """`Study.simulate`."""
-    raise NotImplementedError
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+
+        def row(cells: tuple[str, ...], tag: str) -> str:
+            return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+        table = row(("", *self._columns), "th") + "".join(row(each, "td") for each in self._rows)
+        notes = "".join(f"<p>{html.escape(each)}</p>" for each in self.remarks)
+        return f"<p>{html.escape(self._head)}</p><table>{table}</table>{notes}"
+
+    @property
+    def _columns(self) -> tuple[str, ...]:
+        count = len(self.runs)
+        return (f"{count} seeds" if count > 1 else "1 seed", "without privacy", "constant")
+
+    @property
+    def _rows(self) -> list[tuple[str, ...]]:
+        def shown(values: Mapping[str, float], name: str) -> str:
+            return f"{values[name]:.3g}" if name in values else ""
+
+        return [
+            (name.replace("_", " "), str(found), shown(self.without_privacy, name), shown(self.constant, name))
+            for name, found in self.quality.items()
+        ]
+
+    @property
+    def _tested(self) -> str:
+        return f"{self.tested:,} {'public' if self.public_test else 'held-out'} records"
+
+    @property
+    def _head(self) -> str:
+        units, count = sum(self.fit.parties.values()), len(self.fit.parties)
+        parties = f"{count} parties" if count > 1 else "one site"
+        price = f"epsilon {self.plan.epsilon:.4g} at delta {self.plan.delta:.3g}" if self.plan else "no guarantee"
+        return (
+            f"{self.study.model['kind']} by {self.study.algorithm['name']} in {self.fit.rounds:,} rounds, {price}; "
+            f"{units:,} units of {parties}, scored on {self._tested}."
+        )
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a reader of the figures must know."""
+        found = [f"{NOT_PRIVATE} What may be passed on is the first seed's model, with its card."]
+        if self.worse_than_guessing:
+            found.append("Worse than guessing: the same answer for everybody does as well. More records or epsilon?")
+        if self.repeatable:
+            found.append("Repeatable: the noise follows from the seed, so this model protects nobody either.")
+        elif self.plan is None:
+            found.append("No guarantee was computed, so this model protects nobody.")
+        else:
+            all_of = fits.total(self.records)
+            found.append(
+                f"That model costs each {self.plan.unit} epsilon {self.plan.epsilon:.3g}; all {all_of.fits} fits of "
+                f"these records that were shown here cost {all_of.epsilon:.3g} together."
+            )
+        return [*found, *(self.plan.advice if self.plan else ())]

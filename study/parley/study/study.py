@@ -186,7 +186,7 @@ class Study:
         public: a path, a frame, or a share of the records that is held out (a fifth where nothing is given). Keys are
         fresh and thrown away; with `repeatable` they are 0, 1, 2 …, and the noise protects nobody.
         """
-        from parley.study.result import simulate
+        from parley.study.simulate import simulate
 
         return simulate(self, data, test=test, seeds=seeds, repeatable=repeatable, workers=workers)
 

@@ -1,0 +1,102 @@
+"""The card of a simulated model: what holds of the one fit that it is, against whom, and what all fits cost.
+
+Nothing that was computed from private records without noise is in it: no figure over seeds, none without privacy, none
+on records that were held out.
+"""
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.learning.metrics import Figure, as_json
+from parley.learning.model_archive import FORMAT, with_digests
+from parley.privacy.mechanism import Mechanism
+from parley.study.fits import Total
+
+if TYPE_CHECKING:
+    from parley.study.study import Study
+
+Floats = NDArray[np.float64]
+DISTRIBUTION = "parley-federation"
+
+
+@dataclass(frozen=True)
+class Fit:
+    """One seed's model, and what is public about it."""
+
+    theta: Floats
+    rounds: int
+    mechanism: Mechanism
+    epsilon: float | None
+    """None: it protects nobody"""
+    accountant: str
+    parties: Mapping[str, int]
+    figures: Mapping[str, Figure] | None
+    """Of this model on a PUBLIC set."""
+
+
+def described(study: "Study", theta: Floats) -> dict[str, Any]:
+    """What a model file says that the model is."""
+    schema = {name: value for name, value in study.schema.as_json().items() if value is not None}
+    return {"format": FORMAT, "model": {**study.model, "dimension": len(theta)}, "schema": schema}
+
+
+def card_of(study: "Study", fit: Fit, repeatable: bool, total: Total) -> dict[str, Any]:
+    """Finished, with its digests."""
+    private = fit.epsilon is not None
+    values = None if fit.figures is None else {name: figure.value for name, figure in fit.figures.items()}
+    card = {
+        "format": FORMAT,
+        "simulation": True,
+        "run": study.run,
+        "federation": study.federation,
+        "manifest_digest": None,
+        "statement": statement_of(study, fit, repeatable),
+        "epsilon": fit.epsilon,
+        "delta": study.delta if private else None,
+        "security": None,
+        "own": None,
+        "epsilon_if_a_server_lies": None,
+        "accountant": fit.accountant,
+        "unit": fit.mechanism.unit.name,
+        "relation": fit.mechanism.relation.value,
+        "records": "private",
+        "parties": dict(fit.parties),
+        "aggregators": [],
+        "coordinator": None,
+        "algorithm": study.algorithm["name"],
+        "rounds": fit.rounds,
+        "rounds_planned": fit.mechanism.releases,
+        "fits": total.fits if private else None,
+        "epsilon_of_all_fits": total.epsilon if private else None,
+        "delta_of_all_fits": total.delta if private else None,
+        "evaluation": values,
+        "quality": None if fit.figures is None else as_json(fit.figures),
+        "software": {"name": DISTRIBUTION, "version": version(DISTRIBUTION)},
+        "written": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+    }
+    return with_digests(card, fit.theta, described(study, fit.theta))
+
+
+def statement_of(study: "Study", fit: Fit, repeatable: bool) -> str:
+    """The guarantee in a sentence, or that there is none."""
+    if repeatable:
+        return "Repeatable: the noise follows from a seed that anybody can try, so this model protects nobody."
+    if fit.epsilon is None:
+        return "No guarantee was computed for this training, so this model protects nobody."
+    return central_statement(fit.mechanism, fit.epsilon, study.delta, fit.accountant)
+
+
+def central_statement(mechanism: Mechanism, epsilon: float, delta: float, accountant: str) -> str:
+    """Of a model that one process trained: what it says to everybody but whoever ran that."""
+    return (
+        f"Central model: whoever ran the training saw the records. Towards everybody else this one model is "
+        f"({epsilon:.4g}, {delta:.3g})-differentially private for each {mechanism.unit.name} under "
+        f"{mechanism.relation.value}, by noise of {mechanism.noise_multiplier:.4g} times the sensitivity in each of "
+        f"{mechanism.releases:,} rounds, accountant {accountant}. Other fits of the same records cost more."
+    )

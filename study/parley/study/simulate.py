@@ -1,0 +1,154 @@
+"""`Study.simulate`: the study trained as the federation would, several times, with what privacy costs beside it."""
+
+import math
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.learning.metrics import Figure, metrics, outputs
+from parley.learning.models import Linear, Logistic, Residual, Softmax, Squared
+from parley.learning.records import Records
+from parley.learning.rows import DenseRows
+from parley.learning.schema import Target
+from parley.study import fits
+from parley.study.batch_runs import Prepared, federation_of, guarantee, prepare, qualities, spread
+from parley.study.card import Fit
+from parley.study.data import Sets, sets_of
+from parley.study.errors import StudyError
+from parley.study.plan import of_calibrated
+from parley.study.result import Curve, Result
+from parley.study.simulation import Federation, SeededRandomness
+
+if TYPE_CHECKING:
+    from parley.study.study import Study
+
+Floats = NDArray[np.float64]
+KEY_BITS = 256
+POINTS = 60
+"""Of a curve, at most."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """One run: what a script reads of it, its model, its figures on the test set, and perhaps its curve."""
+
+    row: Mapping[str, Any]
+    theta: Floats
+    figures: Mapping[str, Figure]
+    curve: tuple[tuple[int, float], ...] = ()
+
+
+def simulate(study: "Study", data: Any, *, test: Any, seeds: int, repeatable: bool, workers: int) -> Result:
+    """`Study.simulate`."""
+    if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1 or workers < 1:
+        raise StudyError("seeds and workers are whole numbers of at least 1: give such")
+    study.new_algorithm()  # a central method has another door, and says which
+    keys = [number if repeatable else secrets.randbits(KEY_BITS) for number in range(seeds)]
+    drawn = SeededRandomness("hold-out", 0 if repeatable else secrets.randbits(KEY_BITS))
+    sets = sets_of(study, data, test, drawn)
+    prepared = prepare(study, sets, certified=True)
+    wanted = [Wanted(key, watched=key == keys[0]) for key in keys]
+    *private, plain = spread(partial(_played, prepared), [*wanted, Wanted(keys[0], watched=True, noise=False)], workers)
+    calibrated = prepared.calibrated
+    claimed = calibrated.claim is not None and not repeatable
+    if claimed:
+        fits.shown(sets.digest, calibrated.epsilon, study.delta, seeds)
+    first = private[0]
+    fit = Fit(
+        theta=first.theta,
+        rounds=first.row["rounds"],
+        mechanism=prepared.mechanism,
+        epsilon=calibrated.epsilon if claimed else None,
+        accountant=calibrated.accountant,
+        parties=sets.sizes(),
+        figures=first.figures if sets.public else None,
+    )
+    assert sets.test is not None
+    return Result(
+        study=study,
+        plan=of_calibrated(study, calibrated),
+        fit=fit,
+        runs=tuple({**each.row, "seed": number} for number, each in enumerate(private)),
+        figures=tuple({name: figure.value for name, figure in each.figures.items()} for each in private),
+        without_privacy={name: figure.value for name, figure in plain.figures.items()},
+        constant=constant(sets, study.schema.target),
+        curve=Curve(measure(study.schema.target), first.curve, plain.curve),
+        tested=len(sets.test.rows),
+        public_test=sets.public,
+        repeatable=repeatable,
+        records=sets.digest,
+    )
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A run to be played."""
+
+    key: int
+    watched: bool
+    """Whether its curve is wanted."""
+    noise: bool = True
+
+
+def _played(prepared: Prepared, wanted: Wanted) -> Played:
+    prepared = replace(prepared, noise=wanted.noise)
+    study, test = prepared.study, prepared.sets.test
+    assert test is not None
+    federation = federation_of(prepared, wanted.key)
+    points: list[tuple[int, float]] = []
+    every = max(1, math.ceil(federation.mechanism.releases / POINTS))
+
+    def watch(made: int, _: Floats) -> None:
+        if made % every == 0 or made == federation.mechanism.releases:
+            points.append((made, _measured(federation, test, study.schema.target)))
+
+    outcome = federation.run(watch if wanted.watched else None)
+    row = {
+        **guarantee(prepared, federation.plan.private),
+        "rounds": outcome.releases,
+        "seconds": outcome.seconds,
+        "cpu_seconds": outcome.cpu_seconds,
+        **qualities(study, prepared.sets, outcome.theta),
+    }
+    figures = metrics(study.new_model(), test, outcome.theta, study.schema.target)
+    return Played(row, outcome.theta, figures, tuple(points))
+
+
+def measure(target: Target) -> str:
+    """What a curve shows."""
+    return "RMSE" if target.kind == "number" else "loss"
+
+
+def _measured(federation: Federation, test: Records, target: Target) -> float:
+    losses, scores = outputs(federation.model, test, federation.algorithm.result())
+    if target.kind == "number":
+        return float(np.sqrt(np.mean((scores[:, 0] - test.targets) ** 2)) * target.spread)
+    return float(losses.mean())
+
+
+def constant(sets: Sets, target: Target) -> dict[str, float]:
+    """The figures of the best constant answer: what anybody would guess who knows how common each answer is.
+
+    A model of one column that is always 1, so that every figure is computed as the model's own.
+    """
+    assert sets.test is not None
+    answers = np.concatenate([records.targets for records in sets.own.values()])
+    theta, residual = _guess(answers, target)
+    ones = DenseRows.of(np.ones((len(sets.test.rows), 1), np.int64), 0)
+    found = metrics(Linear(1, residual), Records(ones, sets.test.targets), theta, target)
+    return {name: figure.value for name, figure in found.items()}
+
+
+def _guess(answers: Floats, target: Target) -> tuple[Floats, Residual]:
+    if target.kind == "number":
+        return np.array([answers.mean()]), Squared()
+    if target.kind == "classes":
+        counts = np.bincount(answers.astype(np.int64), minlength=len(target.classes)) + 0.5
+        return np.log(counts / counts.sum()), Softmax(len(target.classes))
+    rate = (answers.sum() + 0.5) / (len(answers) + 1)
+    return np.array([math.log(rate / (1 - rate))]), Logistic()
