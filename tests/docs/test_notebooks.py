@@ -28,7 +28,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield Path(folder)
 
 
-def executed(path: Path, folder: Path) -> Any:
+def executed(path: Path, folder: Path, runtime: Path) -> Any:
     """A copy of examples/ is its folder; the kernel listens on Unix sockets, on no port."""
     from jupyter_client.manager import AsyncKernelManager
     from nbclient import NotebookClient
@@ -39,14 +39,14 @@ def executed(path: Path, folder: Path) -> Any:
         timeout=CELL_SECONDS,
         resources={"metadata": {"path": str(folder / "examples" / "notebooks")}},
     )
-    client.km = AsyncKernelManager(kernel_name="python3", transport="ipc")
+    client.km = AsyncKernelManager(kernel_name="python3", transport="ipc", ip=str(runtime / "kernel"))
     return client.execute()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_and_ends_in_a_picture(path: Path, tmp_path: Path, runtime: Path) -> None:
-    done = executed(path, tmp_path)
+    done = executed(path, tmp_path, runtime)
     cells = [cell for cell in done.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
     assert any("image/png" in output.get("data", {}) for output in cells[-1].outputs)
