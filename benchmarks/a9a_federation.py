@@ -30,12 +30,13 @@ from parley.learning.holding import Layout
 from parley.learning.records import load
 from parley.learning.registry import model_of
 from parley.learning.schema import Schema, schema_from_json
-from parley.mpc.parts import USUAL
 from parley.research.experiments.tables import DATA_SETS, TARGET
-from parley.study.batch_runs import simulate_seeds
+from parley.study.batch_runs import prepare, simulate_keys
+from parley.study.data import sets_of
+from parley.study.files import Files
 from parley.study.manifests import draft
-from parley.study.run_file import RunFile
 from parley.study.simulation import SeededRandomness, permutation
+from parley.study.study import Study
 
 PARTIES, EPSILON, DELTA = 10, 0.5, 1e-5
 ALGORITHM: dict[str, Any] = {
@@ -117,21 +118,17 @@ def main() -> None:
             manifest = study(sizes)
             runs.append(over_the_federation(manifest, data, test, Path(folder) / "nodes"))
             print(json.dumps(runs[-1]), file=sys.stderr, flush=True)
-    setup = RunFile(
-        train=[[train]],
-        test=[test],
-        schema=schema(),
-        model={"kind": "logistic"},
-        algorithm=dict(ALGORITHM),
+    simulated_study = Study(
+        schema(),
+        model="logistic",
+        algorithm=ALGORITHM,
         epsilon=EPSILON,
         delta=DELTA,
-        accountant="pld",
-        parties=PARTIES,
-        noise=True,
         regulariser=REGULARISER,
-        layout=USUAL,
+        data=Files(train=(train,), shares=PARTIES, test=(test,)),
     )
-    simulated = [run["test_objective"] for run in simulate_seeds(setup, 2 * chosen.seeds, 1)]
+    prepared = prepare(simulated_study, sets_of(simulated_study), certified=True)
+    simulated = [run["test_objective"] for run in simulate_keys(prepared, range(2 * chosen.seeds))]
     real = [run["test_objective"] for run in runs]
     result = {
         "federation": runs,

@@ -14,47 +14,38 @@ import json
 import math
 import statistics
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from scipy.stats import t as student
 
-from parley.algorithms.regularisers import Regulariser
 from parley.demo.heart_data import hold_out_file
 from parley.demo.recipe import ALGORITHM, DELTA, EPSILON, HOSPITALS, MODEL, schema
-from parley.research.experiments.tables import DATA_SETS, EPSILONS, rows_of, setup_of
+from parley.research.experiments.tables import DATA_SETS, EPSILONS, rows_of, study_of
 from parley.study.batch_runs import Prepared, one_run, prepare
-from parley.study.run_file import RunFile
+from parley.study.data import sets_of
+from parley.study.files import Files
+from parley.study.study import Study
 
 OWN = (0.0, 0.5)
 MEASURES = {"a9a": ("test_objective", "test_loss", "test_error"), "demo": ("test_loss", "auc", "test_error")}
 """`test_objective` is what the tables call the test loss: with the regulariser."""
 
 
-def studies(data: Path) -> dict[str, tuple[str, RunFile]]:
+def studies(data: Path) -> dict[str, tuple[str, Study]]:
     """By name: whose measures it has, and its run."""
     a9a = next(row for row in rows_of(DATA_SETS["a9a"]) if row.method == "ddp-srm")
-    demo = RunFile(
-        train=[[each.data_file] for each in HOSPITALS],
-        test=[hold_out_file()],
-        schema=schema(),
-        model=MODEL,
-        algorithm=ALGORITHM,
-        epsilon=EPSILON,
-        delta=DELTA,
-        parties=len(HOSPITALS),
-        regulariser=Regulariser(),
-    )
-    runs = {f"a9a, epsilon {epsilon:g}": ("a9a", setup_of("a9a", data, a9a, epsilon)) for epsilon in EPSILONS}
+    files = Files(parties=tuple((each.name, (each.data_file,)) for each in HOSPITALS), test=(hold_out_file(),))
+    demo = Study(schema(), model=MODEL, algorithm=ALGORITHM, epsilon=EPSILON, delta=DELTA, data=files)
+    runs = {f"a9a, epsilon {epsilon:g}": ("a9a", study_of("a9a", data, a9a, epsilon)) for epsilon in EPSILONS}
     return {**runs, f"demo, epsilon {EPSILON:g}": ("demo", demo)}
 
 
-def compared(measured: tuple[str, ...], setup: RunFile, seeds: int) -> dict[str, Any]:
+def compared(measured: tuple[str, ...], study: Study, seeds: int) -> dict[str, Any]:
     """Every measure without and with own noise, and the difference of the pairs."""
-    prepared = [prepare(replace(setup, parts=replace(setup.parts, own=own)), certified=True) for own in OWN]
+    prepared = [prepare(study.replaced(own=own), sets_of(study), certified=True) for own in OWN]
     runs = [[one_run(each, seed) for seed in range(seeds)] for each in prepared]
-    found: dict[str, Any] = {"seeds": seeds, "delta": setup.delta, "claims": [claimed(each) for each in prepared]}
+    found: dict[str, Any] = {"seeds": seeds, "delta": study.delta, "claims": [claimed(each) for each in prepared]}
     for name in measured:
         without, with_own = ([float(run[name]) for run in each] for each in runs)
         pairs = [after - before for before, after in zip(without, with_own, strict=True)]
@@ -73,7 +64,7 @@ def compared(measured: tuple[str, ...], setup: RunFile, seeds: int) -> dict[str,
 
 def claimed(prepared: Prepared) -> dict[str, Any]:
     """(ε, ε₂) and the deviation that is released, in multiples of the sensitivity."""
-    calibrated, parts = prepared.calibrated, prepared.setup.parts
+    calibrated, parts = prepared.calibrated, prepared.study.parts
     assert calibrated is not None
     assert calibrated.claim is not None
     return {
@@ -92,8 +83,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=None)
     chosen = parser.parse_args()
     result = {}
-    for name, (kind, setup) in studies(chosen.data).items():
-        result[name] = compared(MEASURES[kind], setup, chosen.seeds)
+    for name, (kind, study) in studies(chosen.data).items():
+        result[name] = compared(MEASURES[kind], study, chosen.seeds)
         for measure in MEASURES[kind]:
             found = result[name][measure]
             low, high = found["interval"]

@@ -35,7 +35,7 @@ def test_a_row_of_table_2_has_every_field(folder: Path, method: str) -> None:
 
 
 def test_a_folder_without_the_data_is_one_line(tmp_path: Path) -> None:
-    from parley.study.errors import RunFileError
+    from parley.study.errors import StudyError
 
-    with pytest.raises(RunFileError, match=r"a9a/a9a\.xz is not in the folder"):
+    with pytest.raises(StudyError, match=r"a9a/a9a\.xz is not in the folder"):
         tables.reproduce("a9a", tmp_path, 1, (), print)

@@ -8,7 +8,7 @@ from parley.mpc.parts import NoiseParts
 from parley.privacy.finite_precision import EXACT
 from parley.privacy.mechanism import Unit
 from parley.study.certified import calibrate_certified, cheapest
-from parley.study.errors import RunFileError
+from parley.study.errors import StudyError
 from parley.study.simulation import calibrate
 
 SIZES = {"a": 600, "b": 400}
@@ -42,7 +42,7 @@ def test_own_parts_are_in_the_claim_and_in_its_certificate() -> None:
 
 
 def test_a_run_that_no_preset_can_certify_is_refused() -> None:
-    with pytest.raises(RunFileError, match="no preset"):
+    with pytest.raises(StudyError, match="no preset"):
         cheapest(10**11, 0.05, 1e-9)
 
 

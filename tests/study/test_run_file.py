@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from parley.learning.errors import ModelError
-from parley.study.errors import RunFileError
+from parley.study.errors import StudyError
 from parley.study.run_file import read_run_file
 from tests.support.run_files import RUN, write
 
@@ -24,5 +24,5 @@ from tests.support.run_files import RUN, write
 def test_a_wrong_run_file_is_one_line_that_says_what_to_change(folder: Path, old: str, new: str, message: str) -> None:
     from parley.algorithms.errors import AlgorithmError
 
-    with pytest.raises((RunFileError, AlgorithmError, ModelError), match=message):
+    with pytest.raises((StudyError, AlgorithmError, ModelError), match=message):
         read_run_file(write(folder, RUN.replace(old, new).replace("ALGORITHM", "auto")))

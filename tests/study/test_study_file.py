@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from parley.study.study_file import draft_from, read_study
 
 from parley.algorithms.registry import named_by
 from parley.cli.commands.init import write_project
 from parley.federation.errors import FieldError
 from parley.federation.manifest import read_manifest
 from parley.federation.toml_text import toml_text
-from parley.study.errors import RunFileError
+from parley.study.errors import StudyError
+from parley.study.study_file import draft_from, read_study
 from tests.support.command import answer, parley
 from tests.support.documents import BODY
 
@@ -84,10 +84,10 @@ def test_a_slip_in_a_study_is_named(tmp_path: Path, old: str, new: str, says: st
 
 
 def test_a_study_that_is_no_toml_or_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RunFileError, match="No such file"):
+    with pytest.raises(StudyError, match="No such file"):
         draft_from(tmp_path / "study.toml")
     (tmp_path / "study.toml").write_text("run = ")
-    with pytest.raises(RunFileError, match="is not TOML"):
+    with pytest.raises(StudyError, match="is not TOML"):
         read_study(tmp_path / "study.toml")
 
 

@@ -41,6 +41,7 @@ from parley.cli.commands import (
     simulate,
     status,
     stop,
+    study,
     watch,
 )
 from parley.node.entry import enter
@@ -49,6 +50,7 @@ COMMANDS: dict[str, dict[str, typer.Typer | Callable[..., Any]]] = {
     "Start": {"demo": demo.demo, "init": init.init},
     "Study: plan a run, follow it, take its model": {
         "simulate": simulate.simulate,
+        "study": study.app,
         "manifest": manifest.app,
         "run": run.run,
         "watch": watch.watch,

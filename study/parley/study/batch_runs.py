@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -164,7 +164,7 @@ def _run_kept(wanted: Any) -> Any:
     return _KEPT[-1](wanted)
 
 
-def mean_of(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def mean_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Mean over the runs of every number, and `<field>_std`, the sample deviation, of the losses and errors."""
     result: dict[str, Any] = {}
     for name in runs[0]:

@@ -19,11 +19,10 @@ from parley.learning.readers import Data, Dense, Sparse, Table, read
 from parley.learning.records import Records, encode
 from parley.learning.rows import DenseRows, Rows, SparseRows
 from parley.learning.schema import Schema
-from parley.privacy.randomness import Randomness
 from parley.study.columns import layout_for
 from parley.study.errors import StudyError
 from parley.study.frames import data_of
-from parley.study.simulation import of_units, permutation, split
+from parley.study.simulation import SeededRandomness, of_units, permutation, split
 
 if TYPE_CHECKING:
     from parley.study.study import Study
@@ -45,19 +44,24 @@ class Sets:
     digest: bytes = b""
     """Of the records as they were given: whose they are, whatever a schema takes of them."""
 
+    @property
+    def pooled(self) -> Records:
+        """The one set that there is."""
+        (records,) = self.own.values()
+        return records
+
     def parties(self, seed: int) -> dict[str, Records]:
         """Each party's own, a pooled set shared out by this seed."""
         if not self.shares:
             return dict(self.own)
-        (pooled,) = self.own.values()
-        parts = split(pooled, len(self.shares), seed)
+        parts = split(self.pooled, len(self.shares), seed)
         return dict(zip(self.shares, parts.values(), strict=True))
 
     def sizes(self) -> dict[str, int]:
         """Units of privacy of each party."""
         return {name: records.units for name, records in self.parties(0).items()}
 
-    def held_out(self, share: float, randomness: Randomness) -> "Sets":
+    def held_out(self, share: float, randomness: SeededRandomness) -> "Sets":
         """With this share of each set's units as the test set, which is as private as the rest."""
         kept, taken = {}, []
         for name, records in self.own.items():
@@ -72,7 +76,7 @@ class Sets:
         return replace(self, own=kept, test=together(taken), public=False)
 
 
-def sets_of(study: "Study", data: Any = None, test: Any = None, randomness: Randomness | None = None) -> Sets:
+def sets_of(study: "Study", data: Any = None, test: Any = None, randomness: SeededRandomness | None = None) -> Sets:
     """What `Study.simulate` was given, read and encoded; without `randomness` nothing is held out."""
     sources, shares = _sources(study, data)
     found = {name: _records(study, source) for name, source in sources.items()}

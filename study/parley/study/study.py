@@ -113,7 +113,7 @@ class Study:
             "cover": cover,
             "precision": precision,
         }
-        found = dict.fromkeys(given) | arguments_of(Fields(tables_of(given), "", DocumentError))
+        found: dict[str, Any] = dict.fromkeys(given) | arguments_of(Fields(tables_of(given), "", DocumentError))
         found |= {
             "schema": columns,
             "layout": layout or form,

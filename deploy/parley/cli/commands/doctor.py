@@ -1,7 +1,7 @@
 """`parley doctor`: what would keep a node from taking part, and what mends it.
 
     parley doctor NODE
-    parley doctor NODE --manifest RUN.toml --json        # also against a run that was not admitted yet
+    parley doctor NODE --manifest RUN.toml --json        # also against a run that was not admitted yet, or a study
 
 Nothing is changed and nothing but a TLS handshake leaves the machine. Exit code 1 if a check failed. The report may
 speak of records (columns, rows): it is for the node's own operator.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parley.cli.console import EXIT_BAD_NEWS, emit_json
+from parley.cli.console import EXIT_BAD_NEWS, CommandError, emit_json
 from parley.cli.options import Json
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ MARKS = {"ok": "ok", "warning": "warning", "failed": "FAILED", "unknown": "unkno
 
 def doctor(
     node: Annotated[Path, typer.Argument(metavar="NODE", help="The node's folder, with node.toml.")],
-    manifest: Annotated[list[Path] | None, typer.Option(help="A run's manifest to check as well.")] = None,
+    manifest: Annotated[list[Path] | None, typer.Option(help="A run's manifest, or a study, to check as well.")] = None,
     json: Json = False,
 ) -> None:
     """Check a node before it takes part. Every problem comes with its fix.
@@ -37,16 +37,27 @@ def doctor(
 
     Example: parley doctor hospital-a --manifest RUN.toml
     """
-    from parley.federation.manifest import read_manifest
     from parley.node.doctor import healthy, report
 
-    findings = examine(node, [read_manifest(path) for path in manifest or []])
+    findings = examine(node, [manifest_in(path) for path in manifest or []])
     if json:
         emit_json(report(findings, node))
     else:
         show(findings)
     if not healthy(findings):
         raise SystemExit(EXIT_BAD_NEWS)
+
+
+def manifest_in(path: Path) -> "Manifest":
+    """A manifest's file, or the one that a study would be drafted to."""
+    from parley.federation.files import toml_file
+    from parley.federation.manifest import read_manifest
+
+    if "mechanism" in toml_file(path, lambda what: CommandError(f"{path.name} {what}")):
+        return read_manifest(path)
+    from parley.study.document import read
+
+    return read(path).manifest()
 
 
 def show(findings: Sequence["Finding"]) -> None:

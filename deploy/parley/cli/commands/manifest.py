@@ -1,6 +1,6 @@
 """`parley manifest`: what a run would do and cost, before anybody admits it.
 
-parley manifest draft STUDY.toml -o RUN.toml    # parley.study.study_file
+parley manifest draft STUDY.toml -o RUN.toml    # docs/study.md
 parley manifest check RUN.toml
 parley manifest digest RUN.toml --json
 """
@@ -21,7 +21,7 @@ File = Annotated[Path, typer.Argument(help="The manifest, as TOML.", metavar="FI
 
 @app.command()
 def draft(
-    study: Annotated[Path, typer.Argument(help="What people decide, as TOML: see `parley init`.", metavar="STUDY")],
+    study: Annotated[Path, typer.Argument(help="What people decide, as TOML: docs/study.md.", metavar="STUDY")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the manifest; never over a file.")],
     json_output: Json = False,
 ) -> None:
@@ -29,14 +29,19 @@ def draft(
 
     Example: parley manifest draft study.toml -o run.toml. Next: parley manifest check run.toml
     """
+<<<<<<< HEAD
     from parley.study.study_file import draft_from  # seconds to import and to run
+=======
+    from parley.federation.toml_text import toml_text
+    from parley.study.document import read  # seconds to import and to run
+>>>>>>> api
 
     from parley.federation.toml_text import toml_text
 
     if output.exists():
         fail(f"{output} exists: a manifest that somebody may have approved is not overwritten, choose another name")
     progress("planning the rounds and calibrating their noise")
-    manifest = draft_from(study)
+    manifest = read(study).manifest()
     head = f"# Written by `parley manifest draft {study.name}`; read it with `parley manifest check {output.name}`.\n\n"
     try:
         output.write_text(head + toml_text(manifest.as_json()) + "\n")

@@ -1,4 +1,8 @@
-"""`parley simulate`: a whole federation in one process, for research; no server, no secrecy between parties."""
+"""`parley simulate`: a whole federation in one process; no server, no secrecy between parties.
+
+parley simulate STUDY.toml
+parley simulate STUDY.toml --seeds 10 --workers 2 -o model.npz --plot curve.png
+"""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,44 +11,74 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from parley.cli.console import emit_json, progress
-from parley.cli.options import Json
+from parley.cli.console import emit_json, fail, progress
+from parley.cli.options import Json, StudyFile
 
 COLUMNS = {
     "seed": "", "rounds": ".0f", "train_loss": ".4f", "test_loss": ".4f", "test_error": ".4f", "auc": ".4f",
     "seconds": ".1f",
 }  # fmt: skip
-"""As the table has them, each with the format of its numbers; what no run has is left out."""
+"""Of a central method's table, each with the format of its numbers; what no run has is left out."""
 
 
 def simulate(
-    run: Annotated[
-        Path,
-        typer.Argument(help="Data, schema, model, algorithm, privacy, federation.", metavar="FILE"),
-    ],
-    seeds: Annotated[int, typer.Option(min=1, help="Repetitions, seeded 0, 1, 2 …")] = 1,
+    study: StudyFile,
+    seeds: Annotated[int, typer.Option(min=1, help="Repetitions, each with fresh noise.")] = 5,
+    repeatable: Annotated[
+        bool, typer.Option("--repeatable", help="Seeds 0, 1, 2 … instead of fresh keys: the model protects nobody.")
+    ] = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes that share the repetitions.")] = 1,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to write the first seed's model, and its card.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Where to draw the curve over rounds: .png or .svg.")] = None,
     json_output: Json = False,
 ) -> None:
-    """Try a study in one process before you set up a federation. It protects nobody: for research only.
+    """Train as the federation would, in this one process, and see what privacy costs.
 
-    The parties and the coordinator are the real code, and the noise follows the law of the servers' noise; but one
-    process sees all records and all noise.
+    The parties and the coordinator are the real code, and the noise follows the law of the servers' noise; but this
+    process sees all records. Figures are for you alone: only a model that -o writes may be passed on. Without [data]
+    test a fifth of the records is held out.
 
-    Example: parley simulate RUN.toml --seeds 10 --workers 2
+    Example: parley simulate study.toml --seeds 10 -o model.npz. Next: parley study plan study.toml
     """
-    from parley.research.central.runs import read_any_run_file, simulate_seeds
-    from parley.study.batch_runs import mean_of
+    from parley.study.document import read
 
-    setup = read_any_run_file(run)
-    progress("Simulation only: one process sees all records and all noise.")
-    found = [_without_model(each) for each in simulate_seeds(setup, seeds, workers)]
-    result = {"runs": found, "mean": mean_of(found)}
-    if json_output:
-        emit_json(result)
+    wanted = read(study)
+    progress("Simulation only: this one process sees all records.")
+    if wanted.central:
+        if output or plot:
+            fail(f"{wanted.algorithm['name']} is a central method for research: it writes no model and draws no curve")
+        _central(wanted, seeds, repeatable, workers, json_output)
         return
-    table = Table(title=f"{setup.algorithm['name']} at epsilon {setup.epsilon:g}, delta {setup.delta:g}")
-    rows: list[dict[str, Any]] = [*found, {**mean_of(found), "seed": "mean"}]
+    found = wanted.simulate(seeds=seeds, repeatable=repeatable, workers=workers)
+    if output:
+        found.save(output)
+        progress(f"{output}: the first seed's model")
+    if plot:
+        found.plot(plot)
+        progress(f"{plot}: its curve")
+    if json_output:
+        emit_json(found.as_json())
+    else:
+        print(found)
+
+
+def _central(wanted: Any, seeds: int, repeatable: bool, workers: int, json_output: bool) -> None:
+    """Of a method whose noise is one party's own: a table of its runs."""
+    from parley.research.central.runs import simulate as simulate_central
+
+    found = simulate_central(wanted, seeds, repeatable, workers)
+    runs, plain = [_without_model(each) for each in found["runs"]], _without_model(found["without_privacy"])
+    if json_output:
+        emit_json({"runs": runs, "mean": found["mean"], "without_privacy": plain})
+        return
+    table = Table(title=f"{wanted.algorithm['name']} at epsilon {wanted.epsilon:g}, delta {wanted.delta:g}")
+    rows: list[dict[str, Any]] = [
+        *runs,
+        {**found["mean"], "seed": "mean"},
+        {**plain, "seed": "without privacy"},
+    ]
     columns = [column for column in COLUMNS if any(row.get(column) is not None for row in rows)]
     for column in columns:
         table.add_column(column.replace("_", " "), justify="right")

@@ -20,7 +20,7 @@ from parley.learning.models import Linear, Model
 from parley.learning.records import Records
 from parley.privacy.randomness import Randomness
 from parley.research.central.noise import Noise
-from parley.study.errors import RunFileError
+from parley.study.errors import StudyError
 
 Floats = NDArray[np.float64]
 
@@ -60,7 +60,7 @@ class CentralMethod(ABC):
 
     def __post_init__(self) -> None:
         if not 0 <= self.strength < np.inf:
-            raise RunFileError(f"[algorithm] strength is {self.strength}: give a finite number of at least 0")
+            raise StudyError(f"[algorithm] strength is {self.strength}: give a finite number of at least 0")
 
     @abstractmethod
     def solve(self, records: Records, model: Linear, target: Target, noise: Noise, randomness: Randomness) -> Floats:
@@ -87,14 +87,14 @@ class CentralMethod(ABC):
 
 def linear_model(model: Model) -> Linear:
     if not isinstance(model, Linear):
-        raise RunFileError("central methods need a convex Lipschitz loss: use a logistic or a huber model")
+        raise StudyError("central methods need a convex Lipschitz loss: use a logistic or a huber model")
     return model
 
 
 def require_rows(records: Records) -> None:
     """The proofs are about single rows."""
     if records.unit_column is not None:
-        raise RunFileError("central methods protect rows: use a gradient method for units of several records")
+        raise StudyError("central methods protect rows: use a gradient method for units of several records")
 
 
 REGISTRY: dict[str, type[CentralMethod]] = {}
@@ -114,7 +114,7 @@ def known() -> dict[str, type[CentralMethod]]:
 
 
 def build_central(body: dict[str, Any]) -> CentralMethod | None:
-    """From a run file's [algorithm]; None where the name is a federation's algorithm."""
+    """From a study's [algorithm]; None where the name is a federation's algorithm."""
     name = body.get("name")
     kind = known().get(name) if isinstance(name, str) else None
     if kind is None:
@@ -123,8 +123,8 @@ def build_central(body: dict[str, Any]) -> CentralMethod | None:
     parameters = {key: value for key, value in body.items() if key != "name"}
     for parameter in parameters:
         if parameter not in allowed:
-            raise RunFileError(f"{name} has no parameter {parameter!r}: use {', '.join(sorted(allowed))}")
+            raise StudyError(f"{name} has no parameter {parameter!r}: use {', '.join(sorted(allowed))}")
     try:
         return kind(**parameters)
     except TypeError as error:
-        raise RunFileError(f"{name}: {error}") from None
+        raise StudyError(f"{name}: {error}") from None

@@ -20,7 +20,7 @@ from parley.privacy.randomness import Randomness
 from parley.research.central.method import Target, central
 from parley.research.central.noise import Noise, gaussian_delta, largest_ratio
 from parley.research.central.objective import ObjectivePerturbation, minimise, shortened
-from parley.study.errors import RunFileError
+from parley.study.errors import StudyError
 
 Floats = NDArray[np.float64]
 
@@ -45,7 +45,7 @@ class MinimaPerturbation(ObjectivePerturbation):
         if not 0 < self.output_share < 1 or (
             self.gradient_norm is not None and not self.gradient_norm >= SMALLEST_NORM
         ):
-            raise RunFileError("[algorithm] output_share must lie between 0 and 1, and gradient_norm be at least 1e-12")
+            raise StudyError("[algorithm] output_share must lie between 0 and 1, and gradient_norm be at least 1e-12")
 
     def parts(self, target: Target) -> tuple[Target, Target]:
         """(ε1, δ1) and (ε2, δ2)"""
@@ -72,5 +72,5 @@ class MinimaPerturbation(ObjectivePerturbation):
         rows, penalty = shortened(records, target.reach), self.penalty(self.parts(target)[0])
         theta, length = minimise(rows, records.targets, model, penalty, tilt, self.stop_at(target))
         if not length <= self.stop_at(target) < math.inf:
-            raise RunFileError("the minimum was not approached as closely as is paid for: this is a defect, report it")
+            raise StudyError("the minimum was not approached as closely as is paid for: this is a defect, report it")
         return np.asarray(theta + noise.gaussian(self.output_deviation(target), target.dimension))

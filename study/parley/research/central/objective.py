@@ -28,7 +28,7 @@ from parley.learning.records import Records
 from parley.privacy.randomness import Randomness
 from parley.research.central.method import CentralMethod, Target, central, require_rows
 from parley.research.central.noise import SQRT_HALF, Noise, largest_ratio
-from parley.study.errors import RunFileError
+from parley.study.errors import StudyError
 
 Floats = NDArray[np.float64]
 
@@ -64,7 +64,7 @@ class ObjectivePerturbation(CentralMethod):
         super().__post_init__()
         lengths = [each for each in (self.radius, self.row_norm) if each is not None]
         if not 0 < self.curvature_share < 1 or not all(0 < each < math.inf for each in lengths):
-            raise RunFileError("[algorithm] curvature_share must lie between 0 and 1, radius and row_norm be above 0")
+            raise StudyError("[algorithm] curvature_share must lie between 0 and 1, radius and row_norm be above 0")
 
     def target(self, size: int, model: Linear, epsilon: float, delta: float, reach: float) -> Target:
         return super().target(size, model, epsilon, delta, min(reach, self.row_norm or reach))
@@ -130,7 +130,7 @@ def minimise(
         while promised > VISIBLE * (1 + abs(before)) and value(theta - size * step) > before - 1e-4 * size * promised:
             size /= 2
         theta = theta - size * step
-    raise RunFileError(f"no minimum within {MOST_STEPS} Newton steps, the gradient is {length:.2g}: raise strength")
+    raise StudyError(f"no minimum within {MOST_STEPS} Newton steps, the gradient is {length:.2g}: raise strength")
 
 
 def _curvature(model: Linear, scores: Floats, targets: Floats) -> Floats:

@@ -18,7 +18,7 @@ from parley.learning.records import Records
 from parley.privacy.randomness import Randomness
 from parley.research.central.method import CentralMethod, Target, central
 from parley.research.central.noise import Noise
-from parley.study.errors import RunFileError
+from parley.study.errors import StudyError
 
 Floats = NDArray[np.float64]
 
@@ -38,7 +38,7 @@ class PureOutputPerturbation(CentralMethod):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 1 <= self.iterations <= 100_000 or (self.step is not None and not 0 < self.step < np.inf):
-            raise RunFileError("[algorithm] iterations must lie between 1 and 100,000, and step be above 0")
+            raise StudyError("[algorithm] iterations must lie between 1 and 100,000, and step be above 0")
 
     def work(self, target: Target) -> LocalFit:
         largest = 1 / (target.smoothness + self.strength + self.strength)  # as the party computes it

@@ -10,21 +10,20 @@ claims: there σ is half the multiplier. A run of fewer passes keeps the schedul
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from parley.algorithms.algorithm import Plan
-from parley.algorithms.registry import setting_of
 from parley.learning.holding import described
 from parley.learning.records import load
 from parley.privacy.accountants import accountant, worst_party
 from parley.privacy.event import Event, NeighbouringRelation
 from parley.privacy.mechanism import Mechanism, Unit
-from parley.study.batch_runs import Prepared, mean_of, one_run
-from parley.study.errors import RunFileError
-from parley.study.run_file import RunFile
+from parley.study.batch_runs import Prepared, mean_of, one_run, plan_for
+from parley.study.data import Sets, shares_of
+from parley.study.errors import StudyError
 from parley.study.simulation import Calibrated, mechanism_of
+from parley.study.study import Study
 
 DELTA = 1e-5
 PASSES = 100.0
@@ -65,12 +64,9 @@ def reproduce(
     """All methods at every σ, or those of some methods and σ."""
     for file in (*FILES[0], *FILES[1]):
         if not (folder / file).is_file():
-            raise RunFileError(f"--data: {file} is not in the folder given; data/README.md says where it comes from")
+            raise StudyError(f"--data: {file} is not in the folder given; data/README.md says where it comes from")
     layout, schema = described(SCHEMA)
     train, test = ([folder / file for file in pair] for pair in FILES)
-    base = RunFile(
-        train=[train], test=test, schema=schema, model=MODEL, algorithm={}, epsilon=1.0, delta=DELTA, layout=layout
-    )
     pooled, held_out = load(train, schema, layout), load(test, schema, layout)
     rows = []
     for sigma in sigmas or tuple(PAPER_EPSILON):
@@ -79,22 +75,16 @@ def reproduce(
                 "batch": BATCH, "clip_norm": CLIP_NORM, "passes": passes, "sampling": "poisson", "decay": "staircase",
                 **METHODS[method],
             }  # fmt: skip
-            setup = replace(base, algorithm=algorithm)
+            study = Study(schema, model=MODEL, algorithm=algorithm, epsilon=1.0, delta=DELTA, own=0.0)
             sizes = {"party-1": pooled.units}
-            calibrated = noise_of(plan_of(setup, pooled.units), sizes, sigma)
-            prepared = Prepared(replace(setup, epsilon=calibrated.epsilon), [pooled], held_out, calibrated)
-            paper = replace(setup, algorithm={**algorithm, "passes": PASSES})
+            calibrated = noise_of(plan_for(study, pooled.units), sizes, sigma)
+            prepared = Prepared(study, Sets({"pooled": pooled}, shares_of(1), held_out), calibrated)
+            paper = study.replaced(algorithm={**algorithm, "passes": PASSES})
             row = _row(prepared, method, sigma, seeds)
-            row |= at_paper_length(plan_of(paper, pooled.units), sizes, sigma)
+            row |= at_paper_length(plan_for(paper, pooled.units), sizes, sigma)
             progress(f"adaptive {method} σ = {sigma:g}: error {row['test_error']:.4f}, loss {row['test_loss']:.4f}")
             rows.append(row)
     return rows
-
-
-def plan_of(setup: RunFile, units: int) -> Plan:
-    model = setup.new_model()
-    public = setting_of(units, model, setup.epsilon, setup.delta, setup.schema, setup.model["kind"])
-    return setup.new_algorithm().plan(public)
 
 
 def mechanism_at(plan: Plan, sizes: dict[str, int], sigma: float) -> Mechanism:
@@ -134,7 +124,7 @@ def _row(prepared: Prepared, method: str, sigma: float, seeds: int) -> dict[str,
         "method": method,
         "sigma": sigma,
         "noise_multiplier": prepared.mechanism.noise_multiplier,
-        "epsilon": _finite(prepared.setup.epsilon),
+        "epsilon": _finite(prepared.calibrated.epsilon),
         "delta": DELTA,
         "accountant": "pld",
         "relation": prepared.mechanism.relation.value,
@@ -153,5 +143,5 @@ def _row(prepared: Prepared, method: str, sigma: float, seeds: int) -> dict[str,
         "paper_test_loss": None,
         "paper_test_error": None,
         "paper_source": "Figure 1, curves without numbers",
-        "algorithm": dict(prepared.setup.algorithm),
+        "algorithm": dict(prepared.study.algorithm),
     }

@@ -9,7 +9,6 @@ at ε = 0.1, δ = 1/n².
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +21,15 @@ from parley.learning.evaluation import evaluate
 from parley.learning.holding import described
 from parley.learning.models import Model
 from parley.learning.records import Records, load
+from parley.learning.registry import build_model
 from parley.learning.schema import Schema
 from parley.research.central.method import known
 from parley.research.central.runs import run_with
 from parley.research.experiments import public_schemas
 from parley.study.batch_runs import mean_of
-from parley.study.errors import RunFileError
-from parley.study.run_file import RunFile
+from parley.study.data import Sets, shares_of
+from parley.study.errors import StudyError
+from parley.study.study import Study
 
 Floats = NDArray[np.float64]
 
@@ -100,7 +101,7 @@ def reproduce(
         if only and name not in only:
             continue
         if not (folder / file).is_file():
-            raise RunFileError(f"--data: {file} is not in the folder given")
+            raise StudyError(f"--data: {file} is not in the folder given")
         layout, schema = described(body)
         records = load([folder / file], schema, layout)
         for strength in (0.0, strong):
@@ -121,17 +122,7 @@ def _table_3(
     progress: Callable[[str], None],
 ) -> list[dict[str, Any]]:
     regulariser = Regulariser("l2", strength) if strength else Regulariser()
-    base = RunFile(
-        train=[],
-        test=[],
-        schema=schema,
-        model={"kind": kind},
-        algorithm={},
-        epsilon=1.0,
-        delta=DELTA,
-        regulariser=regulariser,
-    )
-    model = base.new_model()
+    model = build_model({"kind": kind}, schema)
     best = evaluate(model, records, optimum(model, records, regulariser), regulariser, schema.target.kind).objective
     rows = []
     for method, parameters in algorithms(kind, strength, schema.feature_bound / 2).items():
@@ -139,8 +130,11 @@ def _table_3(
             continue
         own = Regulariser() if method in OWN_PENALTY else regulariser
         for index, epsilon in enumerate(EPSILONS):
-            setup = replace(base, algorithm={"name": method, **parameters}, epsilon=epsilon, regulariser=own)
-            one_run = run_with(setup, [records], None)
+            algorithm = {"name": method, **parameters}
+            study = Study(
+                schema, model=kind, algorithm=algorithm, epsilon=epsilon, delta=DELTA, regulariser=own, own=0.0
+            )
+            one_run = run_with(study, Sets({"pooled": records}, shares_of(1)))
             runs = [one_run(seed) for seed in range(seeds)]
             errors = [
                 evaluate(model, records, run["theta"], regulariser, schema.target.kind).objective - best for run in runs
@@ -167,16 +161,6 @@ def _table_4(
     train, test = held_out(records)
     delta = 1 / len(train.rows) ** 2
     regulariser = Regulariser("l2", 1e-4)
-    base = RunFile(
-        train=[],
-        test=[],
-        schema=schema,
-        model={"kind": "logistic"},
-        algorithm={},
-        epsilon=0.1,
-        delta=delta,
-        regulariser=regulariser,
-    )
     methods: dict[str, dict[str, Any]] = {
         "dp-gd": {"clip_norm": 1.0, "steps_taken": 50, "step": 1.0},
         "dp-sgd": {"clip_norm": 1.0, "batch": len(train.rows) // 10, "passes": 5.0, "step": 2.0},
@@ -190,8 +174,9 @@ def _table_4(
         if only and method not in only:
             continue
         own = Regulariser() if method in OWN_PENALTY else regulariser
-        setup = replace(base, algorithm={"name": method, **parameters}, regulariser=own)
-        one_run = run_with(setup, [train], test)
+        algorithm = {"name": method, **parameters}
+        study = Study(schema, algorithm=algorithm, epsilon=0.1, delta=delta, regulariser=own, own=0.0)
+        one_run = run_with(study, Sets({"pooled": train}, shares_of(1), test))
         mean = mean_of([one_run(seed) for seed in range(seeds)])
         rows.append(
             {

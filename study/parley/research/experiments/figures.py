@@ -15,6 +15,7 @@ import numpy as np
 from parley.learning.evaluation import evaluate, gradient_norm
 from parley.research.experiments import tables
 from parley.study.batch_runs import Prepared, federation_of, prepare
+from parley.study.data import sets_of
 
 NUMBERS = {"a9a": 1, "ijcnn1": 2}
 METHODS = ("rrpsgd", "dp-gd", "dp-agd", "dp-srm", "auto")
@@ -33,10 +34,11 @@ def draw(name: str, folder: Path, out: Path, seeds: int, progress: Callable[[str
     out.mkdir(parents=True, exist_ok=True)
     data = tables.DATA_SETS[name]
     found = [
-        curve(prepare(tables.setup_of(name, folder, row, epsilon)), row.method, seeds, progress)
+        curve(prepare(study, sets_of(study)), row.method, seeds, progress)
         for epsilon in tables.EPSILONS
         for row in tables.rows_of(data)
         if row.method in METHODS
+        for study in [tables.study_of(name, folder, row, epsilon)]
     ]
     figure, panels = pyplot.subplots(1, 4, figsize=(18, 4.2))
     quantities = [("objective", "objective"), ("gradient_norm", "gradient norm")]
@@ -60,8 +62,8 @@ def draw(name: str, folder: Path, out: Path, seeds: int, progress: Callable[[str
 
 def curve(prepared: Prepared, method: str, seeds: int, progress: Callable[[str], None]) -> dict[str, Any]:
     """One method's mean curve at one ε."""
-    setup, pooled = prepared.setup, prepared.pooled[0]
-    model, rows = setup.new_model(), len(pooled.rows)
+    study, pooled = prepared.study, prepared.sets.pooled
+    model, rows = study.new_model(), len(pooled.rows)
     some = pooled.select(np.arange(0, rows, max(1, rows // NORM_RECORDS)))
     releases = prepared.mechanism.releases
     marks = {max(1, round(mark)) for mark in np.geomspace(1, releases, POINTS)} | {releases}
@@ -73,16 +75,16 @@ def curve(prepared: Prepared, method: str, seeds: int, progress: Callable[[str],
 
         def watch(made: int, theta: Any) -> None:
             if made in marks:
-                quality = evaluate(model, pooled, theta, setup.regulariser, setup.schema.target.kind)
-                norm = gradient_norm(model, some, theta, setup.regulariser)
+                quality = evaluate(model, pooled, theta, study.regulariser, study.schema.target.kind)
+                norm = gradient_norm(model, some, theta, study.regulariser)
                 seen.setdefault(made, []).append((quality.objective, norm))
 
         federation.run(watch)
-    progress(f"{method} epsilon {setup.epsilon}: curve of {seeds} seeds")
+    progress(f"{method} epsilon {study.epsilon}: curve of {seeds} seeds")
     at = sorted(seen)
     return {
         "method": method,
-        "epsilon": setup.epsilon,
+        "epsilon": study.epsilon,
         "seeds": seeds,
         "passes": [plan.passes(rows, made) if plan else 0.0 for made in at],
         "objective": [float(np.mean([value for value, _ in seen[made]])) for made in at],

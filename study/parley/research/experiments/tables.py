@@ -19,8 +19,10 @@ from parley.privacy.calibration import smallest_noise
 from parley.privacy.errors import ConditionsUnmetError, InvalidParameterError
 from parley.privacy.paper_accountant import PaperAccountant
 from parley.study.batch_runs import Prepared, mean_of, one_run, prepare
-from parley.study.errors import RunFileError
-from parley.study.run_file import RunFile
+from parley.study.data import sets_of
+from parley.study.errors import StudyError
+from parley.study.files import Files
+from parley.study.study import Study
 
 DELTA = 1e-5
 EPSILONS = (0.2, 0.5)
@@ -127,23 +129,22 @@ def rows_of(data: DataSet) -> list[Row]:
     ]
 
 
-def setup_of(name: str, folder: Path, row: Row, epsilon: float) -> RunFile:
-    """One row at one ε, as a run file would have it."""
+def study_of(name: str, folder: Path, row: Row, epsilon: float) -> Study:
+    """One row at one ε."""
     data = DATA_SETS[name]
     for file in (data.train, data.test):
         if not (folder / file).is_file():
-            raise RunFileError(f"--data: {file} is not in the folder given; data/README.md says where it comes from")
+            raise StudyError(f"--data: {file} is not in the folder given; data/README.md says where it comes from")
     layout, schema = described({"format": "libsvm", "target": TARGET, "intercept": row.intercept, **data.schema})
-    return RunFile(
-        train=[[folder / data.train]],
-        test=[folder / data.test],
-        schema=schema,
-        model={"kind": "logistic"},
+    return Study(
+        schema,
+        model="logistic",
         algorithm=row.algorithm,
         epsilon=epsilon,
         delta=DELTA,
-        parties=row.parties,
         regulariser=Regulariser("nonconvex", 0.001),
+        own=0.0,
+        data=Files(train=(folder / data.train,), shares=row.parties, test=(folder / data.test,)),
         layout=layout,
     )
 
@@ -158,7 +159,7 @@ def reproduce(
         if only and row.method not in only:
             continue
         for index, epsilon in enumerate(EPSILONS):
-            found = _row(setup_of(name, folder, row, epsilon), row, seeds)
+            found = _row(study_of(name, folder, row, epsilon), row, seeds)
             found["paper_test_loss"] = data.paper[row.paper][index] if row.paper else None
             loss, deviation = found["test_loss"], found["test_loss_std"]
             progress(f"{name} {row.method} epsilon {epsilon}: objective {loss:.4f} ± {deviation:.4f}")
@@ -166,19 +167,21 @@ def reproduce(
     return table
 
 
-def _row(setup: RunFile, row: Row, seeds: int) -> dict[str, Any]:
+def _row(study: Study, row: Row, seeds: int) -> dict[str, Any]:
     """One method at one ε. `test_loss` is the test objective, regulariser included, as in the paper's tables."""
-    prepared = prepare(setup)
+    prepared = prepare(study, sets_of(study))
     runs = [one_run(prepared, seed) for seed in range(seeds)]
     mean = mean_of([{key: value for key, value in run.items() if key != "theta"} for run in runs])
-    model = setup.new_model()
-    norms = [gradient_norm(model, prepared.pooled[0], run["theta"], setup.regulariser) for run in runs]
+    model = study.new_model()
+    norms = [
+        gradient_norm(model, next(iter(prepared.sets.own.values())), run["theta"], study.regulariser) for run in runs
+    ]
     private = runs[0]["epsilon"] is not None
-    noises = noise_by_accountant(prepared, setup) if private else {}
+    noises = noise_by_accountant(prepared, study) if private else {}
     return {
         "method": row.method,
-        "epsilon": setup.epsilon,
-        "accountant": setup.accountant if private else "none",
+        "epsilon": study.epsilon,
+        "accountant": study.accountant if private else "none",
         "parties": row.parties,
         "passes": mean["passes"],
         "test_loss": mean["test_objective"],
@@ -191,11 +194,11 @@ def _row(setup: RunFile, row: Row, seeds: int) -> dict[str, Any]:
         "cpu_seconds": mean["cpu_seconds"],
         "rounds": runs[0]["rounds"],
         "noise_multiplier": runs[0]["noise_multiplier"],
-        "own": setup.parts.own,
+        "own": study.parts.own,
         "noise_by_accountant": noises,
         "test_loss_by_accountant": losses_by_accountant(prepared, noises, seeds, mean["test_objective"]),
         "seeds": seeds,
-        "algorithm": dict(setup.algorithm),
+        "algorithm": dict(study.algorithm),
     }
 
 
@@ -209,7 +212,7 @@ def losses_by_accountant(
     some = min(seeds, ACCOUNTANT_SEEDS)
     found: dict[str, float | None] = {}
     for name, noise in noises.items():
-        if name == prepared.setup.accountant:
+        if name == prepared.study.accountant:
             found[name] = main
         elif isinstance(noise, str):
             found[name] = None
@@ -220,20 +223,20 @@ def losses_by_accountant(
     return found
 
 
-def noise_by_accountant(prepared: Prepared, setup: RunFile) -> dict[str, float | str]:
+def noise_by_accountant(prepared: Prepared, study: Study) -> dict[str, float | str]:
     """The noise multiplier that each accountant asks for at (ε, δ), or why it cannot certify any."""
     events = set(prepared.mechanism.events().values())
     found: dict[str, float | str] = {}
     for name in ("pld", "rdp", "paper"):
         try:
             found[name] = max(
-                smallest_noise(accountant(name), event, setup.epsilon, setup.delta)[0] for event in events
+                smallest_noise(accountant(name), event, study.epsilon, study.delta)[0] for event in events
             )
         except (ConditionsUnmetError, InvalidParameterError) as refusal:
             found[name] = str(refusal)
     try:
         ignoring = PaperAccountant(ignore_conditions=True)
-        noises = [smallest_noise(ignoring, event, setup.epsilon, setup.delta)[0] for event in events]
+        noises = [smallest_noise(ignoring, event, study.epsilon, study.delta)[0] for event in events]
         found["paper, conditions ignored (no guarantee)"] = max(noises)
     except (ConditionsUnmetError, InvalidParameterError) as refusal:
         found["paper, conditions ignored (no guarantee)"] = str(refusal)
