@@ -33,8 +33,8 @@ SMALL = 5_000
 """Records below which one fit says little: then fits are repeated more often."""
 OUTPUT = Path(__file__).parent.parent / "docs" / "experiments" / "side-by-side.json"
 SETS = {"adult": adult, "diabetes-130": diabetes, "sba-loans": loans}
-OPACUS = {"lr": (0.3, 1.0, 3.0), "share": (0.02, 0.2), "epochs": (10, 30)}
-DIFFPRIVLIB = {"C": (0.01, 0.1, 1.0), "low": (0.0, -1.0)}
+OPACUS = {"lr": (0.1, 0.3, 1.0, 3.0), "share": (0.02, 0.2), "epochs": (10, 30), "clip": (1.0, 4.0)}
+DIFFPRIVLIB = {"C": (0.001, 0.01, 0.1, 1.0), "low": (0.0, -1.0)}
 Side = Callable[..., np.ndarray]
 
 
@@ -90,7 +90,13 @@ def with_diffprivlib(facts: DataSet, epsilon: float, C: float = 1.0, low: float 
 
 
 def with_opacus(
-    facts: DataSet, epsilon: float, lr: float = 1.0, share: float = 0.1, epochs: int = 30, delta: float = DELTA
+    facts: DataSet,
+    epsilon: float,
+    lr: float = 1.0,
+    share: float = 0.1,
+    epochs: int = 30,
+    clip: float = 1.0,
+    delta: float = DELTA,
 ) -> np.ndarray:
     # user code
     import numpy as np
@@ -122,7 +128,7 @@ def with_opacus(
         target_epsilon=epsilon,
         target_delta=delta,
         epochs=epochs,
-        max_grad_norm=1.0,
+        max_grad_norm=clip,
     )
     for _ in range(epochs):
         for batch, wanted in loader:

@@ -29,14 +29,8 @@ def draft(
 
     Example: parley manifest draft study.toml -o run.toml. Next: parley manifest check run.toml
     """
-<<<<<<< HEAD
-    from parley.study.study_file import draft_from  # seconds to import and to run
-=======
     from parley.federation.toml_text import toml_text
     from parley.study.document import read  # seconds to import and to run
->>>>>>> api
-
-    from parley.federation.toml_text import toml_text
 
     if output.exists():
         fail(f"{output} exists: a manifest that somebody may have approved is not overwritten, choose another name")
