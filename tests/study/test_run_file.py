@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
+from parley.study.run_file import read_run_file
 
 from parley.learning.errors import ModelError
 from parley.study.errors import StudyError
-from parley.study.run_file import read_run_file
 from tests.support.run_files import RUN, write
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from parley.study.study_file import draft_from, read_study
 
 from parley.algorithms.registry import named_by
 from parley.cli.commands.init import write_project
@@ -14,7 +15,6 @@ from parley.federation.errors import FieldError
 from parley.federation.manifest import read_manifest
 from parley.federation.toml_text import toml_text
 from parley.study.errors import StudyError
-from parley.study.study_file import draft_from, read_study
 from tests.support.command import answer, parley
 from tests.support.documents import BODY
 
