@@ -5,7 +5,7 @@
 
 TABLE.csv is the supplement "SBA Case" of Li, Mickel and Taylor (2018): loans of 154 banks, with words and gaps. Its
 column `Selected` says which half is public test data. The newcomer is a rule, so that anybody can count again: write
-the document as the README's example shows it, with bounds and words that the publisher's description has, run the command,
+the document as the README's example shows it, with bounds and words of the publisher's description, run the command,
 do the least that the error asks for, and look into a page only when an error leaves no other way.
 What is counted: calls (commands and scripts), failures (calls that did not end with 0), pages opened, documents
 written, and seconds of the machine.
