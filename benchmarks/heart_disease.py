@@ -24,17 +24,18 @@ import numpy as np
 from parley.algorithms.registry import build_algorithm, setting_of
 from parley.algorithms.regularisers import Regulariser
 from parley.demo.heart_data import hold_out_file
-from parley.demo.recipe import ALGORITHM, DELTA, HOSPITALS, MODEL, SIZES, schema
+from parley.demo.recipe import HOSPITALS, STUDY
+from parley.learning.columns import Category
 from parley.learning.records import Records, load
 from parley.learning.registry import build_model
 from parley.learning.rows import DenseRows
-from parley.learning.schema import Category
 from parley.research.comparison import compare, fit_logistic, score
 from parley.research.comparison import dense as matrix
 from parley.study.simulation import Federation, calibrate
 
 EPSILONS = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0)
 OUTPUT = Path(__file__).parent.parent / "docs" / "experiments"
+ALGORITHM, MODEL, SIZES, DELTA = STUDY.algorithm, STUDY.model, STUDY.parties, STUDY.delta
 EVERYONE = sum(SIZES.values())
 WITHIN = 0.03
 
@@ -55,7 +56,7 @@ METHODS: dict[str, dict[str, Any]] = {
 def made_up(seed: int) -> tuple[dict[str, Records], Records]:
     """Four hospitals and a hold-out of patients who do not exist."""
     rng = np.random.default_rng(seed)
-    described = schema()
+    described = STUDY.schema
     total = EVERYONE + 2000
     parts: list[Any] = []
     for feature in described.features:  # type: ignore[union-attr]
@@ -84,7 +85,7 @@ def aucs(
     algorithm: dict[str, Any], epsilon: float, problems: list[tuple[dict[str, Records], Records]], seeds: range
 ) -> Iterator[tuple[float, float]]:
     """AUC and accuracy of every problem and seed."""
-    described = schema()
+    described = STUDY.schema
     model = build_model(MODEL, described)
     setting = setting_of(sum(SIZES.values()), model, epsilon, DELTA, described, "logistic")
     built = build_algorithm(algorithm, Regulariser())
@@ -134,7 +135,7 @@ def choose() -> None:
 
 def curve(seeds: int, only: str | None) -> None:
     """Every method over epsilon on the hospitals' records, or one of them beside the others' rows of before."""
-    described = schema()
+    described = STUDY.schema
     parties = {each.name: load([each.data_file], described) for each in HOSPITALS}
     hold_out = load([hold_out_file()], described)
     reference = compare(np.zeros(described.dimension), parties, hold_out)

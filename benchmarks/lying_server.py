@@ -10,7 +10,7 @@ replacement: a9a four data passes at ε = 0.2 and five at 0.5 (two gradients per
 
 from dataclasses import dataclass
 
-from parley.demo.recipe import manifest
+from parley.demo.recipe import STUDY
 from parley.federation.meaning import finite_precision, servers_for
 from parley.mpc.parts import OWN, NoiseParts
 from parley.privacy.accountants import accountant
@@ -40,7 +40,7 @@ def fixed(name: str, records: int, batch: int, rounds: int, dimension: int, epsi
 
 
 def demo() -> Run:
-    made = manifest()
+    made = STUDY.manifest()
     (event,) = worst(made.mechanism.events(), accountant(made.guarantee.accountant)).values()
     return Run("demo, 690 patients, all in every round", event, made.longest_answer, made.guarantee.epsilon)
 

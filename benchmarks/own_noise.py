@@ -19,12 +19,10 @@ from typing import Any
 
 from scipy.stats import t as student
 
-from parley.demo.heart_data import hold_out_file
-from parley.demo.recipe import ALGORITHM, DELTA, EPSILON, HOSPITALS, MODEL, schema
+from parley.demo.recipe import STUDY
 from parley.research.experiments.tables import DATA_SETS, EPSILONS, rows_of, study_of
 from parley.study.batch_runs import Prepared, one_run, prepare
 from parley.study.data import sets_of
-from parley.study.files import Files
 from parley.study.study import Study
 
 OWN = (0.0, 0.5)
@@ -35,10 +33,8 @@ MEASURES = {"a9a": ("test_objective", "test_loss", "test_error"), "demo": ("test
 def studies(data: Path) -> dict[str, tuple[str, Study]]:
     """By name: whose measures it has, and its run."""
     a9a = next(row for row in rows_of(DATA_SETS["a9a"]) if row.method == "ddp-srm")
-    files = Files(parties=tuple((each.name, (each.data_file,)) for each in HOSPITALS), test=(hold_out_file(),))
-    demo = Study(schema(), model=MODEL, algorithm=ALGORITHM, epsilon=EPSILON, delta=DELTA, data=files)
     runs = {f"a9a, epsilon {epsilon:g}": ("a9a", study_of("a9a", data, a9a, epsilon)) for epsilon in EPSILONS}
-    return {**runs, f"demo, epsilon {EPSILON:g}": ("demo", demo)}
+    return {**runs, f"demo, epsilon {STUDY.epsilon:g}": ("demo", STUDY)}
 
 
 def compared(measured: tuple[str, ...], study: Study, seeds: int) -> dict[str, Any]:

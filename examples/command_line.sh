@@ -9,7 +9,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp "$here"/own-data/*.toml "$here"/../deploy/parley/demo/data/heart_disease/*.csv "$work"
 
-parley simulate "$work/run.toml" --seeds 2
+parley simulate "$work/study.toml" --seeds 2
+parley study plan "$work/study.toml"
 parley manifest draft "$work/study.toml" -o "$work/manifest.toml"
 parley manifest check "$work/manifest.toml"
 parley privacy calibrate --records 690 --batch 690 --rounds 10 --epsilon 1 --delta 1e-5

@@ -2,25 +2,20 @@
 
     python examples/simulate.py
 
-A simulation: one process plays all parties and sees all records, so its figures are a federation's and its protection
-is not. The records are the bundled, public ones.
+A simulation: this process plays all parties and sees all records, so its figures are for whoever runs it. The model
+that `save` writes may be passed on. The records are the bundled, public ones.
 """
 
-from dataclasses import replace
-from pathlib import Path
-
+from parley import study
 from parley.demo.heart_data import HOSPITALS, hold_out_file, hospital_file
-from parley.study.batch_runs import mean_of, simulate_seeds
-from parley.study.run_file import read_run_file
 
 SEEDS = 3
 
-setup = read_run_file(Path(__file__).parent / "own-data" / "run.toml")
-setup = replace(setup, train=[[hospital_file(hospital)] for hospital in HOSPITALS], test=[hold_out_file()])
+wanted = study.read("examples/own-data/study.toml")
+files = {hospital: hospital_file(hospital) for hospital in HOSPITALS}
 
 for epsilon in (0.5, 1.0, 2.0):
-    mean = mean_of(simulate_seeds(replace(setup, epsilon=epsilon), SEEDS, workers=1))
-    print(f"epsilon {epsilon}: AUC {mean['auc']:.3f} over {SEEDS} seeds")
+    result = wanted.replaced(epsilon=epsilon).simulate(files, test=hold_out_file(), seeds=SEEDS)
+    print(f"epsilon {epsilon}: AUC {result.quality['auc']}")
 
-without = mean_of(simulate_seeds(replace(setup, noise=False), SEEDS, workers=1))
-print(f"without noise: AUC {without['auc']:.3f}")
+print(f"without noise: AUC {result.without_privacy['auc']:.3f}")

@@ -6,9 +6,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from parley.demo import recipe as demo_recipe
+from parley.demo.recipe import STUDY
 from parley.federation.manifest import Manifest
-from parley.learning.schema import Category, Number, Schema, Target, Uniform
+from parley.learning.columns import Category, Date, Number, Target, Uniform
+from parley.learning.schema import Schema
 from parley.v1 import aggregator_pb2, common_pb2, coordinator_pb2, noise_pb2, operator_pb2
 from tests.support import documents
 
@@ -45,7 +46,7 @@ def paths(value: Any, where: str = "") -> Iterator[str]:
 
 def manifests() -> Iterator[Manifest]:
     """One of each shape that a manifest's tables have."""
-    yield demo_recipe.manifest()
+    yield STUDY.manifest()
     yield documents.manifest(**{"privacy.epsilon_if_a_server_lies": 9.0})
     sizes = {
         "poisson": ({"expected": 15, "cap": 60}, {"expected": 30, "cap": 90}),
@@ -76,12 +77,12 @@ def fields_of_schemas() -> Iterator[str]:
     for where, kinds in {
         "schema.": (Schema,),
         "schema.features.": (Uniform,),
-        "schema.features[].": (Number, Category),
+        "schema.features[].": (Number, Date, Category),
         "schema.target.": (Target,),
     }.items():
         for kind in kinds:
-            yield from (f"{where}{field.name}" for field in fields(kind))
-    yield "schema.features[].kind"
+            yield from (f"{where}{each.name}" for each in fields(kind) if not each.metadata.get("unwritten"))
+    yield from ("schema.features[].kind", "schema.features[].names")
 
 
 def fields_of_messages() -> Iterator[str]:

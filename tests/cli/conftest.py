@@ -15,7 +15,7 @@ from tests.support.enrolment import authority  # noqa: F401  fixtures
 from tests.support.examined import party, ports  # noqa: F401  fixtures
 from tests.support.model_files import path  # noqa: F401  fixtures
 from tests.support.pinned import issuer  # noqa: F401  fixtures
-from tests.support.run_files import folder  # noqa: F401  fixtures
+from tests.support.studies import folder  # noqa: F401  fixtures
 
 
 class Answer(NamedTuple):

@@ -1,22 +1,33 @@
-"""The commands on a small public data set, end to end."""
+"""The command on a small public data set, end to end."""
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
+from parley import study
 from parley.cli.main import app
-from tests.support.run_files import RUN, write
+from parley.errors import ParleyError
+from tests.support.studies import STUDY, write
+
+
+def simulated(path: Path, *more: str) -> Result:
+    return CliRunner().invoke(app, ["simulate", str(path), *more])
+
+
+def body_of(result: Result) -> dict[str, Any]:
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = json.loads(result.stdout.strip().splitlines()[-1])
+    return found
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_simulate_trains_a_useful_model_and_speaks_json(folder: Path, workers: int) -> None:
-    path = write(folder, RUN.replace("ALGORITHM", "auto"))
-    result = CliRunner().invoke(app, ["simulate", str(path), "--seeds", "2", "--workers", str(workers), "--json"])
-    assert result.exit_code == 0, result.output
-    body = json.loads(result.stdout.strip().splitlines()[-1])
+    path = write(folder, STUDY.replace("ALGORITHM", "auto"))
+    body = body_of(simulated(path, "--seeds", "2", "--workers", str(workers), "--json"))
     assert [run["seed"] for run in body["runs"]] == [0, 1]
     for run in body["runs"]:
         assert {"seed", "epsilon", "delta", "rounds", "train_loss", "test_loss", "test_error", "auc", "seconds"} <= set(
@@ -29,3 +40,37 @@ def test_simulate_trains_a_useful_model_and_speaks_json(folder: Path, workers: i
         assert run["test_error"] < 0.27
         assert run["auc"] > 0.82
     assert body["mean"]["test_loss"] == pytest.approx(np.mean([run["test_loss"] for run in body["runs"]]))
+    assert (body["public_test"], body["tested"], body["repeatable"]) == (True, 1000, False)
+    assert set(body["not_private"]) <= set(body)
+
+
+def test_fresh_keys_give_another_model_each_time_and_repeatable_ones_the_same(folder: Path) -> None:
+    path = write(folder, STUDY.replace("ALGORITHM", "auto"))
+    losses = [
+        body_of(simulated(path, "--seeds", "1", "--json", *more))["mean"]["test_loss"]
+        for more in ([], [], ["--repeatable"], ["--repeatable"])
+    ]
+    assert losses[0] != losses[1]
+    assert losses[2] == losses[3]
+
+
+def test_it_writes_the_first_seeds_model_and_draws_its_curve(folder: Path) -> None:
+    path = write(folder, STUDY.replace("ALGORITHM", "auto"))
+    model, curve = folder / "model.npz", folder / "curve.svg"
+    body = body_of(simulated(path, "--seeds", "2", "--json", "-o", str(model), "--plot", str(curve)))
+    card = study.load(model).card
+    assert card["evaluation"]["loss"] == pytest.approx(body["runs"][0]["test_loss"])
+    assert card["epsilon"] == body["runs"][0]["epsilon"]
+    assert curve.read_text().lstrip().startswith("<?xml")
+
+
+def test_a_screen_says_whom_the_figures_are_for_and_what_privacy_costs(folder: Path) -> None:
+    shown = simulated(write(folder, STUDY.replace("ALGORITHM", "auto")), "--seeds", "2").stdout
+    for word in ("2 seeds", "without privacy", "constant", "Not private", "auc", "all 2 fits of these records"):
+        assert word in shown, word
+
+
+def test_a_study_without_records_says_what_to_give(folder: Path) -> None:
+    path = write(folder, STUDY.replace("ALGORITHM", "auto").replace('train = ["train.csv"]\nparties = 3\n', ""))
+    with pytest.raises(ParleyError, match=r"no records: give data to simulate, or name files in \[data\]"):
+        raise simulated(path).exception or AssertionError("it ran")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from parley.demo.heart_data import FILES, bundled, clean, hold_out, hold_out_file, hospital_file, make
-from parley.demo.recipe import HOSPITALS, SIZES, schema
+from parley.demo.recipe import HOSPITALS, STUDY
 from parley.learning.records import load
 
 RAW = Path(__file__).resolve().parents[3] / "shared" / "data" / "heart-disease"
@@ -28,7 +28,7 @@ def test_the_bundled_files_are_what_the_publishers_files_make() -> None:
 def test_every_patient_is_in_one_file_and_a_quarter_of_either_outcome_is_public() -> None:
     public = rows(hold_out_file())
     total = 0
-    for hospital, size in SIZES.items():
+    for hospital, size in STUDY.parties.items():
         private = rows(hospital_file(hospital))
         assert len(private) == size
         shown = [row for row in public if row["hospital"] == hospital]
@@ -41,7 +41,7 @@ def test_every_patient_is_in_one_file_and_a_quarter_of_either_outcome_is_public(
 
 
 def test_the_schema_reads_every_file_and_cuts_hardly_anything() -> None:
-    described = schema()
+    described = STUDY.schema
     for path in [hold_out_file(), *(hospital.data_file for hospital in HOSPITALS)]:
         records = load([path], described)
         assert records.rows.dimension == described.dimension == 23

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from parley.demo import provision
-from parley.demo import recipe as demo_recipe
+from parley.demo.recipe import STUDY
 from parley.federation.manifest import read_manifest
 from parley.federation.names import Role
 from parley.node.credentials import NodeFolder
@@ -19,13 +19,13 @@ ROOT = Path(__file__).parents[2]
 
 def test_every_node_gets_a_certificate_of_its_own_and_a_configuration_that_is_understood(federation: Path) -> None:
     keys = set()
-    for name in ("lead", "north", "south", *demo_recipe.SIZES):
+    for name in ("lead", "north", "south", *STUDY.parties):
         node = read_node(federation / name)
         identity = NodeFolder(federation / name / "identity").load()
         assert (identity.name.name, identity.name.role) == (name, node.role)
         keys.add(identity.key)
         if isinstance(node, AggregatorNode):
-            assert len(node.share) == len(demo_recipe.SIZES)
+            assert len(node.share) == len(STUDY.parties)
             assert not {str(address) for address in node.share} & {str(node.control), str(node.peer_listener)}
         elif isinstance(node, CoordinatorNode):
             assert [path.name for path in node.evaluation] == ["test.csv"]
@@ -67,7 +67,7 @@ def test_a_certificate_that_is_about_to_expire_is_renewed_under_a_running_node(
 
 def test_the_study_is_the_manifest_that_was_drafted(federation: Path) -> None:
     manifest = read_manifest(federation / provision.STUDY_FILE)
-    assert manifest.digest == demo_recipe.manifest().digest
+    assert manifest.digest == STUDY.manifest().digest
     assert [str(name) for name in manifest.identities(Role.party)]
 
 

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import serialization
 from docker.models.containers import Container
 
 from parley.coordinator.store import RunStore, State
-from parley.demo import recipe as demo_recipe
+from parley.demo.recipe import STUDY
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import verify
 from parley.federation.toml_text import toml_text
@@ -25,7 +25,6 @@ from parley.privacy.filters import Charge, Cost
 from parley.privacy.finite_precision import EXACT
 from parley.privacy.ledger import Ledger
 from parley.privacy.mechanism import ROW
-from parley.study.manifests import draft
 from tests.docker.engine import COORDINATOR, ROOT, Federation
 from tests.support.folders import write_run
 
@@ -90,19 +89,8 @@ def trusted_key(federation: Federation, where: Told) -> str:
 
 def study(run: str, rounds: int) -> Manifest:
     """The demonstration's study over so many rounds."""
-    return draft(
-        run=run,
-        federation=demo_recipe.FEDERATION,
-        model=demo_recipe.MODEL,
-        algorithm={**demo_recipe.ALGORITHM, "passes": 2.0 * rounds - 1},
-        schema=demo_recipe.schema(),
-        sizes=demo_recipe.SIZES,
-        epsilon=demo_recipe.EPSILON,
-        delta=demo_recipe.DELTA,
-        aggregators=demo_recipe.AGGREGATORS,
-        coordinator=demo_recipe.COORDINATOR,
-        deadline_seconds=60.0,
-    )
+    algorithm = {**STUDY.algorithm, "passes": 2.0 * rounds - 1}
+    return STUDY.replaced(run=run, algorithm=algorithm, deadline_seconds=60.0).manifest()
 
 
 def submit(federation: Federation, document: Manifest) -> None:

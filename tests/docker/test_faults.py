@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import pytest
 
-from parley.demo import recipe as demo_recipe
+from parley.demo.recipe import STUDY
 from parley.federation.manifest import Manifest
 from parley.federation.toml_text import toml_text
 from tests.docker.engine import AGGREGATORS, COORDINATOR, NODES, PARTIES, RUN_SECONDS, Federation, wait
@@ -58,7 +58,7 @@ HOLDING = {"gathering": "gathering", "contributing": "running", "opening": "runn
 
 @pytest.fixture(scope="module")
 def template() -> Manifest:
-    return demo_recipe.manifest(run="template", deadline_seconds=HELD_SECONDS)
+    return STUDY.replaced(run="template", deadline_seconds=HELD_SECONDS).manifest()
 
 
 @pytest.fixture(scope="module", autouse=True)

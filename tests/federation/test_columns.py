@@ -22,6 +22,14 @@ def test_every_column_has_its_bounds_and_what_becomes_of_its_odd_cells() -> None
     )
     assert "empty cells the middle value" in columns({**AGE, "missing": "centre"})
     assert "empty cells become 7" in columns({**AGE, "missing": 7})
+    many = {"name": "gene_{1..1800}", "low": -8.0, "high": 8.0, "transform": "log1p", "missing": "indicator"}
+    assert columns(many, {**PAIN, "names": ["er", "pr"]}) == (
+        "Columns, 1,802: gene_{1..1800}: a number cut to [-8, 8], turned by log1p, empty cells marked in a column of "
+        "their own; er, pr: typical, none, empty cells left out, unlisted cells left out."
+    )
+    assert columns({"kind": "date", "name": "seen", "low": "1990-01-01", "high": "2000-01-01"}) == (
+        "Columns, 1: seen: a day cut to [1990-01-01, 2000-01-01], empty cells not allowed."
+    )
     dense = sentences({"features": {"count": 784, "low": 0.0, "high": 1.0}, "target": SICK})
     assert dense[0] == "Columns: 784 numbers, each cut to [0, 1]; no names."
 

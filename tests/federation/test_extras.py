@@ -22,9 +22,8 @@ import typer.main
 
 from parley.cli.main import app
 from parley.demo.provision import provision
-from parley.demo.recipe import manifest_body
+from parley.demo.recipe import STUDY
 from parley.federation.extras import EXTRAS, missing
-from parley.federation.manifest import Manifest
 from parley.node.software import IMAGES, ROOMS
 
 ROOT = Path(__file__).parents[2]
@@ -194,7 +193,7 @@ def data_sets(folder: Path) -> None:
 
 def play(folder: Path, absent: set[str], chosen: dict[str, str]) -> dict[str, tuple[int, str, str]]:
     """Exit code, standard output and standard error of every command."""
-    manifest = Manifest.from_json(manifest_body())
+    manifest = STUDY.manifest()
     provision(folder, manifest, 4, lambda _: None)
     (folder / "simulated.toml").write_text(RUN_FILE)
     data_sets(folder)

@@ -20,7 +20,7 @@ def test_the_records_of_these_tests_fit() -> None:
     ("column", "cell", "words"),
     [
         ("age", "old", "row 3, column age: 'old' is not a number"),
-        ("dose", "nan", "row 3, column dose: nan is not finite"),
+        ("dose", "inf", "row 3, column dose: inf is not finite"),
         ("ward", "3", "row 3, column ward has '3'"),
         ("sick", "2", "row 3, column sick has '2'"),
         ("cost", "", "row 3, column cost is empty"),

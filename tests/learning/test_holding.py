@@ -9,13 +9,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from parley.learning.columns import Date, Number
 from parley.learning.errors import DataError, SchemaError
 from parley.learning.holding import Layout, described, holding_from, holding_of, judge
 from parley.learning.readers import Table, read
 from parley.learning.records import encode
 from parley.learning.rows import DenseRows, integer_type
 from parley.learning.schema import Schema, schema_from_json
+from parley.learning.schema_tables import features_from
 from tests.support.held import BODY, CELLS, HOLDING, data
+
+
+def ends(column: dict[str, Any]) -> tuple[float, float]:
+    """Between which a centre may lie."""
+    made = features_from([column])
+    assert isinstance(made, tuple)
+    assert isinstance(made[0], Number | Date)
+    return made[0].ends
 
 
 @st.composite
@@ -28,7 +38,8 @@ def equal_schemas(draw: st.DrawFn) -> Schema:
     for column in chosen:
         changed = dict(column)
         if "low" in column and draw(st.booleans()):
-            changed["centre"] = draw(st.floats(column["low"], column["high"]))
+            low, high = ends(column)
+            changed["centre"] = draw(st.floats(low, high))
             changed["spread"] = draw(st.floats(1e-8, 1e12))
         features.append(changed)
     body = {"features": features, "target": target, "bits": draw(st.integers(0, 16)), "intercept": draw(st.booleans())}
@@ -53,6 +64,12 @@ def test_every_manifest_that_equals_a_schema_fits_records_that_fit_it(schema: Sc
     low, high = schema.integer_reach
     assert records.rows.values.min() >= low
     assert records.rows.values.max() <= high
+
+
+INCOME, SEEN, BLOOD = (dict(BODY["features"][place]) for place in (4, 5, 6))
+
+
+EIGHT = {"low": -8, "high": 8, "missing": "centre"}
 
 
 def changed(**changes: Any) -> Schema:
@@ -82,9 +99,21 @@ def changed(**changes: Any) -> Schema:
         ({"features__2__other": "a"}, "schema.features[2]"),
         ({"features__2__missing": "refuse"}, "schema.features[2]"),
         ({"features__0": {"kind": "category", "name": "age", "categories": ["20"]}}, "schema.features[0]"),
+        ({"features__0": {**INCOME, "transform": "none"}}, "schema.features[0]"),
+        ({"features__0": {**INCOME, "missing": "zero"}}, "schema.features[0]"),
+        ({"features__0": {**INCOME, "centre": 14.0}}, "schema.features[0]"),
+        ({"features__0": {**SEEN, "name": "income"}}, "schema.features[0]"),
+        ({"features__0": {**SEEN, "low": "1990-01-02"}}, "schema.features[0]"),
+        ({"features__0": {**SEEN, "high": "2020-12-30"}}, "schema.features[0]"),
+        ({"features__0": {**SEEN, "missing": "refuse"}}, "schema.features[0]"),
+        ({"features__0": {**SEEN, "centre": -1.0}}, "schema.features[0]"),
+        ({"features__0": {**BLOOD, "missing": "zero"}}, "schema.features[0]"),
+        ({"features__0": {**BLOOD, "missing": "a"}}, "schema.features[0]"),
+        ({"features__0": {"name": "gene_{1..4}", "low": -8, "high": 8, "missing": "centre"}}, "schema.features[3]"),
+        ({"features__0": {"name": "gene_{1..3}", "low": -8, "high": 8}}, "schema.features[0]"),
         ({"target__positive": ["1", "2"]}, "schema.target"),
         ({"target__negative": ["1"], "target__positive": ["0"]}, "schema.target"),
-        ({"target": {"name": "age2", "kind": "number"}}, "schema.target"),
+        ({"target": {"name": "age2", "kind": "number", "low": 0, "high": 1}}, "schema.target"),
         ({"target": {"name": "cost", "kind": "number", "low": 0, "high": 100, "spread": 2.0}}, "schema.target"),
         ({"unit": "sick2"}, "schema.unit"),
         ({"unit": "name", "records_per_unit": 3}, "schema.unit"),
@@ -106,6 +135,13 @@ def test_what_is_not_the_institutions_is_refused_by_name(changes: dict[str, Any]
     found = judge(HOLDING, schema)
     assert found is not None
     assert found[0] == field
+
+
+def test_remarks_and_the_form_of_an_entry_are_nobodys_business() -> None:
+    """Where bounds are from, and whether three columns stand in one entry or in three."""
+    each = [{"name": f"gene_{place}", "low": -8, "high": 8, "missing": "centre"} for place in (3, 1)]
+    for features in (each, [{**SEEN, "source": "a registry"}], [{"names": ["gene_2", "gene_3"], **EIGHT}]):
+        assert judge(HOLDING, schema_from_json({"features": features, "target": BODY["targets"][0]})) is None
 
 
 def test_uniform_columns_are_equal_but_for_their_encoding() -> None:

@@ -52,12 +52,11 @@ def test_the_theorems_smoothness_takes_the_smaller_of_both_terms() -> None:
     assert theorem_smoothness(1.0, 2.0, 100, 10, 0.1, 1e-5) < 0.1
 
 
-RUN = """
+STUDY = """
 [data]
 train = ["train.csv"]
 test = ["train.csv"]
 [schema]
-format = "csv"
 intercept = true
 features = [{ name = "a", low = -2.0, high = 2.0 }]
 target = { name = "ill", kind = "binary", positive = ["1"], negative = ["0"] }
@@ -75,14 +74,14 @@ delta = 1e-6
 """
 
 
-def test_a_run_file_names_it_and_proxgd_learns(tmp_path: Path) -> None:
+def test_a_study_names_it_and_proxgd_learns(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     a = rng.normal(0, 1, 4000)
     ill = a + rng.normal(0, 0.3, len(a)) > 0.4
     (tmp_path / "train.csv").write_text("a,ill\n" + "".join(f"{x},{int(y)}\n" for x, y in zip(a, ill, strict=True)))
-    path = tmp_path / "run.toml"
-    path.write_text(RUN)
-    result = CliRunner().invoke(app, ["simulate", str(path), "--json"])
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY)
+    result = CliRunner().invoke(app, ["simulate", str(path), "--seeds", "1", "--json"])
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout.strip().splitlines()[-1])["mean"]["test_error"] < 0.2
 

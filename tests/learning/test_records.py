@@ -19,14 +19,14 @@ def test_a_csv_becomes_exact_integers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("nan,f,yes", "row 2, column age: nan is not finite"),
-        ("inf,f,yes", "row 2, column age: inf is not finite"),
-        ("x,f,yes", "row 2, column age: 'x' is not a number"),
-        ("?,f,yes", "row 2, column age is empty"),
-        ("1,q,yes", "row 2, column sex has 'q'"),
-        ("1,,yes", "row 2, column sex is empty"),
-        ("1,f,maybe", "row 2, column ill has 'maybe'"),
-        ("1,f", "row 2 has 2 cells"),
+        ("nan,f,yes", "data.csv, line 3, column age is empty"),
+        ("inf,f,yes", "data.csv, line 3, column age: inf is not finite"),
+        ("x,f,yes", "data.csv, line 3, column age: 'x' is not a number"),
+        ("?,f,yes", "data.csv, line 3, column age is empty"),
+        ("1,q,yes", "data.csv, line 3, column sex has 'q'"),
+        ("1,,yes", "data.csv, line 3, column sex is empty"),
+        ("1,f,maybe", "data.csv, line 3, column ill has 'maybe'"),
+        ("1,f", "data.csv, line 3 has 2 cells"),
     ],
 )
 def test_what_the_schema_does_not_cover_is_refused_by_row_and_column(tmp_path: Path, row: str, message: str) -> None:

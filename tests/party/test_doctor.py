@@ -32,7 +32,7 @@ def test_the_seal_the_schema_and_the_count(party: Path) -> None:
     change(party / "policy.toml", 'unit_column = ""', 'unit_column = "patient"')
     assert "make them agree" in look()["seal"].fix
     change(party / "records.csv", "21,61,1", "old,61,1")
-    assert seal_node(party).problems == ["row 2, column age: 'old' is not a number"]
+    assert seal_node(party).problems == ["records.csv, line 3, column age: 'old' is not a number"]
     assert look()["seal"].problem.startswith("the records were not sealed yet")
 
 

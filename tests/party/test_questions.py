@@ -6,20 +6,16 @@ import pytest
 from parley.algorithms.registry import query_of
 from parley.coordinator.preparation import prepare
 from parley.coordinator.questions import Question
-from parley.demo.recipe import AGGREGATORS, COORDINATOR, MODEL, SIZES, schema
+from parley.demo.recipe import STUDY
 from parley.federation.manifest import Manifest
 from parley.party.errors import RefusedRunError
 from parley.party.questions import HELD, Points, check_form
 from parley.privacy.randomness import SystemRandomness
-from parley.study.manifests import draft
 
 
 @pytest.fixture(scope="module")
 def made() -> Manifest:
-    return draft(
-        run="a-run", federation="hospitals", model=MODEL, algorithm={"name": "auto"}, schema=schema(), sizes=SIZES,
-        epsilon=1.5, delta=1e-5, aggregators=AGGREGATORS, coordinator=COORDINATOR,
-    )  # fmt: skip
+    return STUDY.replaced(run="a-run", federation="hospitals", algorithm="auto").manifest()
 
 
 def nothing(digest: bytes, offset: int) -> bytes:

@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from parley.demo.heart_data import hold_out_file
-from parley.demo.recipe import HOSPITALS, SIZES, schema
+from parley.demo.recipe import HOSPITALS, STUDY
 from parley.learning.records import Records, load
 from parley.research.comparison import Comparison, Score, compare, dense, fit_logistic
 from parley.study.errors import StudyError
@@ -14,12 +14,12 @@ from parley.study.errors import StudyError
 
 @pytest.fixture(scope="module")
 def hospitals() -> dict[str, Records]:
-    return {hospital.name: load([hospital.data_file], schema()) for hospital in HOSPITALS}
+    return {hospital.name: load([hospital.data_file], STUDY.schema) for hospital in HOSPITALS}
 
 
 @pytest.fixture(scope="module")
 def hold_out() -> Records:
-    return load([hold_out_file()], schema())
+    return load([hold_out_file()], STUDY.schema)
 
 
 def test_the_fit_is_scikit_learns(hospitals: dict[str, Records]) -> None:
@@ -42,8 +42,8 @@ def test_the_pooled_model_beats_the_zero_model_and_scores_are_the_usual_ones(
 ) -> None:
     theta = np.linspace(-1, 1, hold_out.rows.dimension)
     found = compare(theta, hospitals, hold_out)
-    assert [each.name for each in found.alone] == list(SIZES)
-    assert [each.records for each in found.alone] == list(SIZES.values())
+    assert [each.name for each in found.alone] == list(STUDY.parties)
+    assert [each.records for each in found.alone] == list(STUDY.parties.values())
     assert found.federated.records == found.pooled.records == 690
     assert found.hold_out == 230
     scores = dense(hold_out) @ theta

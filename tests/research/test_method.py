@@ -38,12 +38,12 @@ def test_no_federation_can_be_asked_for_a_central_method(name: str) -> None:
         build_algorithm({"name": name}, Regulariser())
 
 
-RUN = """
+STUDY = """
 [data]
 train = ["train.csv"]
+parties = 2
 test = ["train.csv"]
 [schema]
-format = "csv"
 intercept = true
 features = [{ name = "a", low = -2.0, high = 2.0 }]
 target = { name = "ill", kind = "binary", positive = ["1"], negative = ["0"] }
@@ -55,8 +55,6 @@ strength = 0.05
 [privacy]
 epsilon = 2.0
 delta = 1e-5
-[federation]
-parties = 2
 """
 
 
@@ -66,8 +64,8 @@ def test_simulate_runs_it_and_says_whose_noise_it_is(name: str, tmp_path: Path) 
     a = rng.normal(0, 1, 2000)
     ill = rng.random(2000) < 1 / (1 + np.exp(-2 * a))
     (tmp_path / "train.csv").write_text("a,ill\n" + "".join(f"{x},{int(y)}\n" for x, y in zip(a, ill, strict=True)))
-    path = tmp_path / "run.toml"
-    path.write_text(RUN.replace("NAME", name))
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY.replace("NAME", name))
     result = CliRunner().invoke(app, ["simulate", str(path), "--seeds", "2", "--json"])
     assert result.exit_code == 0, result.output
     runs = json.loads(result.stdout.strip().splitlines()[-1])["runs"]

@@ -5,10 +5,10 @@ import pytest
 from parley.algorithms.algorithm import Setting
 from parley.algorithms.registry import build
 from parley.mpc.parts import NoiseParts
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.finite_precision import EXACT
 from parley.privacy.mechanism import Unit
-from parley.study.certified import calibrate_certified, cheapest
-from parley.study.errors import StudyError
+from parley.study.certified import calibrate_certified
 from parley.study.simulation import calibrate
 
 SIZES = {"a": 600, "b": 400}
@@ -42,8 +42,11 @@ def test_own_parts_are_in_the_claim_and_in_its_certificate() -> None:
 
 
 def test_a_run_that_no_preset_can_certify_is_refused() -> None:
-    with pytest.raises(StudyError, match="no preset"):
-        cheapest(10**11, 0.05, 1e-9)
+    plan = build("dp-sgd", {"batch": 50, "passes": 1.0}).plan(
+        Setting(records=1000, dimension=10**9, epsilon=0.05, delta=1e-9)
+    )
+    with pytest.raises(InvalidParameterError, match="20,000,000,000 samples"):
+        calibrate_certified(plan, SIZES, 10**9, 0.05, 1e-9, "pld", Unit())
 
 
 def test_a_run_without_noise_claims_nothing() -> None:

@@ -5,7 +5,6 @@ import itertools
 import pytest
 
 from parley.algorithms.algorithm import Plan
-from parley.demo.recipe import AGGREGATORS, COORDINATOR
 from parley.federation.meaning import verify, verify_with_charge
 from parley.learning.schema import schema_from_json
 from parley.privacy.accountants import accountant
@@ -14,8 +13,10 @@ from parley.privacy.clipping import GradientClip
 from parley.privacy.filters import Policy
 from parley.privacy.mechanism import Unit
 from parley.privacy.sampling import Poisson
-from parley.study.certified import calibrate_certified, cheapest
-from parley.study.manifests import Claiming, draft
+from parley.study.certified import calibrate_certified
+from parley.study.manifests import Claiming, drafted
+from parley.study.plan import PLACEHOLDERS
+from parley.study.study import Study
 
 DELTA = 1e-5
 RECORDS = 60_000
@@ -40,9 +41,8 @@ def found_is_least(sampling: str, rate: float, rounds: int, epsilon: float) -> N
     assert found.claim is not None
     assert 0.999 * epsilon < found.claim.epsilon <= epsilon
     assert found.claim.precision.epsilon_added <= 0.01 * epsilon
-    _, terms = cheapest(found.claim.precision.samples, epsilon, DELTA)
     less = found.mechanism.event("one").with_noise(found.mechanism.noise_multiplier / A_LITTLE)
-    assert Claiming(accountant("pld"), terms).epsilon(less, DELTA).epsilon > epsilon
+    assert Claiming(accountant("pld"), found.claim.precision).epsilon(less, DELTA).epsilon > epsilon
 
 
 @pytest.mark.parametrize(
@@ -82,11 +82,9 @@ def test_the_noise_is_the_least_over_the_whole_grid(sampling: str, rate: float, 
 def test_every_party_admits_the_manifest_that_is_drafted(sampling: str, sizes: dict[str, int], epsilon: float) -> None:
     """A party of five draws one of them, at a rate far above the others': the run's noise protects those much more,
     and what the sampler adds, at most a hundredth of the claim, may be more than that of what they pay."""
-    made = draft(
-        run="digits", federation="test", model={"kind": "softmax"}, schema=DIGITS, sizes=sizes, epsilon=epsilon,
-        algorithm={"name": "dp-sgd", "batch": 512, "passes": 1.0, "sampling": sampling}, delta=DELTA,
-        aggregators=AGGREGATORS, coordinator=COORDINATOR,
-    )  # fmt: skip
+    algorithm = {"name": "dp-sgd", "batch": 512, "passes": 1.0, "sampling": sampling}
+    study = Study(DIGITS, model="softmax", algorithm=algorithm, epsilon=epsilon, delta=DELTA, parties=sizes)
+    made = drafted(study, sizes, **PLACEHOLDERS)
     assert 0.998 * epsilon < verify(made).epsilon <= epsilon
     charges = {party: verify_with_charge(made, party, Policy())[1].cost.epsilon for party in sizes}
     assert 0.998 * epsilon < max(charges.values()) <= epsilon

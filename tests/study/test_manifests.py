@@ -6,17 +6,7 @@ import pytest
 
 from parley.algorithms.registry import named_by
 from parley.algorithms.regularisers import Regulariser
-from parley.demo.recipe import (
-    AGGREGATORS,
-    ALGORITHM,
-    COORDINATOR,
-    DELTA,
-    EPSILON,
-    MODEL,
-    SIZES,
-    manifest_body,
-    schema,
-)
+from parley.demo.recipe import STUDY
 from parley.federation.errors import ManifestError
 from parley.federation.manifest import Manifest, Operator
 from parley.federation.meaning import verify
@@ -38,6 +28,7 @@ A9A = schema_from_json(
         "intercept": True,
     }
 )
+ALGORITHM, MODEL, SIZES = STUDY.algorithm, STUDY.model, STUDY.parties
 TEN = {f"bank-{index}": 3256 + (index == 0) for index in range(10)}
 SRM = {"name": "ddp-srm", "gradient_norm": 2.0, "difference_norm": 0.02, "gamma": 0.4, "batch": 500}
 
@@ -52,8 +43,8 @@ def drafted(**changes: Any) -> Manifest:
         "sizes": TEN,
         "epsilon": 0.5,
         "delta": 1e-5,
-        "aggregators": AGGREGATORS,
-        "coordinator": COORDINATOR,
+        "aggregators": STUDY.aggregators,
+        "coordinator": STUDY.coordinator,
     }
     return draft(**{**wanted, **changes})
 
@@ -65,9 +56,9 @@ def accepted(made: Manifest) -> float:
 
 
 def test_the_demonstrations_manifest_is_accepted_and_uses_its_epsilon_up() -> None:
-    body = manifest_body()
+    body = STUDY.manifest().as_json()
     made = Manifest.from_json(body)
-    assert (made.guarantee.epsilon, made.guarantee.delta) == (EPSILON, DELTA)
+    assert (made.guarantee.epsilon, made.guarantee.delta) == (STUDY.epsilon, STUDY.delta)
     assert {name: made.mechanism.sampler(name, 0).units for name in made.parties} == SIZES
     assert made.algorithm.parameters.body == {name: value for name, value in ALGORITHM.items() if name != "name"}
     assert 0.998 < accepted(made) <= 1
@@ -106,7 +97,7 @@ def test_the_lattice_is_the_parties_own() -> None:
 
 
 def test_the_unit_of_the_schema_is_the_unit_that_is_protected() -> None:
-    patients = schema_from_json({**schema().as_json(), "unit": "patient", "records_per_unit": 4})
+    patients = schema_from_json({**STUDY.schema.as_json(), "unit": "patient", "records_per_unit": 4})
     made = drafted(schema=patients, sizes=SIZES, algorithm=ALGORITHM, epsilon=2.0)
     assert made.mechanism.unit.column == "patient"
     assert accepted(made) <= 1
@@ -142,7 +133,7 @@ def test_the_noise_is_the_same_with_own_parts_and_the_lattice_finer_by_them() ->
 def test_the_least_own_noise_is_chosen_that_keeps_to_what_a_lying_server_may_cost() -> None:
     study: dict[str, Any] = {
         "run": "a-run", "federation": "banks", "model": MODEL, "algorithm": {**SRM, "batch": 2000}, "schema": A9A,
-        "sizes": TEN, "epsilon": 0.5, "delta": 1e-5, "aggregators": AGGREGATORS, "coordinator": COORDINATOR,
+        "sizes": TEN, "epsilon": 0.5, "delta": 1e-5, "aggregators": STUDY.aggregators, "coordinator": STUDY.coordinator,
     }  # fmt: skip
     known = {own: verify(draft(**study, parts=NoiseParts("semi-honest", own))) for own in (0.25, 0.5, 1.0)}
     costs = {own: found.epsilon_if_a_server_lies for own, found in known.items()}
@@ -163,7 +154,7 @@ def test_what_is_not_private_is_refused() -> None:
 
 def test_a_small_model_has_noise_for_a_histogram_that_is_longer() -> None:
     """`norms` answers with 24 numbers, dp-agd's losses with up to 32: every round has noise for 64."""
-    made = drafted(schema=schema(), sizes=SIZES, epsilon=2.0, algorithm={"name": "auto"})
+    made = drafted(schema=STUDY.schema, sizes=SIZES, epsilon=2.0, algorithm={"name": "auto"})
     assert made.model.dimension < 24 <= made.longest_answer
     assert made.samples == 2 * made.longest_answer * made.releases  # joint, and the other server's own
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from parley.demo import provision as provisioning
-from parley.demo import recipe as demo_recipe
+from parley.demo.recipe import STUDY
 
 
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("federation")
-    provisioning.provision(folder, demo_recipe.manifest(), 4, lambda line: None)
+    provisioning.provision(folder, STUDY.manifest(), 4, lambda line: None)
     return folder

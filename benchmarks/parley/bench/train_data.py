@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from parley.federation.manifest import Manifest, Operator
+from parley.learning.columns import Target, Uniform
 from parley.learning.holding import Layout
-from parley.learning.schema import Schema, Target, Uniform
+from parley.learning.schema import Schema
 from parley.mpc.parts import USUAL, NoiseParts
 from parley.mpc.randomness import Csprng
 from parley.study.manifests import draft

@@ -328,7 +328,7 @@ def _read_as_the_manifest_says(self: Shelf, manifest: Manifest, schema: Schema, 
     if names:
         layout = type(layout)(header=False, skip=1, columns=tuple(names))
     data = read(self._settings.files, layout, schema.target.name)
-    return encode(data, schema, layout.missing)
+    return encode(data, schema, layout)
 
 
 def _narrow(cls: type[DenseRows], values: NDArray[np.number], bits: int, reach: object = None) -> DenseRows:

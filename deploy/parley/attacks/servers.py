@@ -173,9 +173,9 @@ def renoise(folder: Path, without: Sequence[Guard]) -> Finding:
 
 @cache
 def manifest() -> Manifest:
-    from parley.demo.recipe import manifest as demo
+    from parley.demo.recipe import STUDY
 
-    return demo(minimum_parties=2)
+    return STUDY.replaced(minimum_parties=2).manifest()
 
 
 class Stated:

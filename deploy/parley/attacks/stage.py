@@ -13,9 +13,9 @@ from typing import Any
 import grpc
 
 from parley.attacks.kinds import Guard
-from parley.demo import recipe as demo_recipe
 from parley.demo.heart_data import hospital_file
 from parley.demo.local import LocalFederation, NodeProcess
+from parley.demo.recipe import STUDY
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.node.refusals import refusal_in
@@ -25,7 +25,7 @@ from parley.node.transport import open_channel
 @cache
 def sample() -> Manifest:
     """The demonstration's: every module of this version accepts it."""
-    return demo_recipe.manifest()
+    return STUDY.manifest()
 
 
 def records() -> dict[str, list[Path]]:

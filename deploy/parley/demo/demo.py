@@ -17,37 +17,56 @@ from parley.coordinator.errors import RunFailedError
 from parley.coordinator.operator_client import Coordinator, coordinator_node
 from parley.coordinator.result import model_path
 from parley.coordinator.store import RoundRecord, RunRow, State
-from parley.demo import recipe as demo_recipe
-from parley.demo.heart_data import hold_out_file
 from parley.demo.local import LocalFederation, terminated_like_interrupted
+from parley.demo.recipe import TITLES
 from parley.demo.report import Budget, PhaseCost, Report
 from parley.demo.screen import Cast, DemoScreen, Hospital
 from parley.federation.manifest import Manifest
 from parley.federation.names import Role
-from parley.learning.records import load
-from parley.mpc.parts import NoiseParts
 from parley.privacy.ledger import Ledger
 from parley.privacy.lying import guaranteed
 from parley.research.comparison import compare
 from parley.study import model_file
+from parley.study.data import Sets, sets_of
+from parley.study.errors import StudyError
+from parley.study.manifests import require_names
+from parley.study.study import Study
 
 RUNS_AFFORDED = 2
 """The demonstration's hospitals allow so many runs like this one."""
 LOOK_SECONDS = 0.1
 
 
-def cast(hold_out: int) -> Cast:
+def cast(study: Study, hold_out: int) -> Cast:
     """Who takes part, as the screen introduces them."""
-    hospitals = tuple(Hospital(each.name, each.title, demo_recipe.SIZES[each.name]) for each in demo_recipe.HOSPITALS)
-    first, second = demo_recipe.AGGREGATORS
-    return Cast(hospitals, (first.legal_entity, second.legal_entity), demo_recipe.COORDINATOR.legal_entity, hold_out)
+    hospitals = tuple(Hospital(name, TITLES.get(name, name), units) for name, units in study.parties.items())
+    first, second = study.aggregators
+    assert study.coordinator is not None
+    return Cast(hospitals, (first.legal_entity, second.legal_entity), study.coordinator.legal_entity, hold_out)
+
+
+def records_for(study: Study) -> Sets:
+    """Its parties' records and its public hold-out, for the comparison; refused where the demonstration cannot run it.
+
+    One person shows this to themselves on one machine: of a federation's nobody could pool the records.
+    """
+    require_names(study, study.parties)
+    if study.model != {"kind": "logistic"} or study.schema.target.kind != "binary":
+        raise StudyError('the demonstration compares logistic models of two labels: write kind = "logistic"')
+    if study.data is None or not study.data.parties or not study.data.test:
+        raise StudyError("the demonstration needs files: name each party's in [data.parties], and a public test set")
+    sets = sets_of(study)
+    for name, units in sets.sizes().items():
+        if study.parties.get(name) != units:
+            raise StudyError(f"{name} has {units:,} units in its file: write name and units in [[parties]] accordingly")
+    return sets
 
 
 class Demo:
     """One demonstration. Use as a context: no process is left, and no file but the output's unless it is kept."""
 
-    def __init__(self, console: Console, output: Path, keep: bool, epsilon: float, parts: NoiseParts) -> None:
-        self._console, self._output, self._keep, self._epsilon, self._parts = console, output, keep, epsilon, parts
+    def __init__(self, console: Console, output: Path, keep: bool, study: Study) -> None:
+        self._console, self._output, self._keep, self._study = console, output, keep, study
         self.folder = Path(tempfile.mkdtemp(prefix="parley-demo-"))
         self.federation: LocalFederation | None = None
 
@@ -62,21 +81,22 @@ class Demo:
 
     def run(self) -> tuple[Report, Cast]:
         """To a model and a report, with progress on the console."""
-        schema = demo_recipe.schema()
-        hold_out = load([hold_out_file()], schema)
-        records = {each.name: load([each.data_file], schema) for each in demo_recipe.HOSPITALS}
-        company = cast(len(hold_out.rows))
+        study, sets = self._study, records_for(self._study)
+        assert study.data is not None
+        assert sets.test is not None
+        company = cast(study, len(sets.test.rows))
         with DemoScreen(self._console, company) as screen:
             screen.phase("manifest")
-            manifest = demo_recipe.manifest(epsilon=self._epsilon, parts=self._parts)
+            manifest = study.manifest()
             screen.phase("certificates")
             self.federation = LocalFederation(
                 self.folder,
                 manifest,
-                {each.name: [each.data_file] for each in demo_recipe.HOSPITALS},
-                [hold_out_file()],
-                budget=(RUNS_AFFORDED * self._epsilon, RUNS_AFFORDED * manifest.guarantee.delta),
+                {name: list(files) for name, files in study.data.parties},
+                list(study.data.test),
+                budget=(RUNS_AFFORDED * study.epsilon, RUNS_AFFORDED * study.delta),
                 dashboard=self._keep,
+                layout=study.layout,
             )
             screen.phase("processes")
             self.federation.start()
@@ -100,7 +120,7 @@ class Demo:
             epsilon_if_a_server_lies=row.claim["epsilon_if_a_server_lies"],
             statement=row.claim["statement"],
             rounds=len(history),
-            comparison=compare(theta, records, hold_out),
+            comparison=compare(theta, sets.own, sets.test),
             budgets=budgets,
             phases=tuple(PhaseCost(name, seconds, _traffic(name, history)) for name, seconds in spent.items()),
             bytes_up_per_party=sum(each.bytes_up // max(1, len(each.contributors)) for each in history),
@@ -173,11 +193,10 @@ def _traffic(phase: str, history: list[RoundRecord]) -> int | None:
     return sum(each.bytes_up + each.bytes_down for each in history) if phase == "rounds" else None
 
 
-def demo(
-    console: Console, output: Path, keep: bool, epsilon: float, parts: NoiseParts
-) -> Iterator[tuple[Report, Cast]]:
+def demo(console: Console, output: Path, keep: bool, study: Study) -> Iterator[tuple[Report, Cast]]:
     """The report once it is there; the federation lives until the generator is closed."""
-    with terminated_like_interrupted(), Demo(console, output, keep, epsilon, parts) as running:
+    with terminated_like_interrupted(), Demo(console, output, keep, study) as running:
         report, company = running.run()
+        study.write(output / "study.toml")
         text = output / "report.txt"
         yield replace(report, report=text), company

@@ -17,9 +17,9 @@ from pathlib import Path
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from parley.demo import recipe as demo_recipe
 from parley.demo.heart_data import hold_out_file
 from parley.demo.local import SCHEMA_FILE, policy_text, schema_text
+from parley.demo.recipe import HOSPITALS
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.toml_text import toml_text
@@ -181,7 +181,7 @@ def _data(folder: Path, role: Role, name: str) -> None:
     if role is Role.aggregator:
         return
     folder.mkdir(mode=0o700, exist_ok=True)
-    hospitals = {hospital.name: hospital.data_file for hospital in demo_recipe.HOSPITALS}
+    hospitals = {hospital.name: hospital.data_file for hospital in HOSPITALS}
     source = hold_out_file() if role is Role.coordinator else hospitals[name]
     _write(folder / source.name, source.read_text())
 

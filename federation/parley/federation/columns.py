@@ -4,6 +4,7 @@ This folder does not know `parley.learning.schema`, and a manifest comes from a 
 cut short.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,14 @@ MOST_COLUMNS = 24
 """Shown one by one; the manifest has them all."""
 MOST_LABELS = 8
 MOST_LETTERS = 60
+RANGE = re.compile(r"\{([0-9]{1,9})\.\.([0-9]{1,9})\}")
+MOST_SEARCHED = 1000
+RULES = {
+    "refuse": "not allowed",
+    "zero": "left out",
+    "centre": "the middle value",
+    "indicator": "marked in a column of their own",
+}
 WHERE = "all of them are in the manifest's [schema], and each is as this institution's schema.toml has it"
 
 
@@ -34,23 +43,38 @@ def _columns(schema: Mapping[str, Any]) -> str:
         return f"Columns: {_short(features)}."
     shown = "; ".join(_column(each) for each in features[:MOST_COLUMNS])
     more = f"; and {len(features) - MOST_COLUMNS:,} more: {WHERE}" if len(features) > MOST_COLUMNS else ""
-    return f"Columns, {len(features):,}: {shown}{more}."
+    count = sum(_count(each) for each in features)
+    return f"Columns, {count:,}: {shown}{more}."
+
+
+def _count(feature: Any) -> int:
+    """One entry may stand for many columns: a list of names, or a range in a name."""
+    if not isinstance(feature, Mapping):
+        return 1
+    names, name = feature.get("names"), feature.get("name")
+    if isinstance(names, list | tuple):
+        return len(names)
+    match = RANGE.search(name[:MOST_SEARCHED]) if isinstance(name, str) else None
+    return 1 if match is None else max(1, int(match[2]) - int(match[1]) + 1)
 
 
 def _column(feature: Any) -> str:
     if not isinstance(feature, Mapping):
         return _short(feature)
-    name, missing = _short(feature.get("name")), feature.get("missing", "refuse")
+    names, missing = feature.get("names"), feature.get("missing", "refuse")
+    name = _labels(names) if isinstance(names, list | tuple) else _short(feature.get("name"))
     if feature.get("kind", "number") == "category":
         other = feature.get("other", "refuse")
         return f"{name}: {_labels(feature.get('categories'))}, {_rule('empty', missing)}, {_rule('unlisted', other)}"
     low, high = _short(feature.get("low")), _short(feature.get("high"))
-    return f"{name}: a number cut to [{low}, {high}], {_rule('empty', missing)}"
+    what = "a day" if feature.get("kind") == "date" else "a number"
+    transform = feature.get("transform", "none")
+    turned = "" if transform == "none" else f", turned by {_short(transform)}"
+    return f"{name}: {what} cut to [{low}, {high}]{turned}, {_rule('empty', missing)}"
 
 
 def _rule(what: str, rule: Any) -> str:
-    said = {"refuse": "not allowed", "zero": "left out", "centre": "the middle value"}
-    return f"{what} cells {said.get(str(rule)) or f'become {_short(rule)}'}"
+    return f"{what} cells {RULES.get(str(rule)) or f'become {_short(rule)}'}"
 
 
 def _target(target: Any) -> str:

@@ -14,27 +14,24 @@ manifests ask whether some record lies beyond it.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from parley.federation.files import Problem, file_bytes, toml_table
-from parley.learning.errors import SchemaError
-from parley.learning.schema import (
-    Category,
-    Features,
-    Number,
-    Schema,
-    Target,
-    Uniform,
+from parley.learning.checks import check_flag, check_texts, check_whole
+from parley.learning.columns import LATER, Category, Column, Date, Features, Number, Target, Uniform
+from parley.learning.days import DAY, check_days
+from parley.learning.errors import Collected, SchemaError
+from parley.learning.located import located
+from parley.learning.schema import Schema, schema_from_json
+from parley.learning.schema_tables import (
     build,
-    check_flag,
-    check_texts,
-    check_whole,
     features_as_json,
     features_from,
     plain,
-    schema_from_json,
+    refuse_draft,
     target_from,
 )
 
@@ -59,8 +56,11 @@ class Layout:
     skip: int = 0
     """Lines before the header or the first row."""
     encoding: str = "utf-8"
-    missing: tuple[str, ...] = ("", "?", "NA")
-    """Cells that count as empty."""
+    missing: tuple[str, ...] = ("", "?", "NA", "NaN", "nan", "N/A", "null")
+    """Cells that count as empty. A seal rests on how cells are read: whoever changes what is usual here changes
+    `parley.party.seal.FORMAT`."""
+    days: str = field(default=DAY, metadata=LATER)
+    """How the cells of dates are written, as in %d.%m.%Y; the usual form is 1990-12-31."""
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
@@ -72,6 +72,7 @@ class Layout:
         check_flag("the file", "header", self.header)
         check_whole("the file", "skip", self.skip, 0, MOST_SKIPPED)
         check_texts("the file", "missing", self.missing)
+        check_days(self.days)
         if len(set(check_texts("the file", "columns", self.columns))) < len(self.columns):
             raise SchemaError("columns names one column twice: list each once")
         if self.tabular and not self.header and not self.columns:
@@ -156,29 +157,33 @@ class Holding:
 
 
 def holding_from(body: dict[str, Any]) -> Holding:
-    """From schema.toml's table; unknown fields are refused."""
-    values = dict(body)
+    """From schema.toml's table; unknown fields are refused, and all that is wrong is said at once."""
+    refuse_draft(body)
+    values, found = dict(body), Collected()
     for name in STUDY_FIELDS:
-        if name in values:
-            raise SchemaError(f"{name} is for a study to choose: leave it out of schema.toml")
-    layout = _layout(values)
+        if values.pop(name, None) is not None:
+            found.add(name, f"{name} is for a study to choose: leave it out of schema.toml")
+    layout = found.look("", lambda: _layout(values))
     if ("target" in values) == ("targets" in values):
-        raise SchemaError("give either target, one table, or targets, a list of them")
-    targets = values.pop("targets", None) or [values.pop("target")]
+        found.add("", "give either target, one table, or targets, a list of them")
+    targets = values.pop("targets", None) or [values.pop("target", None)]
     if not isinstance(targets, list):
-        raise SchemaError("targets: give a list of tables")
+        found.add("targets", "targets: give a list of tables")
+        targets = []
     if "units" not in values:
-        raise SchemaError("units is missing: say how many units of privacy the files hold")
-    values |= {
-        "targets": tuple(target_from(each) for each in targets),
-        "features": features_from(values.get("features")),
-    }
-    holding: Holding = build(Holding, {"layout": layout, **values}, "schema.toml")
+        found.add("", "units is missing: say how many units of privacy the files hold")
+    made = [found.look("target", partial(target_from, each)) for each in targets if each is not None]
+    features = found.look("features", lambda: features_from(values.get("features")))
+    found.finish()
+    holding: Holding = build(
+        Holding, {**values, "layout": layout, "targets": tuple(made), "features": features}, "schema.toml"
+    )
     return holding
 
 
 def described(body: dict[str, Any]) -> tuple[Layout, Schema]:
     """One document that says both: what public files look like and what a run uses of them, for simulations."""
+    refuse_draft(body)
     values = dict(body)
     layout = _layout(values)
     schema = schema_from_json(values)
@@ -201,12 +206,16 @@ def held(schema: Schema, layout: Layout, units: int) -> Holding:
 
 def read_holding(path: Path) -> Holding:
     """From schema.toml."""
-    return holding_from_bytes(holding_bytes(path))
+    return holding_from_bytes(holding_bytes(path), path.name)
 
 
 def read_layout(path: Path) -> Layout:
     """What files look like, from a schema.toml or from one that says no more than that: for public test sets."""
-    return _layout(toml_table(holding_bytes(path), _wrong(path.name)))
+    data = holding_bytes(path)
+    with located(data, path.name):
+        body = toml_table(data, _wrong(path.name))
+        refuse_draft(body)
+        return _layout(body)
 
 
 def holding_bytes(path: Path) -> bytes:
@@ -214,8 +223,11 @@ def holding_bytes(path: Path) -> bytes:
     return file_bytes(path, _wrong(path.name), "write it, see `parley init`", MOST_BYTES)
 
 
-def holding_from_bytes(data: bytes) -> Holding:
-    return holding_from(toml_table(data, _wrong("schema.toml")))
+def holding_from_bytes(data: bytes, name: str = "schema.toml") -> Holding:
+    """Errors say the file's lines."""
+    body = toml_table(data, _wrong(name))
+    with located(data, name):
+        return holding_from(body)
 
 
 def _wrong(name: str) -> Problem:
@@ -241,13 +253,13 @@ def judge(held: Holding, wanted: Schema) -> tuple[str, str] | None:
     Reads two documents and no record. What a manifest may choose: which of the columns, in which order, `intercept`,
     `bits`, and the encoding (`centre`, `spread`) of a number within limits; none of these can make a record fail.
     """
-    for field, found, due in (
+    for name, found, due in (
         ("schema.unit", wanted.unit, held.unit),
         ("schema.records_per_unit", wanted.records_per_unit, held.records_per_unit),
         ("schema.nonzeros", wanted.nonzeros, held.nonzeros),
     ):
         if found != due:
-            return field, f"is {found!r} and this party's is {due!r}: make them agree"
+            return name, f"is {found!r} and this party's is {due!r}: make them agree"
     target = next((each for each in held.targets if each.name == wanted.target.name), None)
     if target is None:
         return "schema.target", "is not a target of this party's schema: choose one of its targets"
@@ -274,22 +286,26 @@ def _judge_uniform(held: Holding, wanted: Schema) -> tuple[str, str] | None:
     return _judge_encoding("schema.features", one)
 
 
-def _judge_column(column: Number | Category, own: Number | Category | None) -> str | None:
+CHOSEN = ("centre", "spread")
+"""Of a number or a date: a manifest's own choice, within limits."""
+
+
+def _judge_column(column: Column, own: Column | None) -> str | None:
     if own is None:
         return "is not a column of this party's schema: leave it out, or agree on it with the party"
     if type(column) is not type(own):
         return "is of another kind than this party's column of that name: write the party's"
-    if isinstance(column, Category):
-        return None if column == own else f"differs from this party's {_difference(column, own)}: write the party's"
-    for what in ("low", "high", "missing"):
-        if getattr(column, what) != getattr(own, what):
-            return f"differs from this party's {what}: write the party's"
-    found = _judge_encoding("", column)
+    for each in fields(column):
+        chosen = each.name in CHOSEN or not each.compare
+        if not chosen and getattr(column, each.name) != getattr(own, each.name):
+            return f"differs from this party's {each.name}: write the party's"
+    found = None if isinstance(column, Category) else _judge_encoding("", column)
     return None if found is None else found[1]
 
 
-def _judge_encoding(field: str, column: Number | Uniform) -> tuple[str, str] | None:
-    if not column.low <= column.centre <= column.high:
+def _judge_encoding(field: str, column: Number | Date | Uniform) -> tuple[str, str] | None:
+    low, high = column.ends
+    if not low <= column.centre <= high:
         return field, "has a centre outside its bounds: put it within"
     if not FINEST <= column.largest <= COARSEST:
         return field, f"is encoded up to {column.largest:.3g}: choose a spread with {FINEST:.3g} to {COARSEST:.3g}"
@@ -297,4 +313,5 @@ def _judge_encoding(field: str, column: Number | Uniform) -> tuple[str, str] | N
 
 
 def _difference(one: Any, other: Any) -> str:
-    return next(each.name for each in fields(one) if getattr(one, each.name) != getattr(other, each.name))
+    compared = (each.name for each in fields(one) if each.compare)
+    return next(name for name in compared if getattr(one, name) != getattr(other, name))

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.learning.columns import Target
 from parley.learning.models import Model, sigmoid
 from parley.learning.records import Records
-from parley.learning.schema import Target
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -32,11 +32,26 @@ OPENERS: dict[str, Any] = {".xz": lzma.open, ".bz2": bz2.open, ".gz": gzip.open}
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Where rows are from, for messages to people."""
+
+    file: str = ""
+    lines: Integers | None = None
+    """Of each row, counted from 1 as an editor does; none where a file has no lines."""
+
+    def at(self, row: int) -> str:
+        """A row, counted from 0."""
+        place = f"row {row + 1:,}" if self.lines is None else f"line {self.lines[row]:,}"
+        return f"{self.file}, {place}" if self.file else place
+
+
+@dataclass(frozen=True)
 class Table:
     """Columns of cells by name; numbers stay numbers where the file has them."""
 
     columns: dict[str, Sequence[Any]]
     count: int
+    origin: Origin = Origin()
 
 
 @dataclass(frozen=True)
@@ -49,6 +64,7 @@ class Sparse:
     columns: Integers
     """Counted from 0."""
     values: Floats
+    origin: Origin = Origin()
 
 
 @dataclass(frozen=True)
@@ -57,6 +73,7 @@ class Dense:
 
     values: NDArray[Any]
     labels: NDArray[Any]
+    origin: Origin = Origin()
 
 
 Data = Table | Sparse | Dense
@@ -72,7 +89,7 @@ def read(paths: Sequence[Path], layout: Layout, target: str, raw: Sequence[bytes
         if len(paths) != 2:
             raise DataError("an idx data set is two files: give the images, then the labels")
         values, labels = _idx(sources[0]), _idx(sources[1])
-        return Dense(values.reshape(len(values), -1), labels)
+        return Dense(values.reshape(len(values), -1), labels, Origin(sources[0].name))
     if len(paths) != 1:
         raise DataError(f"a {layout.format} data set is one file, {len(paths)} were given")
     if layout.format == "csv":
@@ -133,24 +150,39 @@ def _text(source: Source, layout: Layout) -> str:
 
 
 def _csv(source: Source, layout: Layout) -> Table:
-    lines = _text(source, layout).splitlines()[layout.skip :]
-    reader = csv.reader(lines, delimiter=layout.delimiter, skipinitialspace=True)
+    reader = csv.reader(
+        lines_of(_text(source, layout))[layout.skip :], delimiter=layout.delimiter, skipinitialspace=True
+    )
+    rows, lines, before = [], [], 0
     try:
-        rows = [row for row in reader if row]
+        for row in reader:
+            if row:
+                rows.append(row)
+                lines.append(before + layout.skip + 1)  # a row in quotes may go over several
+            before = reader.line_num
     except csv.Error as error:
         raise DataError(
             f"{source.name}, line {reader.line_num + layout.skip} is not CSV ({error}): correct it"
         ) from None
     if not rows:
         raise DataError(f"{source.name} has no rows")
-    names = [name.strip() for name in (rows.pop(0) if layout.header else layout.columns)]
+    names = [name.strip() for name in (rows[0] if layout.header else layout.columns)]
     if len(set(names)) < len(names):
         raise DataError(f"{source.name} has one column name twice: rename one, or name the columns in schema.toml")
-    for number, row in enumerate(rows, 1):
+    if layout.header:
+        rows, lines = rows[1:], lines[1:]
+    origin = Origin(source.name, np.array(lines, np.int64))
+    for number, row in enumerate(rows):
         if len(row) != len(names):
-            raise DataError(f"{source.name}, row {number} has {len(row)} cells where {len(names)} columns are named")
+            raise DataError(f"{origin.at(number)} has {len(row)} cells where {len(names)} columns are named")
     cells: list[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [() for _ in names]
-    return Table(dict(zip(names, cells, strict=True)), len(rows))
+    return Table(dict(zip(names, cells, strict=True)), len(rows), origin)
+
+
+def lines_of(text: str) -> list[str]:
+    """As an editor counts them, whatever else Unicode calls the end of a line."""
+    found = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return found if found[-1] else found[:-1]
 
 
 def _parquet(source: Source) -> Table:
@@ -165,17 +197,20 @@ def _parquet(source: Source) -> Table:
         raise DataError(f"{source.name} cannot be read as Parquet: {str(error).splitlines()[0]}") from None
     if len(set(table.column_names)) < len(table.column_names):
         raise DataError(f"{source.name} has one column name twice: rename one")
-    return Table({name: table.column(name).to_pylist() for name in table.column_names}, table.num_rows)
+    cells: dict[str, Sequence[Any]] = {name: table.column(name).to_pylist() for name in table.column_names}
+    return Table(cells, table.num_rows, Origin(source.name))
 
 
 def _libsvm(source: Source, layout: Layout) -> Sparse:
     labels: list[str] = []
+    lines: list[int] = []
     starts, columns, values = [0], [], []
-    for number, line in enumerate(_text(source, layout).splitlines(), 1):
+    for number, line in enumerate(lines_of(_text(source, layout)), 1):
         parts = line.split("#", 1)[0].split()
         if not parts:
             continue
         labels.append(parts[0])
+        lines.append(number)
         for part in parts[1:]:
             place, colon, value = part.partition(":")
             try:
@@ -186,7 +221,8 @@ def _libsvm(source: Source, layout: Layout) -> Sparse:
             if not colon or columns[-1] < 0:
                 raise DataError(f"{source.name}, line {number}: {part!r} has no index counted from 1")
         starts.append(len(columns))
-    return Sparse(labels, np.array(starts, np.int64), np.array(columns, np.int64), np.array(values, np.float64))
+    origin = Origin(source.name, np.array(lines, np.int64))
+    return Sparse(labels, np.array(starts, np.int64), np.array(columns, np.int64), np.array(values, np.float64), origin)
 
 
 def _npz(source: Source, target: str) -> Dense:
@@ -202,7 +238,7 @@ def _npz(source: Source, target: str) -> Dense:
         raise DataError(
             f"{source.name}: X is {values.shape} and {target} {labels.shape}, give [rows, columns] and [rows]"
         )
-    return Dense(values, labels)
+    return Dense(values, labels, Origin(source.name))
 
 
 def _idx(source: Source) -> NDArray[Any]:

@@ -1,23 +1,25 @@
 """A party's records, read by its own layout and encoded by a schema: exact integers, targets, units.
 
-Errors name row and column. A number that is not finite is refused; one outside the public bounds is cut to them and
-counted. The counts stay on this machine: they are facts about private data.
+Cells become numbers in `parley.learning.cells`. Errors name file, line and column. A number that is not finite is
+refused; one outside the public bounds is cut to them and counted. The counts stay on this machine: they are facts about
+private data.
 """
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.learning.cells import column_of, cut, encode_column, encode_target
+from parley.learning.columns import Uniform
 from parley.learning.errors import SchemaError
 from parley.learning.holding import CSV, Layout
 from parley.learning.readers import Data, Dense, Sparse, Table, read
 from parley.learning.rows import SPARSE_GAIN, DenseRows, Rows, SparseRows, integer_type
-from parley.learning.schema import Category, Number, Schema, Target, Uniform, label_of
+from parley.learning.schema import Schema
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -66,138 +68,48 @@ class Records:
 
 def load(paths: Sequence[Path], schema: Schema, layout: Layout = CSV) -> Records:
     """Read and encode; refuses what the schema does not cover."""
-    return encode(read(paths, layout, schema.target.name), schema, layout.missing)
+    return encode(read(paths, layout, schema.target.name), schema, layout)
 
 
-def encode(data: Data, schema: Schema, missing: tuple[str, ...] = CSV.missing) -> Records:
-    """What was read, as the model sees it; cells that are among `missing` count as empty."""
+def encode(data: Data, schema: Schema, layout: Layout = CSV) -> Records:
+    """What was read, as the model sees it; the layout says which cells count as empty, and how days are written."""
     adjusted: dict[str, int] = {}
-    rows = encode_features(data, schema, adjusted, missing)
-    targets = encode_target(data, schema.target, adjusted, missing)
+    rows = encode_features(data, schema, adjusted, layout)
+    targets = encode_target(data, schema.target, adjusted, layout)
     if not len(rows):
         raise SchemaError("the file has no records")
     if len(targets) != len(rows):
         raise SchemaError(f"{len(targets)} labels for {len(rows)} rows: the two files do not belong together")
     if schema.unit is None or not isinstance(data, Table):
         return Records(rows, targets, adjusted=adjusted, row_bound=schema.feature_bound)
-    members = unit_members(data, schema.unit, schema.records_per_unit, adjusted, missing)
+    members = unit_members(data, schema.unit, schema.records_per_unit, adjusted, layout)
     return Records(rows, targets, schema.unit, members, adjusted, schema.feature_bound)
 
 
-def encode_features(
-    data: Data, schema: Schema, adjusted: dict[str, int], missing: tuple[str, ...] = CSV.missing
-) -> Rows:
+def encode_features(data: Data, schema: Schema, adjusted: dict[str, int], layout: Layout = CSV) -> Rows:
     """Features only: what a finished model is asked about has no label yet."""
     if isinstance(data, Table):
-        return _from_table(data, schema, adjusted, missing)
+        return _from_table(data, schema, adjusted, layout)
     return _from_sparse(data, schema, adjusted) if isinstance(data, Sparse) else _from_dense(data, schema, adjusted)
 
 
-def encode_target(data: Data, target: Target, adjusted: dict[str, int], missing: tuple[str, ...]) -> Floats:
-    """Of every row."""
-    if isinstance(data, Table):
-        return _targets(_column(data, target.name), target, missing, adjusted)
-    return _targets([label_of(each) for each in data.labels], target, missing, adjusted)
-
-
-def _column(table: Table, name: str) -> Sequence[Any]:
-    if name not in table.columns:
-        known = ", ".join(list(table.columns)[:20])
-        raise SchemaError(f"no column {name!r} in the file: it has {known}")
-    return table.columns[name]
-
-
-def _numbers(cells: Sequence[Any], name: str, missing: tuple[str, ...]) -> Floats:
-    """Cells as floats, nan where missing."""
-    found = np.empty(len(cells))
-    for index, cell in enumerate(cells):
-        if cell is None or (isinstance(cell, str) and cell.strip() in missing):
-            found[index] = np.nan
-            continue
-        try:
-            found[index] = float(cell)
-        except (TypeError, ValueError):
-            raise SchemaError(f"row {index + 1}, column {name}: {str(cell)[:40]!r} is not a number") from None
-        if not np.isfinite(found[index]):
-            raise SchemaError(f"row {index + 1}, column {name}: {found[index]} is not finite")
-    return found
-
-
-def _cut(values: Floats, low: float, high: float, name: str, adjusted: dict[str, int]) -> Floats:
-    outside = int(((values < low) | (values > high)).sum())
-    if outside:
-        adjusted[name] = adjusted.get(name, 0) + outside
-    return np.clip(values, low, high)
-
-
-def _from_table(table: Table, schema: Schema, adjusted: dict[str, int], missing: tuple[str, ...]) -> Rows:
+def _from_table(table: Table, schema: Schema, adjusted: dict[str, int], layout: Layout) -> Rows:
     """Column by column into what is kept: no second copy of all of it."""
     if isinstance(schema.features, Uniform):
         raise SchemaError("a table needs features by name")
     held = np.zeros((table.count, schema.dimension), integer_type(schema.integer_reach))
     scale, start = 2.0**schema.fraction_bits, 0
     for feature in schema.features:
-        encode_column(table, feature, missing, adjusted, held[:, start : start + feature.width], scale)
+        encode_column(table, feature, layout, adjusted, held[:, start : start + feature.width], scale)
         start += feature.width
     if schema.intercept:
         held[:, start:] = int(scale)
     return DenseRows.of(held, schema.fraction_bits, schema.integer_reach)
 
 
-def encode_column(
-    table: Table,
-    feature: Number | Category,
-    missing: tuple[str, ...],
-    adjusted: dict[str, int],
-    into: NDArray[np.number],
-    scale: float,
-) -> None:
-    """One column's encoded columns, integers[rows, width], which are zero so far."""
-    cells = _column(table, feature.name)
-    if isinstance(feature, Number):
-        into[:, 0] = np.rint(_number(cells, feature, missing, adjusted) * scale)
-    else:
-        _category(cells, feature, missing, adjusted, into, int(scale))
-
-
-def _number(cells: Sequence[Any], feature: Number, missing: tuple[str, ...], adjusted: dict[str, int]) -> Floats:
-    values = _numbers(cells, feature.name, missing)
-    empty = np.isnan(values)
-    if empty.any() and feature.missing == "refuse":
-        row = int(np.flatnonzero(empty)[0]) + 1
-        raise SchemaError(f"row {row}, column {feature.name} is empty: give the schema a rule for missing values")
-    cut = _cut(np.where(empty, feature.centre, values), feature.low, feature.high, feature.name, adjusted)
-    return np.where(empty, 0.0, (cut - feature.centre) / feature.spread)
-
-
-def _category(
-    cells: Sequence[Any],
-    feature: Category,
-    missing: tuple[str, ...],
-    adjusted: dict[str, int],
-    into: NDArray[np.number],
-    one: int,
-) -> None:
-    places = {label_of(name): index for index, name in enumerate(feature.categories)}
-    for row, cell in enumerate(cells):
-        label = "" if cell is None else label_of(cell)
-        if label in places:
-            into[row, places[label]] = one
-            continue
-        empty = cell is None or label in missing
-        rule = feature.missing if empty else feature.other
-        if rule == "refuse":
-            what = "is empty" if empty else f"has {label[:40]!r}, which the schema does not list"
-            raise SchemaError(f"row {row + 1}, column {feature.name} {what}: add a category or a rule")
-        if not empty:
-            adjusted[feature.name] = adjusted.get(feature.name, 0) + 1
-        if rule != "zero":
-            into[row, places[label_of(rule)]] = one
-
-
 def _scaled(values: Floats, features: Uniform, bits: int, adjusted: dict[str, int]) -> Floats:
-    cut = _cut(values, features.low, features.high, "features", adjusted)
-    return np.rint((cut - features.centre) / features.spread * 2.0**bits)
+    within = cut(values, features.low, features.high, "features", adjusted)
+    return np.rint((within - features.centre) / features.spread * 2.0**bits)
 
 
 def _from_dense(data: Dense, schema: Schema, adjusted: dict[str, int]) -> Rows:
@@ -213,7 +125,8 @@ def _from_dense(data: Dense, schema: Schema, adjusted: dict[str, int]) -> Rows:
         values = data.values[start : start + ROWS_AT_ONCE].astype(np.float64)
         if not np.isfinite(values).all():
             row, column = (int(each[0]) for each in np.nonzero(~np.isfinite(values)))
-            raise SchemaError(f"row {start + row + 1}, column {column + 1}: {values[row, column]} is not finite")
+            place = f"{data.origin.at(start + row)}, column {column + 1}"
+            raise SchemaError(f"{place}: {values[row, column]} is not finite")
         held[start : start + ROWS_AT_ONCE, : features.count] = _scaled(values, features, bits, adjusted)
     return DenseRows.of(held, bits, schema.integer_reach)
 
@@ -227,7 +140,8 @@ def _from_sparse(data: Sparse, schema: Schema, adjusted: dict[str, int]) -> Rows
     for bad, what in ((~np.isfinite(data.values), "is not finite"), (data.columns >= features.count, "is not listed")):
         if bad.any():
             first = int(np.flatnonzero(bad)[0])
-            raise SchemaError(f"row {owner[first] + 1}, column {data.columns[first] + 1} {what}: the schema refuses it")
+            where = f"{data.origin.at(owner[first])}, column {data.columns[first] + 1}"
+            raise SchemaError(f"{where} {what}: the schema refuses it")
     place = np.arange(len(owner)) - data.starts[owner]
     width = min(schema.nonzeros or features.count, features.count)
     kept = place < width
@@ -249,39 +163,19 @@ def _from_sparse(data: Sparse, schema: Schema, adjusted: dict[str, int]) -> Rows
     return SparseRows.of(table[0].astype(np.int64), table[1], bits, schema.dimension)
 
 
-def _targets(cells: Sequence[Any], target: Target, missing: tuple[str, ...], adjusted: dict[str, int]) -> Floats:
-    if target.kind == "number":
-        values = _numbers(cells, target.name, missing)
-        if np.isnan(values).any():
-            raise SchemaError(f"row {int(np.flatnonzero(np.isnan(values))[0]) + 1}, column {target.name} is empty")
-        cut = _cut(values, target.low, target.high, target.name, adjusted)
-        return np.asarray((cut - target.centre) / target.spread)
-    if target.kind == "binary":
-        places = {label_of(each): 1.0 for each in target.positive} | {label_of(each): 0.0 for each in target.negative}
-    else:
-        places = {label_of(each): float(index) for index, each in enumerate(target.classes)}
-    found = np.empty(len(cells))
-    for row, cell in enumerate(cells):
-        label = "" if cell is None else label_of(cell)
-        if label not in places:
-            raise SchemaError(f"row {row + 1}, column {target.name} has {label[:40]!r}: the schema does not list it")
-        found[row] = places[label]
-    return found
-
-
-def unit_names(table: Table, column: str, missing: tuple[str, ...]) -> Iterator[str]:
+def unit_names(table: Table, column: str, layout: Layout) -> Iterator[str]:
     """Whose record each row is."""
-    for row, cell in enumerate(_column(table, column)):
+    for row, cell in enumerate(column_of(table, column)):
         name = "" if cell is None else str(cell).strip()
-        if not name or name in missing:
-            raise SchemaError(f"row {row + 1}, column {column} is empty: whose record is it?")
+        if not name or name in layout.missing:
+            raise SchemaError(f"{table.origin.at(row)}, column {column} is empty: whose record is it?")
         yield name
 
 
-def unit_members(table: Table, column: str, most: int, adjusted: dict[str, int], missing: tuple[str, ...]) -> Integers:
+def unit_members(table: Table, column: str, most: int, adjusted: dict[str, int], layout: Layout) -> Integers:
     """Row numbers by unit, at most `most` each, in order of first appearance."""
     units: dict[str, list[int]] = {}
-    for row, name in enumerate(unit_names(table, column, missing)):
+    for row, name in enumerate(unit_names(table, column, layout)):
         units.setdefault(name, []).append(row)
     members = np.full((len(units), most), -1, np.int64)
     left = 0

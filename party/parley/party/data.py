@@ -74,7 +74,7 @@ class Shelf:
             found = self._held.get(key)
             if found is None:
                 data = sealed.read(self._settings.files)
-                found = self._held[key] = encode(data, schema, sealed.holding.layout.missing)
+                found = self._held[key] = encode(data, schema, sealed.holding.layout)
             return found
 
     def contributor(self, manifest: Manifest, understood: Understood, node: NodeName, sealed: Sealed) -> Contributor:

@@ -23,7 +23,9 @@ from parley.privacy.durable import replace_durably
 from parley.privacy.ledger import Ledger
 from parley.privacy.population import Identity
 
-FORMAT = "parley seal 1"
+FORMAT = "parley seal 2"
+"""Raised whenever cells are read in another way than before, or another word is missing by default: records that fitted
+under the old reading might fail a later one, so the operator looks again. 2: NaN, nan, N/A and null count as empty."""
 MOST_BYTES = 1 << 22
 CHUNK = 1 << 20
 Stamp = tuple[tuple[int, ...], ...]
@@ -155,7 +157,7 @@ def _read_seal(path: Path) -> Seal:
         with path.open("rb") as file:
             body = json.loads(file.read(MOST_BYTES))
         if body["format"] != FORMAT:
-            raise ValueError
+            raise BrokenSealError(f"{path.name} is of another version of parley: run `parley schema check` again")
         return Seal(body["schema"], tuple(body["files"]), body["ledger"], Identity.from_json(body["identity"]))
     except FileNotFoundError:
         raise BrokenSealError("the records were not sealed yet: run `parley schema check`") from None

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from parley.federation.files import toml_file
+from parley.learning.columns import Uniform
 from parley.learning.errors import SchemaError
 from parley.learning.holding import CSV, Layout, holding_from, layout_by_name
-from parley.learning.schema import Schema, Uniform, schema_from_json
+from parley.learning.schema import Schema, schema_from_json
 from parley.study.errors import StudyError
 
 ONE = {"units": 1}

@@ -5,6 +5,7 @@ is refused in the same words wherever it came from.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, get_args
 
 from parley.algorithms.regularisers import Regulariser
@@ -14,6 +15,7 @@ from parley.mpc.parts import usual_own
 from parley.mpc.tables import Cover, Precision
 from parley.privacy.lying import LARGEST_GUARANTEE
 from parley.privacy.sampling import LARGEST_POPULATION
+from parley.study.errors import Collected
 
 PLACES = {
     "privacy": ("epsilon", "delta", "accountant", "worst_epsilon"),
@@ -48,44 +50,34 @@ def tables_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def arguments_of(study: Fields) -> dict[str, Any]:
     """Arguments of a Study; a field that is missing, unknown or out of range is refused by its place."""
-    study.table("model"), study.table("algorithm")  # required, unlike other free tables
-    found: dict[str, Any] = {
-        "model": study.free("model").body,
-        "algorithm": study.free("algorithm").body,
-        **{name: study.label(name) for name in ("run", "federation") if study.has(name)},
-        "parties": _sizes(study),
-    }
-    _privacy(study.table("privacy"), found)
-    if study.has("regulariser"):
-        table = study.table("regulariser")
-        found["regulariser"] = Regulariser(
-            table.text("kind"), table.number("weight", -1, LARGEST_WEIGHT) if table.has("weight") else 0.0
-        )
-        table.finish()
-    _rounds(study, len(found["parties"]), found)
-    _noise(study, found)
-    aggregators = [_operator(each) for each in study.tables("aggregators")] if study.has("aggregators") else []
-    if len(aggregators) not in (0, 2):
-        raise study.refuse("aggregators", f"are {len(aggregators)}: give exactly two, of different legal entities")
-    found["aggregators"] = tuple(aggregators)
-    if study.has("coordinator"):
-        found["coordinator"] = _operator(study.table("coordinator"))
-    study.finish()
+    found: dict[str, Any] = {"parties": {}}
+    wrong = Collected()
+    for read in (_recipe, _sizes, _privacy, _regulariser, _rounds, _noise, _operators):
+        wrong.look(partial(read, study, found))
+    wrong.look(study.finish)
+    wrong.finish()
     return found
 
 
-def _sizes(study: Fields) -> dict[str, int]:
-    sizes: dict[str, int] = {}
+def _recipe(study: Fields, found: dict[str, Any]) -> None:
+    for name in ("model", "algorithm"):
+        study.table(name)  # required, unlike other free tables
+        found[name] = study.free(name).body
+    found.update({name: study.label(name) for name in ("run", "federation") if study.has(name)})
+
+
+def _sizes(study: Fields, found: dict[str, Any]) -> None:
+    sizes: dict[str, int] = found["parties"]
     for party in study.tables("parties") if study.has("parties") else ():
         name = party.label("name")
         if name in sizes:
             raise party.refuse("name", f"{name!r} is there twice: name each party once")
         sizes[name] = party.whole("units", 1, LARGEST_POPULATION)
         party.finish()
-    return sizes
 
 
-def _privacy(privacy: Fields, found: dict[str, Any]) -> None:
+def _privacy(study: Fields, found: dict[str, Any]) -> None:
+    privacy = study.table("privacy")
     found["epsilon"] = privacy.number("epsilon", 0, LARGEST_EPSILON)
     found["delta"] = privacy.number("delta", 0, 0.5)
     if privacy.has("accountant"):
@@ -95,12 +87,21 @@ def _privacy(privacy: Fields, found: dict[str, Any]) -> None:
     privacy.finish()
 
 
-def _rounds(study: Fields, parties: int, found: dict[str, Any]) -> None:
+def _regulariser(study: Fields, found: dict[str, Any]) -> None:
+    if not study.has("regulariser"):
+        return
+    table = study.table("regulariser")
+    weight = table.number("weight", -1, LARGEST_WEIGHT) if table.has("weight") else 0.0
+    found["regulariser"] = Regulariser(table.text("kind"), weight)
+    table.finish()
+
+
+def _rounds(study: Fields, found: dict[str, Any]) -> None:
     if not study.has("rounds"):
         return
     rounds = study.table("rounds")
     if rounds.has("minimum_parties"):
-        found["minimum_parties"] = rounds.whole("minimum_parties", 2, max(2, parties))
+        found["minimum_parties"] = rounds.whole("minimum_parties", 2, max(2, len(found["parties"])))
     if rounds.has("deadline_seconds"):
         found["deadline_seconds"] = rounds.number("deadline_seconds", 0, LONGEST_DEADLINE_SECONDS)
     rounds.finish()
@@ -125,6 +126,15 @@ def _noise(study: Fields, found: dict[str, Any]) -> None:
     security = found.get("security", "semi-honest")
     noise_parts(noise, security, found.get("own", usual_own(security)))
     noise.finish()
+
+
+def _operators(study: Fields, found: dict[str, Any]) -> None:
+    aggregators = [_operator(each) for each in study.tables("aggregators")] if study.has("aggregators") else []
+    if len(aggregators) not in (0, 2):
+        raise study.refuse("aggregators", f"are {len(aggregators)}: give exactly two, of different legal entities")
+    found["aggregators"] = tuple(aggregators)
+    if study.has("coordinator"):
+        found["coordinator"] = _operator(study.table("coordinator"))
 
 
 def _operator(fields: Fields) -> Operator:

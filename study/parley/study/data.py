@@ -126,9 +126,8 @@ def _records(study: "Study", source: Any) -> tuple[Records, bytes]:
         source = (Path(source),)
     if isinstance(source, tuple) and source and all(isinstance(each, Path) for each in source):
         return _from_files(source, _stamps(source), layout_for(source[0], study.schema, study.layout), study.schema)
-    missing = (study.layout or CSV).missing
     raw = source if isinstance(source, Sparse) else data_of(source, study.schema)
-    return encode(raw, study.schema, missing), _digest(raw)
+    return encode(raw, study.schema, study.layout or CSV), _digest(raw)
 
 
 def _stamps(paths: Sequence[Path]) -> tuple[tuple[int, int], ...]:
@@ -143,7 +142,7 @@ def _from_files(
 ) -> tuple[Records, bytes]:
     """Read once for all rows of a table of experiments."""
     raw = read(paths, layout, schema.target.name)
-    return encode(raw, schema, layout.missing), _digest(raw)
+    return encode(raw, schema, layout), _digest(raw)
 
 
 def _digest(data: Data) -> bytes:

@@ -25,7 +25,7 @@ from parley.federation.toml_text import toml_text
 from parley.learning.schema import Schema, schema_from_json
 from parley.study.columns import columns_of
 from parley.study.content import arguments_of, tables_of
-from parley.study.errors import DocumentError, StudyError
+from parley.study.errors import Collected, DocumentError, StudyError
 from parley.study.files import Files
 
 if TYPE_CHECKING:
@@ -46,10 +46,15 @@ def parse(body: dict[str, Any], path: Path) -> "Study":
     """The same of a table; its files are looked for from the folder of `path`."""
     from parley.study.study import Study
 
-    data = Files.of(body["data"], path.parent) if "data" in body else None
-    schema, layout = _columns(body, data)
     rest = {name: value for name, value in body.items() if name not in COLUMNS}
-    return Study(schema, layout=layout, data=data, **arguments_of(Fields(rest, "", DocumentError)))
+    wrong = Collected()
+    data = wrong.look(lambda: Files.of(body["data"], path.parent)) if "data" in body else None
+    columns = wrong.look(lambda: _columns(body, data))
+    arguments = wrong.look(lambda: arguments_of(Fields(rest, "", DocumentError)))
+    wrong.finish()
+    assert columns is not None
+    assert arguments is not None
+    return Study(columns[0], layout=columns[1], data=data, **arguments)
 
 
 def _columns(body: dict[str, Any], data: Files | None) -> tuple[Schema, Any]:

@@ -179,6 +179,12 @@ def _least(
 def manifest_of(study: "Study", records: Mapping[str, int] | None = None) -> Manifest:
     """Refused with every name that the study lacks; `records` are the parties' units where they are not its own."""
     sizes = dict(study.parties if records is None else records)
+    require_names(study, sizes)
+    return drafted(study, sizes)
+
+
+def require_names(study: "Study", sizes: Mapping[str, int]) -> None:
+    """Of everybody who takes part."""
     lacking = [
         what
         for what, there in (
@@ -192,7 +198,6 @@ def manifest_of(study: "Study", records: Mapping[str, int] | None = None) -> Man
     ]
     if lacking:
         raise StudyError(f"a manifest needs {', '.join(lacking)}: add what the study lacks")
-    return drafted(study, sizes)
 
 
 def drafted(study: "Study", sizes: Mapping[str, int], **names: Any) -> Manifest:

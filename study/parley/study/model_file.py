@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.learning.columns import Uniform
 from parley.learning.errors import ModelFileError
 from parley.learning.holding import LAYOUT_FIELDS, layout_by_name
 from parley.learning.metrics import Figure, metrics, softmax
@@ -25,7 +26,7 @@ from parley.learning.readers import Data, read
 from parley.learning.records import encode, encode_features
 from parley.learning.registry import build_model
 from parley.learning.rows import DenseRows, Rows, SparseRows
-from parley.learning.schema import Schema, Uniform, schema_from_json
+from parley.learning.schema import Schema, schema_from_json
 from parley.study.frames import data_of
 
 Floats = NDArray[np.float64]

@@ -16,6 +16,7 @@ from parley.mpc.parts import NoiseParts
 from parley.privacy.claim import Claim
 from parley.privacy.lying import NO_GUARANTEE
 from parley.privacy.mechanism import Mechanism
+from parley.study.card import central_statement
 from parley.study.certified import calibrated_for
 from parley.study.errors import StudyError
 from parley.study.manifests import drafted
@@ -32,6 +33,7 @@ PLACEHOLDERS: dict[str, Any] = {
     "aggregators": (Operator("north", "One Organisation"), Operator("south", "Another Organisation")),
     "coordinator": Operator("lead", "Study Group"),
 }
+COLLUDING = "anything: they see everything, so they must be two organisations that do not collude"
 NO_INTERCEPT = (
     "intercept is false: the model gives an average record no free score; write intercept = true, unless meant"
 )
@@ -84,16 +86,16 @@ class Plan:
         lines = [
             self._head,
             "",
-            *(f"{each.who:{width}}  {each.learns}" for each in self.adversaries),
-            "",
             self._condition,
+            "",
+            *(f"{each.who:{width}}  {each.learns}" for each in self.adversaries),
             *(("", *self.advice) if self.advice else ()),
         ]
         return "\n".join(lines)
 
     @property
     def _condition(self) -> str:
-        return f"if one {self.unit} had been any other, except with probability {self.delta:.3g}"
+        return f"Had one {self.unit} been any other, what they see would be, but for a chance of {self.delta:.3g}:"
 
     @property
     def _head(self) -> str:
@@ -112,11 +114,8 @@ class Plan:
             f"<td style='text-align:left'>{html.escape(each.learns)}</td></tr>"
             for each in self.adversaries
         )
-        notes = "".join(f"<p>{html.escape(each)}</p>" for each in (self._condition, *self.advice))
-        return (
-            f"<p>{html.escape(self._head)}</p><table><tr><th style='text-align:left'>who</th>"
-            f"<th style='text-align:left'>could learn of one {html.escape(self.unit)}</th></tr>{rows}</table>{notes}"
-        )
+        notes = "".join(f"<p>{html.escape(each)}</p>" for each in self.advice)
+        return f"<p>{html.escape(self._head)}</p><p>{html.escape(self._condition)}</p><table>{rows}</table>{notes}"
 
 
 def plan_of(study: "Study", records: int | Mapping[str, int] | None) -> Plan:
@@ -164,7 +163,8 @@ def _plan(
     study: "Study", mechanism: Mechanism, parts: NoiseParts, epsilon: float, lying: float | None, statement: str
 ) -> Plan:
     sizes = {cohort.party: mechanism.sampler(cohort.party, 0).units for cohort in mechanism.cohorts}
-    alone = len(sizes) == 1
+    if alone := len(sizes) == 1:
+        lying, statement = None, central_statement(mechanism, epsilon, study.delta, study.accountant)
     advice = (NO_INTERCEPT,) if not study.schema.intercept and study.model["kind"] != "perceptron" else ()
     return Plan(
         epsilon=float(epsilon),
@@ -190,22 +190,22 @@ def _together(parts: NoiseParts, epsilon: float, lying: float | None) -> tuple[A
     return (
         Adversary("the coordinator", epsilon, held),
         Adversary("all other parties together", epsilon, held),
-        Adversary("one aggregator that follows the protocol", epsilon, f"{held}, together with those above too"),
+        Adversary("one aggregator that follows the protocol", epsilon, f"{held}, also with all of the above"),
         Adversary("one aggregator that lies", liar, either),
-        Adversary("both aggregators together", None, "everything: they are two organisations that must not collude"),
-        Adversary("whoever gets only the model", epsilon, f"{held}; they see less than those above"),
+        Adversary("both aggregators together", None, COLLUDING),
+        Adversary("whoever gets only the model", epsilon, f"{held}, and less than the above"),
     )
 
 
 def _alone(epsilon: float) -> tuple[Adversary, ...]:
     return (
         Adversary("whoever gets only the model", epsilon, bound(epsilon)),
-        Adversary("whoever trains it", None, "everything: one process holds the records and knows the noise"),
+        Adversary("whoever trains it", None, "anything: one process holds the records and knows the noise"),
     )
 
 
 def bound(epsilon: float) -> str:
-    """What ε allows, in words."""
+    """What ε allows somebody to see, in words."""
     times = math.exp(min(epsilon, 50.0))
     shown = f"{times:.3g}" if times < MOST_TIMES else f"e^{epsilon:.3g}"
-    return f"epsilon {epsilon:.3g}: what they see becomes at most {shown} times as likely or as unlikely"
+    return f"at most {shown} times as likely or as unlikely (epsilon {epsilon:.3g})"

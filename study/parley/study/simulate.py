@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.learning.columns import Target
 from parley.learning.metrics import Figure, metrics, outputs
 from parley.learning.models import Linear, Logistic, Residual, Softmax, Squared
 from parley.learning.records import Records
 from parley.learning.rows import DenseRows
-from parley.learning.schema import Target
 from parley.study import fits
 from parley.study.batch_runs import Prepared, federation_of, guarantee, prepare, qualities, spread
 from parley.study.card import Fit

@@ -23,7 +23,7 @@ from parley.mpc.parts import NoiseParts, parts_of, usual_own
 from parley.mpc.tables import Cover, Precision
 from parley.study.columns import columns_of
 from parley.study.content import arguments_of, tables_of
-from parley.study.errors import DocumentError, StudyError
+from parley.study.errors import Collected, DocumentError, StudyError
 from parley.study.files import Files
 
 if TYPE_CHECKING:
@@ -125,9 +125,11 @@ class Study:
         }
         for name, value in found.items():
             object.__setattr__(self, name, value)
-        self.new_model()
+        wrong = Collected()
+        wrong.look(self.new_model)
         if not self.central:
-            self.new_algorithm()
+            wrong.look(self.new_algorithm)
+        wrong.finish()
 
     @property
     def model(self) -> dict[str, Any]:

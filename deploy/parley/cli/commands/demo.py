@@ -2,6 +2,7 @@
 
 parley demo
 parley demo --json
+parley demo --study FILE     # another study, or this one changed
 parley demo --keep          # leaves it running for a look around, until Ctrl-C
 """
 
@@ -19,11 +20,16 @@ from parley.cli.options import Json, Security
 
 
 def demo(
-    output: Annotated[Path, typer.Option(help="Where the model and the report go.")] = Path("parley-demo"),
-    epsilon: Annotated[float, typer.Option(min=0.1, max=10.0, help="What the run may cost each patient.")] = 1.5,
+    output: Annotated[Path, typer.Option(help="Where the model, the report and the study go.")] = Path("parley-demo"),
+    study: Annotated[
+        Path | None, typer.Option(help="Another study to run, such as a changed copy of parley-demo/study.toml.")
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(min=0.1, max=10.0, help="What the run may cost each patient, over the study's.")
+    ] = None,
     security: Annotated[
-        Security, typer.Option(help="malicious: no joint noise, every server adds a whole sample of its own.")
-    ] = Security.semi_honest,
+        Security | None, typer.Option(help="malicious: no joint noise, every server adds a whole sample of its own.")
+    ] = None,
     own: Annotated[
         float | None,
         typer.Option(help="Noise that each server adds by itself: 0, 0.25, 0.5 or 1 times the joint."),
@@ -37,18 +43,22 @@ def demo(
 
     Every node is a process of its own, with its own key, policy and ledger. At the end it shows the model, how good it
     is beside each hospital alone and beside all records pooled, what the run cost every patient, and who could see
-    what. The model and the report are written to --output.
+    what. The model, the report and the study are written to --output.
 
     Example: parley demo. Next: parley init my-federation
     """
     from parley.demo.demo import demo as demonstrate
+    from parley.demo.recipe import STUDY
     from parley.demo.report import show_report
-    from parley.mpc.parts import parts_of, usual_own
+    from parley.study.document import read
 
-    parts = parts_of(security, usual_own(security) if own is None else own)
-
+    wanted = STUDY if study is None else read(study)
+    given = {"epsilon": epsilon, "security": None if security is None else security.value, "own": own}
+    if security is not None:
+        wanted = wanted.replaced(own=None)  # the usual one of that security, unless it is given
+    wanted = wanted.replaced(**{name: value for name, value in given.items() if value is not None})
     console = Console(stderr=True)
-    with contextlib.closing(demonstrate(console, output, keep, epsilon, parts)) as running:  # type: ignore[type-var]
+    with contextlib.closing(demonstrate(console, output, keep, wanted)) as running:  # type: ignore[type-var]
         report, company = next(running)
         plain = Console(file=io.StringIO(), width=100)
         show_report(plain, report, company)

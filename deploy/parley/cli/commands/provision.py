@@ -33,7 +33,7 @@ def provision(
     Example: parley provision federation --owner 10001
     """
     from parley.demo import provision as demo
-    from parley.demo import recipe
+    from parley.demo.recipe import STUDY
 
     if remove:
         demo.remove(folder)
@@ -45,7 +45,8 @@ def provision(
         manifest = read_manifest(study)
     else:
         progress("drafting the study: its noise is calibrated, which takes seconds")
-        manifest = recipe.manifest(run=run, minimum_parties=minimum_parties, deadline_seconds=deadline)
+        wanted = STUDY.replaced(run=run, minimum_parties=minimum_parties, deadline_seconds=deadline)
+        manifest = wanted.manifest()
     demo.provision(folder, manifest, runs, progress, None if owner is None else (owner, owner))
     if json_output:
         emit_json({"folder": str(folder), "run": manifest.run, "digest": manifest.digest.hex()})

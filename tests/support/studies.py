@@ -1,16 +1,16 @@
-"""Run files."""
+"""A study on made-up records."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-RUN = """
+STUDY = """
 [data]
 train = ["train.csv"]
+parties = 3
 test = ["test.csv"]
 [schema]
-format = "csv"
 intercept = true
 features = [
   { name = "a", low = -2.0, high = 2.0 },
@@ -25,8 +25,6 @@ name = "ALGORITHM"
 [privacy]
 epsilon = 2.0
 delta = 1e-5
-[federation]
-parties = 3
 """
 
 
@@ -42,6 +40,6 @@ def folder(tmp_path: Path) -> Path:
 
 
 def write(folder: Path, text: str) -> Path:
-    path = folder / "run.toml"
+    path = folder / "study.toml"
     path.write_text(text)
     return path

@@ -1,0 +1,204 @@
+"""What a simulation shows, to whom, and what it never saves."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from parley import study
+from parley.learning.model_archive import read_archive
+from parley.study import fits
+from parley.study.errors import StudyError
+from parley.study.result import Result
+from parley.study.simulate import constant
+from parley.study.study import Study
+from tests.study.test_plan import QUICK
+from tests.study.test_study import COLUMNS
+
+STUDY = Study(COLUMNS, epsilon=3.0, algorithm=QUICK)
+
+
+def people(count: int, seed: int) -> dict[str, Any]:
+    """Whose chance grows with age and dose."""
+    rng = np.random.default_rng(seed)
+    age, dose = rng.uniform(0, 100, count), rng.uniform(0, 5, count)
+    ill = rng.random(count) < 1 / (1 + np.exp(-(age / 25 + dose - 4.5)))
+    return {"age": age.tolist(), "dose": dose.tolist(), "ill": ill.astype(int).tolist()}
+
+
+PARTIES = {"a": people(400, 1), "b": people(300, 2)}
+PUBLIC = people(500, 3)
+
+
+@pytest.fixture(scope="module")
+def result() -> Result:
+    return STUDY.simulate(PARTIES, test=PUBLIC, seeds=3)
+
+
+def test_a_model_is_found_and_it_beats_guessing(result: Result) -> None:
+    assert result.quality["auc"].mean > 0.7
+    assert not result.worse_than_guessing
+    assert result.constant["auc"] == 0.5
+    assert result.without_privacy["auc"] > 0.75
+    assert result.plan is not None
+    assert result.plan.epsilon == pytest.approx(3.0, rel=1e-3)
+    found = result.predict_proba(PUBLIC)
+    assert found.shape == (500, 2)
+    assert set(result.predict(PUBLIC)) <= {"0", "1"}
+
+
+def test_its_plan_is_the_studys_own(result: Result) -> None:
+    assert result.plan == STUDY.plan({"a": 400, "b": 300})
+
+
+def test_figures_over_seeds_come_with_students_interval(result: Result) -> None:
+    from scipy.stats import t
+
+    values = [each["auc"] for each in result.figures]
+    low, high = t.interval(0.95, 2, loc=np.mean(values), scale=np.std(values, ddof=1) / np.sqrt(3))
+    found = result.quality["auc"]
+    assert (found.mean, found.low, found.high) == pytest.approx((np.mean(values), low, high))
+    assert STUDY.simulate(PARTIES, test=PUBLIC, seeds=1).quality["auc"].low is None
+
+
+def test_what_is_saved_is_the_first_seeds_and_holds_no_figure_that_is_not_private(
+    result: Result, tmp_path: Path
+) -> None:
+    result.save(tmp_path / "model.npz")
+    theta, _, card = read_archive(tmp_path / "model.npz")
+    assert (theta == result.fit.theta).all()
+    assert card["evaluation"] == pytest.approx(dict(result.figures[0]))
+    assert card["quality"]["auc"]["low"] < card["quality"]["auc"]["value"]
+    assert card["statement"].startswith("Central model: whoever ran the training saw the records.")
+    saved = json.dumps(card)
+    for private in (result.quality["loss"].mean, *result.without_privacy.values(), result.constant["loss"]):
+        assert repr(private) not in saved
+    for run in result.runs:
+        assert repr(run["train_loss"]) not in saved
+    assert all(repr(each["loss"]) not in saved for each in result.figures[1:])
+
+
+def test_figures_on_records_that_were_held_out_are_in_no_card() -> None:
+    found = STUDY.simulate(PARTIES, seeds=1)
+    assert not found.public_test
+    card = found.model.card
+    assert (card["evaluation"], card["quality"]) == (None, None)
+    assert card["parties"] == {"a": 320, "b": 240}
+    assert "140 held-out records" in str(found)
+
+
+def test_a_card_counts_every_fit_of_these_records_that_was_shown() -> None:
+    records = {"a": people(200, 11), "b": people(200, 12)}
+    first = STUDY.simulate(records, test=PUBLIC, seeds=2)
+    assert first.fits == 2
+    second = STUDY.replaced(epsilon=1.0).simulate(records, seeds=3)
+    for found in (first, second):
+        card = found.model.card
+        assert card["fits"] == found.fits == 5
+        assert card["epsilon_of_all_fits"] == pytest.approx(2 * 3.0 + 3 * 1.0, rel=1e-3)
+        assert card["delta_of_all_fits"] == pytest.approx(5e-5)
+    others = STUDY.simulate({"a": people(200, 13), "b": people(200, 12)}, seeds=1)
+    assert others.fits == 1
+
+
+def test_keys_are_fresh_and_repeatable_ones_protect_nobody() -> None:
+    found = [STUDY.simulate(PARTIES, test=PUBLIC, seeds=1).fit.theta for _ in range(2)]
+    assert (found[0] != found[1]).any()
+    before = fits.total(STUDY.simulate(PARTIES, test=PUBLIC, seeds=1).records)
+    again = [STUDY.simulate(PARTIES, test=PUBLIC, seeds=1, repeatable=True) for _ in range(2)]
+    assert (again[0].fit.theta == again[1].fit.theta).all()
+    card = again[0].model.card
+    assert (card["epsilon"], card["delta"], card["fits"]) == (None, None, None)
+    assert "protects nobody" in card["statement"]
+    assert "protects nobody" in str(again[0])
+    assert fits.total(again[0].records) == before
+
+
+def test_the_noise_of_a_saved_model_follows_from_no_small_seed() -> None:
+    """A thousand seeds that a person might try give other models: the key has 256 bits and is thrown away."""
+    secret = STUDY.simulate(PARTIES, test=PUBLIC, seeds=1).fit.theta
+    tried = STUDY.simulate(PARTIES, test=PUBLIC, seeds=40, repeatable=True)
+    assert all(each["loss"] != tried.figures[0]["loss"] for each in tried.figures[1:])
+    assert (tried.fit.theta != secret).all()
+
+
+def test_worse_than_guessing_is_said() -> None:
+    found = STUDY.replaced(epsilon=0.01).simulate({"a": people(60, 4), "b": people(60, 5)}, test=PUBLIC, seeds=3)
+    assert found.worse_than_guessing
+    assert "Worse than guessing" in str(found)
+    assert "Worse than guessing" in found._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("target", "model", "answers", "names"),
+    [
+        ({"kind": "number", "low": 0, "high": 200}, "linear", "number", {"rmse", "mae", "r2"}),
+        ({"kind": "classes", "classes": ["a", "b", "c"]}, "softmax", "class", {"loss", "accuracy", "auc[b]"}),
+    ],
+)
+def test_numbers_and_classes_have_their_figures(
+    target: dict[str, Any], model: str, answers: str, names: set[str]
+) -> None:
+    def with_answers(count: int, seed: int) -> dict[str, Any]:
+        body = people(count, seed)
+        number = [age + 20 * dose for age, dose in zip(body["age"], body["dose"], strict=True)]
+        body["ill"] = number if answers == "number" else ["abc"[min(2, int(each / 67))] for each in number]
+        return body
+
+    columns = {**COLUMNS, "target": {"name": "ill", **target}}
+    wanted = Study(columns, model=model, epsilon=5.0, algorithm={**QUICK, "steps_taken": 20})
+    found = wanted.simulate(with_answers(900, 6), test=with_answers(400, 7), seeds=2)
+    assert names <= set(found.quality)
+    assert names <= set(found.constant)
+    assert not found.worse_than_guessing
+    assert found.curve.measure == ("RMSE" if answers == "number" else "loss")
+    last, of_the_model = found.curve.private[-1][1], found.figures[0]["rmse" if answers == "number" else "loss"]
+    assert last == pytest.approx(of_the_model)
+
+
+def test_a_constant_is_the_best_answer_that_is_the_same_for_everybody() -> None:
+    from parley.study.data import sets_of
+
+    sets = sets_of(STUDY, PARTIES, PUBLIC)
+    answers = np.concatenate([records.targets for records in sets.own.values()])
+    rate, share = answers.mean(), np.mean(PUBLIC["ill"])
+    found = constant(sets, STUDY.schema.target)
+    assert found["loss"] == pytest.approx(-(share * np.log(rate) + (1 - share) * np.log(1 - rate)), rel=1e-3)
+    assert found["accuracy"] == pytest.approx(share if rate > 0.5 else 1 - share)
+
+
+def test_a_result_shows_itself_and_draws_itself(result: Result, tmp_path: Path) -> None:
+    for shown in (str(result), result._repr_html_()):
+        for word in ("3 seeds", "without privacy", "constant", "auc", "Not private", "500 public records"):
+            assert word in shown, word
+    assert [each[0] for each in result.curve.private] == [1, 2, 3, 4, 5]
+    picture = result.plot(tmp_path / "curve.png")
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert picture._repr_png_() == (tmp_path / "curve.png").read_bytes()
+    json.dumps(result.as_json(), allow_nan=False)
+
+
+def test_processes_share_the_seeds() -> None:
+    one, two = (
+        STUDY.simulate(PARTIES, test=PUBLIC, seeds=3, repeatable=True, workers=count).figures for count in (1, 2)
+    )
+    assert one == two
+
+
+def test_what_is_not_private_says_so_and_claims_nothing(tmp_path: Path) -> None:
+    found = STUDY.replaced(algorithm={"name": "storm", "batch": 50, "passes": 2.0, "step": 1.0}).simulate(
+        PARTIES, test=PUBLIC, seeds=1
+    )
+    assert found.plan is None
+    assert found.model.card["epsilon"] is None
+    assert "protects nobody" in str(found)
+    found.save(tmp_path / "model.npz")
+    assert "protects nobody" in study.load(tmp_path / "model.npz").card["statement"]
+
+
+@pytest.mark.parametrize("wrong", [{"seeds": 0}, {"seeds": True}, {"workers": 0}])
+def test_numbers_of_runs_are_checked(wrong: dict[str, Any]) -> None:
+    with pytest.raises(StudyError, match="whole numbers of at least 1"):
+        STUDY.simulate(PARTIES, **wrong)
