@@ -1,6 +1,7 @@
 """The README's figures are those that come out. Its commands and its ten lines are run by test_blocks.py."""
 
 import re
+
 import pytest
 
 from parley import study

@@ -266,7 +266,7 @@ def test_an_image_plays_its_nodes_commands_and_says_of_others_that_they_are_not_
 def test_the_modules_are_those_of_the_projects_extras() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     by_extra = {extra: {module for module, of in EXTRAS.items() if of == extra} for extra in declared if extra != "dev"}
-    names = {extra: {line.split("=")[0].strip(">").replace("-", "_") for line in declared[extra]} for extra in by_extra}
+    names = {extra: {re.split(r"[\[>=]", line)[0].replace("-", "_") for line in declared[extra]} for extra in by_extra}
     assert names == by_extra
 
 

@@ -14,11 +14,11 @@ from sklearn import metrics as oracle
 from sklearn.linear_model import LogisticRegression
 
 from parley.learning import metrics
+from parley.learning.columns import Target
 from parley.learning.metrics import Figure, of_classes, of_labels, of_numbers
 from parley.learning.models import Linear, Logistic, Softmax, Squared, sigmoid
 from parley.learning.records import Records
 from parley.learning.rows import DenseRows
-from parley.learning.columns import Target
 
 Floats = NDArray[np.float64]
 pytestmark = pytest.mark.filterwarnings("error")

@@ -11,6 +11,7 @@ EXTRAS = {
     "pyarrow": "parquet",
     "matplotlib": "plots",
     "onnx": "onnx",
+    **dict.fromkeys(("sqlalchemy", "psycopg"), "sql"),
 }
 """The modules of pyproject's optional dependencies that users install, and the extra that brings each."""
 
