@@ -13,10 +13,13 @@ written, and seconds of the machine.
 
 import argparse
 import csv
+import json
 import re
 import subprocess
+import sys
 import tempfile
 import time
+import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -121,6 +124,49 @@ def before(day: Day, parley: Path) -> None:
             return
 
 
+CODEBOOK = "Li, Mickel and Taylor, Should This Loan be Approved or Denied?, 2018, table 1"
+SCRIPT = """from parley import study
+
+s = study.Study("schema.toml", model="logistic", epsilon=1.0)
+result = s.simulate("train.csv", test="test.csv", seeds=5)
+print(result)
+result.plot("curve.png")
+result.save("model.npz")
+"""
+
+
+def confirmed_by_hand(draft: str) -> str:
+    """What a person does with a draft: leave columns out, give bounds, keep the codebook's words, name the codebook."""
+    head, *features = draft.partition("\n#~")[0].split("[[features]]\n")
+    kept = []
+    for each in features:
+        column = tomllib.loads(each)
+        name = column["name"]
+        if name in NUMBERS and "low" not in column:
+            kept.append(f'name = "{name}"\nkind = "number"\nlow = 0\nhigh = {NUMBERS[name]}\nmissing = "centre"\n')
+        elif name in NUMBERS:
+            kept.append(each)  # a count, with public bounds of its own
+        elif name in WORDS:
+            body = f'name = "{name}"\nkind = "category"\ncategories = {json.dumps(WORDS[name])}\n'
+            kept.append(f'{body}missing = "zero"\nother = "zero"\nsource = "{CODEBOOK}"\n')
+    head = head.replace('source = ""', f'source = "{CODEBOOK}"')  # of the target's labels
+    return head + "\n".join(f"[[features]]\n{each}" for each in kept)
+
+
+def after(day: Day) -> None:
+    """A draft of what columns mean, a person's word on it, and a script of six lines."""
+    day.pages |= {"README.md"}
+    parley = Path(sys.executable).with_name("parley")
+    if day.call(parley, "schema", "draft", "train.csv", "--target", "Default"):
+        return
+    day.write("schema.toml", confirmed_by_hand((day.folder / "schema.toml").read_text()))
+    if day.call(parley, "schema", "confirm", "schema.toml", "--by", "a newcomer"):
+        return
+    (day.folder / "first.py").write_text(SCRIPT)
+    if day.call(sys.executable, "first.py") is None:
+        print("made:", ", ".join(name for name in ("model.npz", "curve.png") if (day.folder / name).is_file()))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("table", type=Path)
@@ -131,6 +177,8 @@ def main() -> None:
         halves(given.table, day.folder)
         if given.before:
             before(day, given.before.absolute())
+        else:
+            after(day)
         day.report()
 
 
