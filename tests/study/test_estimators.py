@@ -6,6 +6,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def classifier(**more: Any) -> PrivateClassifier:
 
 def checks(name: str) -> Iterator[tuple[str, Callable[[], None]]]:
     for estimator, check in estimator_checks.estimator_checks_generator(ESTIMATORS[name]):
-        yield estimator_checks._check_name(check), lambda estimator=estimator, check=check: check(estimator)
+        yield estimator_checks._check_name(check), partial(check, estimator)
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -389,5 +390,5 @@ def test_the_programs_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monkey
     names: dict[str, Any] = {}
     for block in Page(ROOT / "docs/estimators.md").code_blocks:
         exec(compile(block, "docs/estimators.md", "exec"), names)
-    assert names["model"].privacy_.total.fits == 6
+    assert names["model"].privacy_.total.fits == 7
     assert (tmp_path / "model.npz").is_file()

@@ -18,9 +18,14 @@ from parley.node.software import DISTRIBUTION, software_version, source_digest
 Floats = NDArray[np.float64]
 
 
+def models_of(folder: Path) -> Path:
+    """Where a coordinator keeps the models of its runs."""
+    return folder / "models"
+
+
 def model_path(folder: Path, run: str) -> Path:
     """`folder` is the coordinator's."""
-    return folder / "models" / f"{run}.npz"
+    return models_of(folder) / f"{run}.npz"
 
 
 def write_result(folder: Path, store: RunStore, manifest: Manifest) -> Path | None:

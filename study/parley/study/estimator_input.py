@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.errors import ParleyError
+from parley.learning.checks import label_of
 from parley.learning.readers import Dense, Table
-from parley.learning.schema import label_of
 from parley.study.errors import StudyError
 from parley.study.frames import cells_of, table_of
 from parley.study.surroundings import warn

@@ -17,8 +17,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.learning.checks import label_of
+from parley.learning.columns import Target
 from parley.learning.records import Records, encode
-from parley.learning.schema import Target, label_of
 from parley.study.estimator_input import (
     InputError,
     finite,
@@ -39,9 +40,10 @@ from parley.study.surroundings import BoundsWarning, warn, warn_of_surroundings
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-    from sklearn.exceptions import NotFittedError
+    from sklearn.exceptions import NotFittedError as NotFittedError
 except ImportError:
-    from parley.study.estimator_base import BaseEstimator, ClassifierMixin, NotFittedError, RegressorMixin
+    from parley.study.estimator_base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from parley.study.estimator_base import NotFittedError as NotFittedError
 
 Floats = NDArray[np.float64]
 MOST_CUT = 0.05

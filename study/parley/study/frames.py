@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.learning.columns import Uniform
+from parley.learning.columns import Features, Uniform
 from parley.learning.errors import DataError
 from parley.learning.readers import Dense, Table
-from parley.learning.schema import Features, Schema
+from parley.learning.schema import Schema
 
 NUMERIC = "biuf"
 """Kinds of NumPy types that a matrix may have: truth values, whole numbers, floating-point ones."""

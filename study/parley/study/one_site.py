@@ -5,6 +5,7 @@ no servers, the noise has no parts of theirs. Batches and noise come from a fres
 whoever sees the model and not the records it is (ε, δ)-differentially private; whoever fits sees everything.
 """
 
+import math
 import secrets
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,10 +22,9 @@ from parley.study.card import Fit, card_of, described, statement_of
 from parley.study.certified import calibrate_certified
 from parley.study.data import Sets
 from parley.study.errors import StudyError
-from parley.study.fits import Total
 from parley.study.model_file import LoadedModel
 from parley.study.simulation import Calibrated
-from parley.study.spending import SPENDING
+from parley.study.spending import SPENDING, Total
 from parley.study.study import Study
 
 SITE = "site"
@@ -96,7 +96,8 @@ class Privacy:
     """What one fit cost, and all fits of these records in this process."""
 
     def __init__(self, study: Study, fit: Fit, records: tuple[bytes, ...]) -> None:
-        self.epsilon, self.delta, self.sentence = fit.epsilon, study.delta, statement_of(study, fit, False)
+        self.epsilon = math.inf if fit.epsilon is None else fit.epsilon
+        self.delta, self.sentence = study.delta, statement_of(study, fit, False)
         self._records: tuple[bytes, ...] | None = records
         """Digests under this process's key, of no use elsewhere."""
         self._then = Total()

@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.federation.files import toml_file
+from parley.learning.columns import Features, Number, Target, Uniform
 from parley.learning.readers import Dense, Table
-from parley.learning.schema import Features, Number, Schema, Target, Uniform, features_from
+from parley.learning.schema import Schema
+from parley.learning.schema_tables import features_from
 from parley.study.estimator_input import InputError
 
 Floats = NDArray[np.float64]

@@ -12,14 +12,22 @@ import hashlib
 import secrets
 import threading
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.study.fits import Total
-
 Words = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Total:
+    """Of all fits of one set of records, by basic composition: an upper bound."""
+
+    fits: int = 0
+    epsilon: float = 0.0
+    delta: float = 0.0
 
 
 NOTHING = Total()
