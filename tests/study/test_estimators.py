@@ -154,7 +154,7 @@ def test_without_bounds_a_fit_says_what_is_missing_and_takes_none_from_the_recor
         classifier(schema=[{"name": "a", "low": 0, "high": 1}]).fit(X, Y)
     with pytest.raises(ValueError, match="target_bounds is missing"):
         PrivateRegressor(bounds=(-4, 4)).fit(X, Y)
-    with pytest.raises(ValueError, match="low 5 is not below high 2"):
+    with pytest.raises(ValueError, match="target_bounds: low 5 is not below high 2"):
         PrivateRegressor(bounds=(-4, 4), target_bounds=(5, 2)).fit(X, Y)
     with pytest.raises(ValueError, match="bounds: low has the shape"):
         classifier(bounds=([1, 2, 3], [4, 5, 6])).fit(X, Y)

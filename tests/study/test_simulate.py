@@ -110,7 +110,9 @@ def test_an_estimators_fit_of_the_same_records_counts_with_a_simulations() -> No
     table = people(300, 15)
     STUDY.simulate(table, seeds=2)
     features = {name: table[name] for name in ("age", "dose")}
-    made = study.PrivateClassifier(epsilon=2.0, schema=COLUMNS, classes=[0, 1], algorithm=QUICK).fit(features, table["ill"])
+    made = study.PrivateClassifier(epsilon=2.0, schema=COLUMNS, classes=[0, 1], algorithm=QUICK).fit(
+        features, table["ill"]
+    )
     assert made.privacy_.total.fits == 3
 
 

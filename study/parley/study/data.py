@@ -147,14 +147,15 @@ def _from_files(
 
 
 def _rows(data: Data, schema: Schema) -> tuple[bytes, ...]:
-    """By the values of each record's features, as an estimator counts them."""
+    """By whose record it is, or by the values of its features, as an estimator counts them."""
     if isinstance(data, Sparse):
         ends = zip(data.starts, data.starts[1:], strict=False)
         return SPENDING.digests(data.columns[a:b].tobytes() + data.values[a:b].tobytes() for a, b in ends)
     if isinstance(data, Dense):
         return SPENDING.digests(rows_of(list(data.values.T), len(data.values)))
     assert not isinstance(schema.features, Uniform)
-    return SPENDING.digests(rows_of([data.columns[each.name] for each in schema.features], data.count))
+    names = [each.name for each in schema.features] if schema.unit is None else [schema.unit]
+    return SPENDING.digests(rows_of([data.columns[name] for name in names], data.count))
 
 
 def together(sets: Sequence[Records]) -> Records:

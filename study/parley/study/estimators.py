@@ -30,10 +30,9 @@ from parley.study.estimator_input import (
     measured,
     positive,
 )
-from parley.study.frames import data_for
 from parley.study.model_file import LoadedModel
 from parley.study.one_site import Fitted, Privacy, play, prepare, usual_delta
-from parley.study.public_columns import Given, columns_from, columns_within, names_of_features, pair, rows_in
+from parley.study.public_columns import Given, columns_from, columns_within, in_order, names_of_features, pair, rows_in
 from parley.study.spending import SPENDING, rows_of
 from parley.study.study import Study
 from parley.study.surroundings import BoundsWarning, warn, warn_of_surroundings
@@ -81,7 +80,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             found = matrix(X)
             return Given(columns_within(self.bounds, found.names, found.values.shape[1]), found.table, found.names)
         columns = columns_from(self.schema)
-        data = data_for(X, columns.features)
+        data = columns.read(X)
         if not rows_in(data):
             raise InputError("Found array with 0 sample(s) while a minimum of 1 is required: give some")
         return Given(columns, data, names_of_features(columns.features) or None)
@@ -106,7 +105,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         SPENDING.charge(known, prepared.calibrated.epsilon, delta)
         fit = play(prepared)
         self.privacy_ = Privacy(study, fit, known)
-        self._fitted = Fitted.of(study, fit)
+        self._fitted, self._columns = Fitted.of(study, fit), given.columns
         self.n_features_in_ = given.columns.count
         if given.names is not None:
             self.feature_names_in_ = np.array(given.names, object)
@@ -117,7 +116,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         """Of the model, for rows like those that were fitted."""
         self._require_fit()
         if self.schema is not None:
-            return self._fitted.model.outputs(X)
+            return self._fitted.model.outputs(self._columns.read(X))
         found = matrix_like(X, type(self).__name__, getattr(self, "feature_names_in_", None), self.n_features_in_)
         return self._fitted.model.outputs(found.named(names_of_features(self._fitted.model.schema.features)))
 
@@ -233,6 +232,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
                 "(0, 100); the smallest and the largest y would tell of two records"
             )
         low, high = (finite("target_bounds", end) for end in pair(self.target_bounds, "target_bounds"))
+        in_order("target_bounds", low, high)
         centre, spread = (low + high) / 2, (high - low) / 2
         target = Target(given.free_name(y), "number", low=low, high=high, centre=centre, spread=spread)
         self._train(given, target, cells)

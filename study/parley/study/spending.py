@@ -105,6 +105,6 @@ def _number(cell: Any) -> float:
     try:
         return float(cell)
     except (TypeError, ValueError, OverflowError):
-        digest = hashlib.blake2b(str(cell).encode(), digest_size=6).digest()
+        digest = hashlib.blake2b(str(cell).encode(errors="surrogatepass"), digest_size=6).digest()
         # Of 48 bits, so that it is a number that no cell is likely to be.
         return float(int.from_bytes(digest)) + 0.5
