@@ -42,9 +42,9 @@ def test_manifest_schema_policy_and_node_fit_each_other(tmp_path: Path) -> None:
     made, node, policy = manifest(), read_node(tmp_path), read_policy(tmp_path / "policy.toml")
     assert isinstance(node, PartyNode)
     assert isinstance(policy, PartyPolicy)
-    assert (node.coordinator_name, node.data, node.epsilon) == ("lead", (tmp_path / "records.csv",), 4.0)
+    assert (node.coordinator_name, node.data[0].files, node.epsilon) == ("lead", (tmp_path / "records.csv",), 4.0)
     assert {each.port for each in node.aggregators.values()} == {2, 3}
-    require_equal(read_holding(node.schema), made, understand(made), PARTY)
+    require_equal(read_holding(node.data[0].schema), made, understand(made), PARTY)
     claimed = Meaning(
         manifest=made,
         epsilon=2.0,
@@ -64,7 +64,7 @@ def test_texts_change_where_they_are_asked_to(tmp_path: Path) -> None:
     write_party(tmp_path, {"north": 7, "south": 8}, 9, population="others", budget=(1.0, 1e-6))
     node = read_node(tmp_path)
     assert isinstance(node, PartyNode)
-    assert (node.coordinator.port, node.aggregators["north"].port, node.population) == (9, 7, "others")
+    assert (node.coordinator.port, node.aggregators["north"].port, node.data[0].population) == (9, 7, "others")
     assert (node.epsilon, node.delta) == (1.0, 1e-6)
     (tmp_path / "policy.toml").write_text(policy_text(largest_rounds=1))
     assert read_policy(tmp_path / "policy.toml").largest_rounds == 1

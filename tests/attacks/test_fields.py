@@ -47,6 +47,7 @@ def paths(value: Any, where: str = "") -> Iterator[str]:
 def manifests() -> Iterator[Manifest]:
     """One of each shape that a manifest's tables have."""
     yield STUDY.manifest()
+    yield documents.manifest(**{"parties.0.data_set": "cardiology"})
     yield documents.manifest(**{"privacy.epsilon_if_a_server_lies": 9.0})
     sizes = {
         "poisson": ({"expected": 15, "cap": 60}, {"expected": 30, "cap": 90}),

@@ -18,6 +18,7 @@ OF_THE_REVIEWS = {
 NEW = {
     "foreign-column", "spread-threshold", "edited-records", "subset-of-columns", "M4-party",
     "rounding", "other-kinds", "failing-again",
+    "data-sets", "people-twice",
     "ledger-older", "state-older", "waste-joins", "waste-refused", "after-its-end",
     "ledger-modes", "ledger-salt", "outbox-flip", "openings-flip",
     "H6-callers", "H6-words", "rotation-unsigned", "rotation-stolen", "rotation-replayed",

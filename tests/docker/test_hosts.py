@@ -16,6 +16,7 @@ import docker
 import pytest
 
 from parley.demo.provision import LISTEN
+from parley.node.data_sets import DataSet
 from parley.node.node_file import Address, AggregatorNode, AnyNode, CoordinatorNode, DashboardSettings, PartyNode
 from parley.node.node_text import write_node
 from tests.docker.engine import AGGREGATORS, COORDINATOR, IMAGES, NODES, PARTIES, ROOT, wait
@@ -60,9 +61,13 @@ def node_files(host: str, folder: Path) -> list[AnyNode]:
             coordinator=Address(host, PORTS["lead"]),
             coordinator_name="lead",
             aggregators=share,
-            data=(folder / party / "data" / f"{party}.csv",),
-            schema=folder / party / "schema.toml",
-            population="patients",
+            data=(
+                DataSet(
+                    files=(folder / party / "data" / f"{party}.csv",),
+                    schema=folder / party / "schema.toml",
+                    population="patients",
+                ),
+            ),
             epsilon=4.0,
             delta=1e-4,
         )

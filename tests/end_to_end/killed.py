@@ -221,7 +221,8 @@ def honest_noise(
 
 def _party(node: NodeProcess, manifest: Manifest) -> Any:
     name = NodeName(manifest.federation, Role.party, node.name)
-    shelf = Shelf(settings_of(party_node(node.folder)))
-    sealed = shelf.seals.sealed()
+    settings = settings_of(party_node(node.folder))
+    shelf = Shelf(settings)
+    sealed = shelf.seals[""].sealed()
     assert sealed is not None
-    return shelf.contributor(manifest, understand(manifest), name, sealed)
+    return shelf.contributor(manifest, understand(manifest), name, settings.data[0], sealed)

@@ -50,6 +50,18 @@ def test_the_canonical_form_reads_back_to_itself() -> None:
     assert made.digest.hex() == PINNED
 
 
+def test_a_partys_data_set_is_content_and_where_none_is_named_nothing_is_written() -> None:
+    made, named = manifest(), manifest(**{"parties.1.data_set": "cardiology"})
+    assert b"data_set" not in made.canonical
+    assert named.digest != made.digest
+    assert Manifest.from_canonical(named.canonical) == named
+    assert [named.data_set_of(party) for party in named.parties] == ["", "cardiology", ""]
+    assert (made.data_sets, named.mechanism) == ((), made.mechanism)
+    for wrong in ("", "../x", "Two words", 7, ["cardiology"], None):
+        with pytest.raises(ManifestError, match=r"parties\[1\].data_set: is"):
+            manifest(**{"parties.1.data_set": wrong})
+
+
 def shuffled(value: Any, draw: Any) -> Any:
     if isinstance(value, dict):
         keys = draw(st.permutations(list(value)))

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parley.learning.errors import SchemaError
+from parley.learning.errors import DataError, SchemaError
+from parley.learning.holding import Layout, layout_by_name
+from parley.learning.readers import Table, read
 from tests.support.tables_of_records import AGE, BINARY, SEX, load, table
 
 
@@ -58,3 +60,48 @@ def test_a_parquet_file_gives_the_same_records_as_its_csv(tmp_path: Path) -> Non
     expected = table(tmp_path, "age,sex,ill\n75,f,yes\n0,m,no\n")
     everyone = np.arange(2)
     assert (found.rows.take(everyone).dense() == expected.rows.take(everyone).dense()).all()
+
+
+def lines(tmp_path: Path, text: str) -> Any:
+    path = tmp_path / "data.jsonl"
+    path.write_text(text)
+    found = read([path], Layout("jsonl"), "ill")
+    assert isinstance(found, Table)
+    return found.columns, found.count
+
+
+def test_json_lines_keep_numbers_numbers_and_tell_empty_text_from_nothing(tmp_path: Path) -> None:
+    found = lines(tmp_path, '[" age", "sex", "ill"]\n[75, "f", true]\n\n[0.5, null, "a\\nb"]\r\n[null, "", false]')
+    assert found == ({"age": (75, 0.5, None), "sex": ("f", None, ""), "ill": (True, "a\nb", False)}, 3)
+    assert lines(tmp_path, '["age"]\n') == ({"age": ()}, 0)
+    with gzip.open(tmp_path / "data.jsonl.gz", "wt") as file:
+        file.write('["age"]\n[1]\n')
+    packed = read([tmp_path / "data.jsonl.gz"], Layout("jsonl"), "ill")
+    assert isinstance(packed, Table)
+    assert (packed.columns, packed.origin.at(0)) == ({"age": (1,)}, "data.jsonl.gz, line 2")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "has no rows"),
+        ('["age"]\n[1, 2]', "line 2 is no list of 1"),
+        ('["age"]\n\n{"age": 1}', "line 3 is no list of 1"),
+        ('["age"]\n[[1]]', "line 2 is no list of 1"),
+        ('["age"]\n[1', "line 2 is not JSON"),
+        ('["age", " age"]', "line 1 names no column, or one twice"),
+        ("[]", "line 1 names no column"),
+        ("[" * 100_000, "line 1 is not JSON"),
+        ("age\n1", "line 1 is not JSON"),
+    ],
+)
+def test_lines_that_are_no_table_are_named(tmp_path: Path, text: str, problem: str) -> None:
+    with pytest.raises(DataError, match=problem):
+        lines(tmp_path, text)
+
+
+def test_files_tell_their_form_by_their_name() -> None:
+    forms = {
+        name: layout_by_name(Path(name)).format for name in ("a.jsonl", "a.jsonl.gz", "a.csv.xz", "a.npz", "a.txt")
+    }
+    assert forms == {"a.jsonl": "jsonl", "a.jsonl.gz": "jsonl", "a.csv.xz": "csv", "a.npz": "npz", "a.txt": "libsvm"}

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from parley.federation.names import Role
+from parley.node.data_sets import DataSet
 from parley.node.errors import NodeError, NodeFileError
 from parley.node.node_file import (
     Address,
@@ -78,10 +79,11 @@ def test_a_party_is_read_with_paths_from_its_folder(tmp_path: Path) -> None:
     node = read_node(write(tmp_path, PARTY))
     assert isinstance(node, PartyNode)
     assert node.role is Role.party
-    assert node.data == (tmp_path / "records.csv", tmp_path / "more/records.csv")
+    files = (tmp_path / "records.csv", tmp_path / "more/records.csv")
+    assert node.data == (DataSet(files=files, schema=tmp_path / "schema.toml", population="patients"),)
     assert str(node.aggregators["south"]) == "[2001:db8::1]:7401"
     assert node.aggregators["south"].host == "2001:db8::1"
-    assert (node.population, node.epsilon, node.delta) == ("patients", 4.0, 1e-4)
+    assert (node.epsilon, node.delta) == (4.0, 1e-4)
     assert node.ledger == tmp_path / "state" / "ledger.sqlite"
     assert node.log == LogSettings()
     assert read_node(tmp_path / "node.toml") == node
@@ -92,7 +94,7 @@ def test_a_partys_process_takes_what_the_one_parser_read(tmp_path: Path) -> None
     settings = settings_of(party_node(tmp_path))
     assert (settings.coordinator, settings.coordinator_address) == ("lead", "lead.example:7400")
     assert settings.aggregators == {"north": "north.example:7401", "south": "[2001:db8::1]:7401"}
-    assert settings.files == (tmp_path / "records.csv", tmp_path / "more/records.csv")
+    assert settings.data[0].files == (tmp_path / "records.csv", tmp_path / "more/records.csv")
     assert (settings.cap.epsilon, settings.cap.delta) == (4.0, 1e-4)
     assert (settings.policy, settings.state) == (tmp_path / "policy.toml", tmp_path / "state")
     write(tmp_path, COORDINATOR)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from parley.node.data_sets import DataSet, Query
 from parley.node.node_file import (
     Address,
     AggregatorNode,
@@ -24,8 +25,24 @@ BOTH = {"north": Address("2001:db8::1", 7401), "south": Address("south.example",
 NODES: dict[str, AnyNode] = {
     "party": PartyNode(
         folder=HOME, coordinator=AT, coordinator_name="lead", aggregators=BOTH,
-        data=(HOME / "data" / 'a "b".csv', Path("/elsewhere/c.csv")), schema=HOME / "schema.toml",
-        population="patients", epsilon=4.0, delta=1e-4, log=LogSettings("debug", True),
+        data=(DataSet(
+            files=(HOME / "data" / 'a "b".csv', Path("/elsewhere/c.csv")), schema=HOME / "schema.toml",
+            population="patients",
+        ),), epsilon=4.0, delta=1e-4, log=LogSettings("debug", True),
+    ),
+    "several": PartyNode(
+        folder=HOME, coordinator=AT, coordinator_name="lead", aggregators=BOTH, epsilon=4.0, delta=1e-4,
+        data=(
+            DataSet(name="one", files=(HOME / "a.csv",), schema=HOME / "a.toml", population="patients"),
+            DataSet(
+                name="two", files=(HOME / "state" / "snapshot-two.jsonl",), schema=Path("/etc/b.toml"),
+                population="staff", query=Query('SELECT "age",\n1 FROM x', HOME / "database.url"),
+            ),
+            DataSet(
+                name="three", files=(HOME / "state" / "snapshot-three.jsonl",), schema=HOME / "c.toml",
+                population="patients", query=Query(HOME / "c.sql", Path("/run/secrets/url")),
+            ),
+        ),
     ),
     "first": AggregatorNode(
         folder=HOME, share=(AT,), control=Address("0.0.0.0", 1), peer_name="south", peer_address=Address("south", 2),
@@ -64,7 +81,7 @@ def _moved(value: object, home: Path) -> object:
         return home / value.relative_to(HOME) if value.is_relative_to(HOME) else value
     if isinstance(value, tuple):
         return tuple(_moved(each, home) for each in value)
-    if isinstance(value, DashboardSettings):
+    if isinstance(value, DashboardSettings | DataSet | Query):
         moved: dict[str, Any] = {name: _moved(each, home) for name, each in vars(value).items()}
-        return DashboardSettings(**moved)
+        return type(value)(**moved)
     return value

@@ -8,7 +8,7 @@ from parley.federation.errors import ApprovalError
 from parley.federation.rounds import BLIND_BYTES
 from parley.mpc.randomness import SEED_BYTES
 from parley.party.outbox import REFUSED, Answer, Outbox
-from parley.party.overview import budget_left, manifest_of, runs_of, states_of
+from parley.party.overview import budgets_left, manifest_of, runs_of, states_of
 from parley.party.process import party_node, settings_of
 from parley.party.settings import Settings
 from parley.privacy.ledger import Ledger
@@ -35,7 +35,7 @@ def test_before_anything_was_proposed_there_is_nothing_and_looking_makes_no_file
     assert (states_of(settings), runs_of(settings)) == ([], [])
     assert not settings.outbox.exists()
     settings.ledger.unlink()  # sealing has begun one, for its salt
-    found = budget_left(settings)
+    (found,) = budgets_left(settings)
     assert (found["epsilon_left"], found["epsilon_spent"], "head" in found) == (4.0, 0.0, False)
     assert not settings.ledger.exists()
 
@@ -82,7 +82,7 @@ def test_what_is_left_is_what_the_ledger_says_with_its_head(settings: Settings) 
     ledger.reserve("one", "patients", BASIC)
     head = str(ledger.verify())
     ledger.close()
-    found = budget_left(settings)
+    (found,) = budgets_left(settings)
     assert (found["population"], found["head"]) == ("patients", head)
     assert found["epsilon_spent"] == pytest.approx(0.3)
     assert found["epsilon_left"] == pytest.approx(3.7)

@@ -60,7 +60,7 @@ def test_files_of_the_study_are_read_where_no_data_is_given_and_again_when_they_
     path.write_text(text_of(table(24)))
     second = sets_of(study)
     assert sum(second.sizes().values()) == 24
-    assert first.digest != second.digest
+    assert set(first.rows) < set(second.rows)
     with pytest.raises(StudyError, match="2 and 3 parties are named"):
         sets_of(study.replaced(parties={"a": 1, "b": 1, "c": 1}))
 
@@ -91,13 +91,13 @@ def test_who_has_several_records_is_held_out_and_shared_out_whole() -> None:
     patients = [f"p{index // 3}" for index in range(60)]
     ages = [int(name[1:]) for name in patients]
     study = STUDY.replaced(schema=schema)
-    body = {"patient": patients, "age": ages, "dose": [1] * 60, "ill": ["0", "1"] * 30}
+    body: dict[str, list[Any]] = {"patient": patients, "age": ages, "dose": [1] * 60, "ill": ["0", "1"] * 30}
     sets = sets_of(study, body, None, SeededRandomness("hold-out", 1))
     assert sum(sets.sizes().values()) == 16
     assert sets.test is not None
     tested, trained = ({row[0] for row in rows_of(each)} for each in (sets.test, sets.pooled))
     assert (len(tested), len(trained), tested & trained) == (4, 16, set())
-    whole = encode(Table({name: list(cells) for name, cells in body.items()}, 60), schema)
+    whole = encode(Table(dict(body), 60), schema)
     for records in split(whole, 3, 0).values():
         ages_of = [row[0] for row in rows_of(records)]
         assert all(ages_of.count(each) == 3 for each in ages_of)

@@ -9,10 +9,10 @@ import pytest
 
 from parley import study
 from parley.learning.model_archive import read_archive
-from parley.study import fits
 from parley.study.errors import StudyError
 from parley.study.result import Result
 from parley.study.simulate import constant
+from parley.study.spending import SPENDING
 from parley.study.study import Study
 from tests.study.test_plan import QUICK
 from tests.study.test_study import COLUMNS
@@ -89,31 +89,44 @@ def test_figures_on_records_that_were_held_out_are_in_no_card() -> None:
     assert "140 held-out records" in str(found)
 
 
-def test_a_card_counts_every_fit_of_these_records_that_was_shown() -> None:
+def test_the_screen_counts_the_fits_of_these_records_and_the_card_those_of_the_process() -> None:
+    """How many fits shared a record is a function of records: no card may tell it."""
     records = {"a": people(200, 11), "b": people(200, 12)}
+    before = SPENDING.everything
     first = STUDY.simulate(records, test=PUBLIC, seeds=2)
     assert first.fits == 2
-    second = STUDY.replaced(epsilon=1.0).simulate(records, seeds=3)
-    for found in (first, second):
-        card = found.model.card
-        assert card["fits"] == found.fits == 5
-        assert card["epsilon_of_all_fits"] == pytest.approx(2 * 3.0 + 3 * 1.0, rel=1e-3)
-        assert card["delta_of_all_fits"] == pytest.approx(5e-5)
-    others = STUDY.simulate({"a": people(200, 13), "b": people(200, 12)}, seeds=1)
+    assert STUDY.replaced(epsilon=1.0).simulate(records, seeds=3).fits == 5 == first.fits
+    assert "all 5 fits of these records that were made here cost 9 together" in str(first)
+    others = STUDY.simulate({"a": people(200, 13), "b": people(200, 14)}, seeds=1)
     assert others.fits == 1
+    for found in (first, others):
+        card = found.model.card
+        assert card["fits"] == before.fits + 6
+        assert card["epsilon_of_all_fits"] == pytest.approx(before.epsilon + 2 * 3.0 + 3 * 1.0 + 3.0, rel=1e-3)
+        assert card["delta_of_all_fits"] == pytest.approx(before.delta + 6e-5)
+
+
+def test_an_estimators_fit_of_the_same_records_counts_with_a_simulations() -> None:
+    table = people(300, 15)
+    STUDY.simulate(table, seeds=2)
+    features = {name: table[name] for name in ("age", "dose")}
+    made = study.PrivateClassifier(epsilon=2.0, schema=COLUMNS, classes=[0, 1], algorithm=QUICK).fit(
+        features, table["ill"]
+    )
+    assert made.privacy_.total.fits == 3
 
 
 def test_keys_are_fresh_and_repeatable_ones_protect_nobody() -> None:
     found = [STUDY.simulate(PARTIES, test=PUBLIC, seeds=1).fit.theta for _ in range(2)]
     assert (found[0] != found[1]).any()
-    before = fits.total(STUDY.simulate(PARTIES, test=PUBLIC, seeds=1).records)
+    before = SPENDING.everything
     again = [STUDY.simulate(PARTIES, test=PUBLIC, seeds=1, repeatable=True) for _ in range(2)]
     assert (again[0].fit.theta == again[1].fit.theta).all()
     card = again[0].model.card
     assert (card["epsilon"], card["delta"], card["fits"]) == (None, None, None)
     assert "protects nobody" in card["statement"]
     assert "protects nobody" in str(again[0])
-    assert fits.total(again[0].records) == before
+    assert SPENDING.everything == before
 
 
 def test_the_noise_of_a_saved_model_follows_from_no_small_seed() -> None:

@@ -168,5 +168,6 @@ async def status(name: NodeName) -> aggregator_pb2.StatusResponse:
 
 def place_of(state: Path, operator: FakeOperator | None = None) -> Place:
     return Place(
-        "lead", "cardio", state, state / "ledger.sqlite", state / "trail.jsonl", status, operator or FakeOperator()
-    )
+        "lead", "cardio", state, state / "ledger.sqlite", state / "trail.jsonl", state / "models", status,
+        operator or FakeOperator(),
+    )  # fmt: skip

@@ -49,9 +49,9 @@ class Running:
 def contributor(stage: Stage, made: Manifest) -> Contributor:
     settings = settings_of(party_node(stage.node))
     shelf = Shelf(settings)
-    sealed = shelf.seals.sealed()
+    sealed = shelf.seals[""].sealed()
     assert sealed is not None
-    return shelf.contributor(made, understand(made), PARTY, sealed)
+    return shelf.contributor(made, understand(made), PARTY, settings.data[0], sealed)
 
 
 def charged(stage: Stage, made: Manifest) -> None:

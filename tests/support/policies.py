@@ -36,6 +36,8 @@ CASES: list[tuple[Role, tuple[str, str] | None, dict[str, Any], str]] = [
     (Role.party, ('unit_column = ""', 'unit_column = "patient"'), {}, "mechanism.unit_column"),
     (Role.party, ('["logistic"]', '["linear"]'), {}, "model.kind"),
     (Role.party, ('["ddp-srm"]', "[]"), {}, "algorithm.name"),
+    (Role.party, None, {"parties.0.data_set": "cardiology"}, "parties"),
+    (Role.party, ("models =", 'data_sets = ["staff"]\nmodels ='), {"parties.0.data_set": "cardiology"}, "parties"),
     (Role.party, ('["lead"]', '["other"]'), {}, "coordinator.name"),
     (Role.party, ('north = "North Trust"', ""), {}, "aggregators[0].name"),
     (Role.party, ('"South Foundation"', '"North Trust"'), {}, "aggregators"),

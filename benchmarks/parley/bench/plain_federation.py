@@ -210,10 +210,11 @@ def take_part(node: PartyNode) -> None:
     identity = node.identity.load()
     manifest = AdmissionRecord(node.admissions).all()[0][0].manifest
     schema, model = model_of(manifest)
-    holding, noise = read_holding(node.schema), manifest.noise
+    data, noise = node.data[0], manifest.noise
+    holding = read_holding(data.schema)
     encoding = Encoding(manifest.mechanism, noise.fraction_bits, FORMATS[noise.precision].scale_bits, noise.parts)
     contributor = Contributor(
-        identity.name.name, load(node.data, schema, holding.layout), model, encoding, SystemRandomness()
+        identity.name.name, load(data.files, schema, holding.layout), model, encoding, SystemRandomness()
     )
     lead = NodeName(manifest.federation, Role.coordinator, manifest.coordinator.name)
     first = manifest.identities(Role.aggregator)[0]

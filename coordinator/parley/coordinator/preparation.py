@@ -55,7 +55,7 @@ def evaluators(
         return quality(model, records, theta, regulariser, schema.target.kind)
 
     def last(theta: Floats) -> dict[str, Any]:
-        return {**each(theta), "quality": measured(model, records, theta, schema)}
+        return {**each(theta), **measured(model, records, theta, schema)}
 
     return each, last
 
@@ -74,4 +74,4 @@ def quality(model: Model, records: Records, theta: Floats, regulariser: Regulari
 def measured(model: Model, records: Records, theta: Floats, schema: Schema) -> dict[str, Any]:
     """What a card says of a finished model: every figure with its interval, and of how many public records."""
     figures = metrics.metrics(model, records, theta, schema.target)
-    return {"records": len(records.rows), "confidence": metrics.CONFIDENCE, "figures": metrics.as_json(figures)}
+    return {"quality": metrics.as_json(figures), "public_records": len(records.rows)}

@@ -29,7 +29,7 @@ class Prepared:
     evaluate: Callable[[Floats], dict[str, float]]
     """On the public set; empty without one."""
     measure: Callable[[Floats], dict[str, Any]]
-    """The finished model on the same: the figures of `evaluate`, and `quality`, which has them with intervals."""
+    """The finished model on the same: the figures of `evaluate`, and those with intervals that a card has."""
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,14 @@ from parley.node.software import DISTRIBUTION, software_version, source_digest
 Floats = NDArray[np.float64]
 
 
+def models_of(folder: Path) -> Path:
+    """Where a coordinator keeps the models of its runs."""
+    return folder / "models"
+
+
 def model_path(folder: Path, run: str) -> Path:
     """`folder` is the coordinator's."""
-    return folder / "models" / f"{run}.npz"
+    return models_of(folder) / f"{run}.npz"
 
 
 def write_result(folder: Path, store: RunStore, manifest: Manifest) -> Path | None:
@@ -62,8 +67,7 @@ def write_model(
     """Write the file and its card, each in one step; the card is returned.
 
     `meaning` is the verified one, whose ε is for the whole run and holds for one that was stopped after `rounds` too.
-    `evaluation` is of a PUBLIC set; its `quality`, the same figures and more with their intervals, has a field of its
-    own.
+    `evaluation` is of a PUBLIC set; figures with intervals, and of how many records, have fields of their own.
     """
     values = np.ascontiguousarray(theta, np.float64)
     if values.shape != (manifest.model.dimension,) or not np.isfinite(values).all():
@@ -71,7 +75,7 @@ def write_model(
     if meaning.manifest.digest != manifest.digest:
         raise ModelFileError("the verified meaning is of another manifest: verify this one")
     figures = dict(evaluation or {})
-    quality = figures.pop("quality", None)
+    measured = {name: figures.pop(name, None) for name in ("quality", "public_records")}
     body = manifest.as_json()
     description = {"format": FORMAT, "model": body["model"], "schema": body["schema"]}
     mechanism = manifest.mechanism
@@ -96,7 +100,7 @@ def write_model(
         "rounds": manifest.releases if rounds is None else rounds,
         "rounds_planned": manifest.releases,
         "evaluation": figures if evaluation is not None else None,
-        "quality": quality,
+        **measured,
         "software": {"name": DISTRIBUTION, "version": software_version(), "source_digest": source_digest()},
         "written": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
     }

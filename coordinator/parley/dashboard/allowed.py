@@ -59,7 +59,7 @@ ALLOWED: dict[str, dict[str, Why]] = {
     | _fields(PRESENCE, "present"),
     "Totals": _fields(TIME, "seconds seconds_per_round") | _fields(SIZE, "bytes_down bytes_up bytes_per_round"),
     "TroubleView": _fields(PRESENCE, "node words lasting") | _fields(TIME, "seconds"),
-    "RunView": _fields(OPERATOR, "head totals")
+    "RunView": _fields(OPERATOR, "head totals has_model")
     | _fields(CONFIGURATION, "spent")
     | _fields(RELEASED, "norms evaluations")
     | _fields(TIME, "phases timeline")

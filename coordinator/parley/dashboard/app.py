@@ -8,6 +8,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -24,6 +25,7 @@ from parley.coordinator.errors import CoordinatorError
 from parley.coordinator.store import RunRow, RunStore
 from parley.dashboard import figures
 from parley.dashboard.accounts import Accounts
+from parley.dashboard.downloads import Download, download, has_model
 from parley.dashboard.exposition import exposition
 from parley.dashboard.history import Histories, manifest_of
 from parley.dashboard.loglines import LogFile
@@ -47,6 +49,8 @@ class Wiring:
     node: str
     federation: str
     store: RunStore
+    models: Path
+    """Where the coordinator writes the models of its runs."""
     log: LogFile
     accounts: Accounts
     servers: Servers
@@ -74,6 +78,8 @@ class Pages:
             Route("/", self._door.inside(self.runs)),
             Route("/runs/{run}", self._door.inside(self.run)),
             Route("/runs/{run}/privacy", self._door.inside(self.privacy)),
+            Route("/runs/{run}/model.npz", self._door.inside(self.take)),
+            Route("/runs/{run}/card.html", self._door.inside(self.take)),
             Route("/runs/{run}/events", self._door.inside(self.events)),
             Route("/runs/{run}/stop", self._door.inside(self.ask_stop)),
             Route("/runs/{run}/stop", self._door.own(self.stop), methods=["POST"]),
@@ -117,8 +123,21 @@ class Pages:
         servers, exposed = self._w.servers, figures.exposed(row, manifest, history, ends)
         return figures.run_view(
             row, manifest, history, answers, self._w.accounts.spent(manifest, exposed, row.state.resting),
-            servers.pools(manifest), servers.presence(row.run),
+            servers.pools(manifest), servers.presence(row.run), await self._read(has_model, self._w.models, row),
         )  # fmt: skip
+
+    async def take(self, request: Request, session: Session) -> Response:
+        """The model file or its card, to be kept: never shown in this origin."""
+        row = await self._row(request)
+        what = request.url.path.rpartition("/")[2]
+        try:
+            found: Download | None = await self._read(download, self._w.models, row, what)
+        except CoordinatorError as error:
+            raise HTTPException(409, str(error)[:1000]) from None
+        if found is None:
+            raise HTTPException(404, "This run has no model yet: it has one when it has finished.")
+        disposition = f"attachment; filename*=UTF-8''{quote(found.name)}"
+        return Response(found.content, media_type=found.kind, headers={"Content-Disposition": disposition})
 
     async def privacy(self, request: Request, session: Session) -> Response:
         row = await self._row(request)

@@ -111,6 +111,7 @@ def run_view(
     spent: SpentView,
     pools: tuple[PoolView, ...],
     presence: Presence | None,
+    has_model: bool,
 ) -> RunView:
     """A run's page."""
     recent = history.records[-RECENT:]
@@ -122,6 +123,7 @@ def run_view(
     seconds = sum(record.seconds for record in history.records)
     return RunView(
         head=head(row, manifest, history),
+        has_model=has_model,
         troubles=troubles(row, presence),
         totals=Totals(
             seconds=seconds,

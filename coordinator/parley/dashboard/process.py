@@ -7,6 +7,7 @@ from pathlib import Path
 from parley.coordinator.controls import Control
 from parley.coordinator.errors import CoordinatorError
 from parley.coordinator.operator_client import Coordinator, coordinator_node
+from parley.coordinator.result import models_of
 from parley.dashboard.server import Place, serve
 from parley.federation.names import NodeName
 from parley.node.errors import NodeError
@@ -40,6 +41,7 @@ def place_of(node: CoordinatorNode) -> Place:
         node.state,
         node.ledger,
         node.trail,
+        models_of(node.folder),
         _Aggregators(node).status,
         Coordinator(node.folder),
     )

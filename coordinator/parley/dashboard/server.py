@@ -25,6 +25,7 @@ class Place:
     state: Path
     ledger: Path
     trail: Path
+    models: Path
     status: Status
     operator: Operator
 
@@ -35,6 +36,7 @@ def assemble(settings: Settings, place: Place, port: int) -> Starlette:
         node=place.node,
         federation=place.federation,
         store=RunStore(place.state / "runs.sqlite", read_only=True),
+        models=place.models,
         log=LogFile(place.state),
         accounts=Accounts(place.ledger, place.trail),
         servers=Servers(place.status, place.operator),

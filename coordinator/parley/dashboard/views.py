@@ -182,6 +182,8 @@ class RunView:
     """A run's page."""
 
     head: RunHead
+    has_model: bool
+    """Whether there is a file to take."""
     troubles: tuple[TroubleView, ...]
     totals: Totals
     spent: SpentView

@@ -18,6 +18,7 @@ from parley.federation.admission import BY_HAND, AdmissionRecord
 from parley.federation.errors import ApprovalError
 from parley.federation.manifest import Manifest
 from parley.mpc.ring import Lattice
+from parley.node.data_sets import DataSet
 from parley.node.endings import sign_admission
 from parley.party.admission import Gate, Ready
 from parley.party.data import understand
@@ -319,11 +320,11 @@ def _roomy(policy: Policy, cap: Cap, spent: Cost, wanted: Cost, limit: Limit) ->
 _due = Gate._due
 
 
-def _at_once(self: Gate, manifest: Manifest, sealed: Sealed, charge: Charge | None) -> Charge | None:
+def _at_once(self: Gate, manifest: Manifest, data: DataSet, sealed: Sealed, charge: Charge | None) -> Charge | None:
     """As it was: charged when the party joins."""
-    found = _due(self, manifest, sealed, charge)
+    found = _due(self, manifest, data, sealed, charge)
     if found is not None:
-        ready = Ready(understand(manifest), sealed, found)
+        ready = Ready(understand(manifest), data, sealed, found)
         self.charge(manifest, ready, owed(manifest), owed.pins)
     return None
 

@@ -8,6 +8,7 @@ from typing import Any
 from parley.federation.manifest import PROTOCOL, Manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.toml_text import toml_text
+from parley.node.data_sets import DataSet
 from parley.node.node_file import Address, PartyNode
 from parley.node.node_text import write_node
 
@@ -99,6 +100,7 @@ def write_party(
     records: str = "records.csv",
     population: str = "patients",
     budget: tuple[float, float] = (4.0, 1e-4),
+    data: tuple[DataSet, ...] = (),
 ) -> None:
     """Its node.toml, which dials ports of loopback; where none are given, such that nobody listens on."""
     ports = aggregators or {"north": 2, "south": 3}
@@ -109,9 +111,7 @@ def write_party(
             coordinator=Address("127.0.0.1", lead),
             coordinator_name=LEAD.name,
             aggregators={name: Address("127.0.0.1", port) for name, port in ports.items()},
-            data=(folder / records,),
-            schema=folder / "schema.toml",
-            population=population,
+            data=data or (DataSet(files=(folder / records,), schema=folder / "schema.toml", population=population),),
             epsilon=epsilon,
             delta=delta,
         )

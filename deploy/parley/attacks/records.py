@@ -24,10 +24,10 @@ from parley.learning.readers import Data, read
 from parley.learning.records import Records, encode
 from parley.learning.rows import DenseRows, Norms
 from parley.learning.schema import Schema
+from parley.node.data_sets import DataSet
 from parley.party.data import Shelf
 from parley.party.errors import RefusedRunError
 from parley.party.seal import Sealed
-from parley.party.settings import Settings
 from parley.privacy.errors import PrivacyError
 from parley.privacy.finite_precision import gaussian_reading
 from parley.privacy.worst import MOST_READINGS
@@ -182,8 +182,8 @@ def _many_columns(folder: Path, _: tuple[Guard, ...]) -> Finding:
     held: list[int] = []
 
     class Weighed(Shelf):
-        def records(self, manifest: Manifest, schema: Schema, sealed: Sealed) -> Records:
-            found = super().records(manifest, schema, sealed)
+        def records(self, manifest: Manifest, schema: Schema, data: DataSet, sealed: Sealed) -> Records:
+            found = super().records(manifest, schema, data, sealed)
             assert isinstance(found.rows, DenseRows)
             held.append(found.rows.values.nbytes)
             return found
@@ -306,14 +306,13 @@ def _no_judgement(held: Holding, wanted: Schema) -> None:
     return None
 
 
-def _unchecked_seal(settings: Settings) -> Sealed:
+def _unchecked_seal(path: Path, data: DataSet) -> Sealed:
     """A seal is taken at its word, whatever the files hold by now."""
     from parley.party.seal import _digest, _read_seal
 
-    seal = _read_seal(settings.seal)
-    data = holding_bytes(settings.schema)
-    fresh = type(seal)(seal.schema, tuple(_digest(path) for path in settings.files), seal.ledger, seal.identity)
-    return Sealed(holding_from_bytes(data), fresh)
+    seal, schema = _read_seal(path), holding_bytes(data.schema)
+    fresh = type(seal)(seal.schema, tuple(_digest(file) for file in data.files), seal.ledger, seal.identity)
+    return Sealed(holding_from_bytes(schema), fresh)
 
 
 def _no_look(data: Data, holding: Holding) -> Fit:
@@ -321,13 +320,15 @@ def _no_look(data: Data, holding: Holding) -> Fit:
     return Fit(records=holding.units, units=holding.units)
 
 
-def _read_as_the_manifest_says(self: Shelf, manifest: Manifest, schema: Schema, sealed: Sealed) -> Records:
+def _read_as_the_manifest_says(
+    self: Shelf, manifest: Manifest, schema: Schema, held: DataSet, sealed: Sealed
+) -> Records:
     """The file's columns by the names that a manifest gives them."""
     layout = sealed.holding.layout
     names = manifest.regulariser.body.get("columns")
     if names:
         layout = type(layout)(header=False, skip=1, columns=tuple(names))
-    data = read(self._settings.files, layout, schema.target.name)
+    data = read(held.files, layout, schema.target.name)
     return encode(data, schema, layout)
 
 
@@ -351,7 +352,7 @@ GUARDS: tuple[Guard, ...] = (
     Guard("seal-covers-the-files", "parley.party.seal:verified", _unchecked_seal),
     Guard("seal-covers-every-column", "parley.party.seal:fit", _no_look),
     Guard("form-of-files-is-the-institutions", "parley.party.data:Shelf.records", _read_as_the_manifest_says),
-    Guard("one-population", "parley.privacy.ledger:Ledger.require_own", lambda self, name, identity=None: None),
+    Guard("one-population", "parley.privacy.ledger:Ledger.require_own", lambda self, *given: None),
     Guard("limits-on-manifests", "parley.federation.policy:_small", _nothing),
     Guard("worst-parties-only", "parley.privacy.claim:worst", lambda events, chosen: events),
     Guard("types-of-a-schema", "parley.learning.schema:Schema.__post_init__", lambda self: None),

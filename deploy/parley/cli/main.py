@@ -32,6 +32,7 @@ from parley.cli.commands import (
     noise,
     party,
     pin,
+    predict,
     privacy,
     provision,
     reproduce,
@@ -58,6 +59,7 @@ COMMANDS: dict[str, dict[str, typer.Typer | Callable[..., Any]]] = {
         "stop": stop.stop,
         "resume": resume.resume,
         "export": export.export,
+        "predict": predict.predict,
     },
     "Node: set up an institution's machine, and run it": {
         "ca": ca.app,

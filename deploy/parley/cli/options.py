@@ -10,6 +10,7 @@ Json = Annotated[bool, typer.Option("--json", help="End standard output with one
 NodeFolder = Annotated[Path, typer.Argument(help="The node's folder, with node.toml.", metavar="NODE")]
 CoordinatorOption = Annotated[Path, typer.Option("--node", help="The coordinator's folder, with node.toml.")]
 StudyFile = Annotated[Path, typer.Argument(help="The study, as TOML: docs/study.md.", metavar="STUDY")]
+ModelFile = Annotated[Path, typer.Argument(help="The model file.", metavar="MODEL")]
 RunName = Annotated[str, typer.Argument(help="The run's name.", metavar="RUN")]
 
 

@@ -25,6 +25,7 @@ from parley.federation.toml_text import toml_text
 from parley.learning.holding import Layout, held, layout_by_name
 from parley.learning.schema import schema_from_json
 from parley.node.authority import ThrowAwayAuthority
+from parley.node.data_sets import DataSet
 from parley.node.errors import NodeError
 from parley.node.node_file import (
     Address,
@@ -198,9 +199,13 @@ class LocalFederation:
                     coordinator=self.ports["coordinator"].address,
                     coordinator_name=manifest.coordinator.name,
                     aggregators=shares,
-                    data=tuple(path.absolute() for path in data[party]),
-                    schema=home / SCHEMA_FILE,
-                    population="records",
+                    data=(
+                        DataSet(
+                            files=tuple(path.absolute() for path in data[party]),
+                            schema=home / SCHEMA_FILE,
+                            population="records",
+                        ),
+                    ),
                     epsilon=epsilon,
                     delta=delta,
                 )

@@ -28,6 +28,7 @@ from parley.node import installation as nodes
 from parley.node import trust
 from parley.node.authority import PEM, Authority, load_request
 from parley.node.credentials import CERTIFICATE_FILE, KEY_FILE, NodeFolder, load_certificate, read_file
+from parley.node.data_sets import DataSet
 from parley.node.node_file import (
     Address,
     AggregatorNode,
@@ -168,9 +169,13 @@ def node_files(manifest: Manifest, runs: int, folder: Path) -> dict[str, AnyNode
             coordinator=Address(leader, LISTEN["coordinator"]),
             coordinator_name=leader,
             aggregators={name: Address(name, LISTEN["share"]) for name in names},
-            data=(folder / party / "data" / f"{party}.csv",),
-            schema=folder / party / SCHEMA_FILE,
-            population="patients",
+            data=(
+                DataSet(
+                    files=(folder / party / "data" / f"{party}.csv",),
+                    schema=folder / party / SCHEMA_FILE,
+                    population="patients",
+                ),
+            ),
             epsilon=epsilon,
             delta=delta,
         )

@@ -10,6 +10,8 @@ EXTRAS = {
     **dict.fromkeys(("starlette", "uvicorn", "jinja2", "markupsafe"), "dashboard"),
     "pyarrow": "parquet",
     "matplotlib": "plots",
+    "onnx": "onnx",
+    **dict.fromkeys(("sqlalchemy", "psycopg"), "sql"),
 }
 """The modules of pyproject's optional dependencies that users install, and the extra that brings each."""
 

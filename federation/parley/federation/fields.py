@@ -80,6 +80,17 @@ class Fields:
             raise self.refuse(name, f"is {_shown(value)}: give one line of text")
         return value
 
+    def several_lines(self, name: str) -> str:
+        """Text that may go over several lines, such as a query."""
+        value = self._take(name)
+        if not isinstance(value, str) or not value.strip() or not all(each.isprintable() for each in value.split("\n")):
+            raise self.refuse(name, f"is {_shown(value)}: give text")
+        return value.strip()
+
+    def is_list(self, name: str) -> bool:
+        """Whether a field that may be one table is a list of them."""
+        return isinstance(self._take(name), list | tuple)
+
     def empty_text(self, name: str) -> bool:
         """Whether a field is there and says "" on purpose."""
         return bool(self._take(name) == "")

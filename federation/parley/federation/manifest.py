@@ -26,7 +26,7 @@ from typing import Any, Self, get_args
 from parley.federation.errors import ManifestError
 from parley.federation.fields import Fields, Plain
 from parley.federation.files import toml_file, toml_table
-from parley.federation.mechanism import mechanism_from, mechanism_table, party_tables
+from parley.federation.mechanism import data_sets_from, mechanism_from, mechanism_table, party_tables
 from parley.federation.names import NodeName, Role
 from parley.mpc.errors import MpcError
 from parley.mpc.parts import NoiseParts, parts_of
@@ -131,6 +131,8 @@ class Manifest:
     aggregators: tuple[Operator, Operator]
     """A, then B."""
     coordinator: Operator
+    data_sets: tuple[tuple[str, str], ...] = ()
+    """Parties and which of their data sets the run is about, if they have several. Whose budget is theirs to say."""
 
     def __post_init__(self) -> None:
         count = len(self.parties)
@@ -207,6 +209,10 @@ class Manifest:
         """Units that one sum can hold, over all parties."""
         return sum(self.mechanism.sampler(party, round_index).length for party in self.parties)
 
+    def data_set_of(self, party: str) -> str:
+        """Which of this party's the run is about; empty where the manifest names none."""
+        return dict(self.data_sets).get(party, "")
+
     def identities(self, role: Role) -> tuple[NodeName, ...]:
         """The nodes of a role, as their certificates must name them; aggregators in the order A, B."""
         return self._identities[role]
@@ -253,7 +259,7 @@ class Manifest:
                 **({} if lying is None else {"epsilon_if_a_server_lies": lying}),
             },
             "mechanism": mechanism_table(self.mechanism),
-            "parties": party_tables(self.mechanism),
+            "parties": party_tables(self.mechanism, dict(self.data_sets)),
             "noise": {
                 "cover": self.noise.cover,
                 "precision": self.noise.precision,
@@ -271,6 +277,7 @@ class Manifest:
         """From TOML's table or the canonical form's; anything unknown, missing or out of range is refused by name."""
         document = Fields(body, "", ManifestError)
         document.whole("protocol", PROTOCOL, PROTOCOL)
+        parties = document.tables("parties")
         manifest = cls(
             run=document.label("run"),
             federation=document.label("federation"),
@@ -279,7 +286,8 @@ class Manifest:
             regulariser=document.free("regulariser"),
             schema=_schema(document),
             guarantee=_guarantee(document.table("privacy")),
-            mechanism=mechanism_from(document.table("mechanism"), document.tables("parties")),
+            data_sets=data_sets_from(parties),
+            mechanism=mechanism_from(document.table("mechanism"), parties),
             noise=_noise(document.table("noise")),
             **_rounds(document.table("rounds")),
             aggregators=_aggregators(document),

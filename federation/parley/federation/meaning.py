@@ -82,6 +82,7 @@ class Meaning:
             f"Run {manifest.run} of federation {manifest.federation}, manifest {manifest.digest.hex()}.",
             f"Parties: {len(units)} ({columns.listed(manifest.parties)}) with {min(units):,} to {max(units):,} units; "
             f"a round needs {manifest.minimum_parties} of them within {manifest.deadline_seconds:g} seconds.",
+            *(f"Records of {party}: its data set {name}." for party, name in manifest.data_sets),
             f"Model: {manifest.model.kind} of {manifest.model.dimension:,} parameters, trained by "
             f"{manifest.algorithm.name} in {manifest.releases:,} rounds.",
             *columns.sentences(manifest.schema.body),

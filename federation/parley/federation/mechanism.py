@@ -3,6 +3,8 @@
 Field by field, so that an error names the field of the document and not of an object.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from parley.federation.errors import ManifestError
@@ -14,6 +16,7 @@ from parley.privacy.sampling import LARGEST_POPULATION, FixedSize, Poisson, Samp
 
 LARGEST_NORM = 1e12
 MOST_PARTIES = 10_000
+NO_DATA_SETS: Mapping[str, str] = MappingProxyType({})
 
 
 def mechanism_from(fields: Fields, parties: list[Fields]) -> Mechanism:
@@ -44,11 +47,18 @@ def mechanism_table(mechanism: Mechanism) -> dict[str, Any]:
     return {name: body[name] for name in ("clip", "noise_multiplier", "steps", "relation")} | unit
 
 
-def party_tables(mechanism: Mechanism) -> list[dict[str, Any]]:
+def data_sets_from(parties: list[Fields]) -> tuple[tuple[str, str], ...]:
+    """Which data set of a party a run is about, for those of whom that is said."""
+    return tuple((each.label("name"), each.label("data_set")) for each in parties if each.has("data_set"))
+
+
+def party_tables(mechanism: Mechanism, data_sets: Mapping[str, str] = NO_DATA_SETS) -> list[dict[str, Any]]:
     """The parties, as a manifest lists them."""
     tables = []
     for cohort in mechanism.cohorts:
         table = {"name": cohort.party, "sampler": cohort.sampler.as_json()}
+        if cohort.party in data_sets:
+            table["data_set"] = data_sets[cohort.party]
         if cohort.initial_sampler is not None:
             table["initial_sampler"] = cohort.initial_sampler.as_json()
         tables.append(table)

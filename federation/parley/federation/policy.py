@@ -17,12 +17,13 @@ Every role has its own TOML file, in which every field is required: a limit that
     models = ["logistic"]
     algorithms = ["auto"]
     coordinators = ["lead"]
+    data_sets = ["cardiology"]  # of node.toml's [[data]]
     [aggregators]
     north = "North Trust"
     south = "South Foundation"
 
-What bounds the time and memory that a manifest costs (`largest_…`), and what is read off it, is asked before anything
-is computed (`reasons_beforehand`).
+`data_sets` may be left out where node.toml has one. What bounds the time and memory that a manifest costs
+(`largest_…`), and what is read off it, is asked before anything is computed (`reasons_beforehand`).
 
 Legal entities come from here and not from the manifest, for whoever writes a manifest could write any two names.
 Limits on ε apply to the verified figure of `meaning`, never to the claimed one. Those on ε₂, what a server that lies
@@ -70,6 +71,8 @@ class PartyPolicy:
     coordinators: frozenset[str]
     aggregators: Mapping[str, str]
     """Name to legal entity."""
+    data_sets: frozenset[str] = frozenset()
+    """Those that a manifest may name without anybody being asked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +158,7 @@ def reasons_beforehand(manifest: Manifest, node: NodeName, policy: Policy | None
         return found
     if not isinstance(policy, PartyPolicy):
         return tuple(_of_another_role(policy, node))
-    return (*_small(manifest, policy), *_computation(manifest, policy))
+    return (*_small(manifest, policy), *_computation(manifest, policy), *_records(manifest, node, policy))
 
 
 def _membership(manifest: Manifest, node: NodeName) -> Iterator[Reason]:
@@ -190,6 +193,7 @@ def _judged(
             yield from _if_a_server_lies(meaning, policy, spent_if_a_server_lies)
             yield from _small(manifest, policy)
             yield from _computation(manifest, policy)
+            yield from _records(manifest, node, policy)
             yield from _entities(meaning, policy.aggregators, "aggregators")
         case AggregatorPolicy():
             yield from _size(manifest, policy)
@@ -270,6 +274,11 @@ def _computation(manifest: Manifest, policy: PartyPolicy) -> Iterator[Reason]:
         )
 
 
+def _records(manifest: Manifest, node: NodeName, policy: PartyPolicy) -> Iterator[Reason]:
+    if (named := manifest.data_set_of(node.name)) and named not in policy.data_sets:
+        yield Reason("parties", f"say that {node.name}'s data set is {named!r}: choose another, or add it to data_sets")
+
+
 def _small(manifest: Manifest, policy: PartyPolicy) -> Iterator[Reason]:
     yield from _crowd(manifest, policy)
     yield from _size(manifest, policy)
@@ -341,6 +350,7 @@ def _party(fields: Fields) -> Policy:
         algorithms=fields.texts("algorithms"),
         coordinators=fields.labels("coordinators"),
         aggregators=fields.text_by_label("aggregators"),
+        data_sets=fields.labels("data_sets") if fields.has("data_sets") else frozenset(),
     )
 
 

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parley.errors import ParleyError
 from parley.federation.admission import AdmissionRecord
@@ -32,6 +32,10 @@ from parley.node.reachability import UnreachableError, probe
 from parley.node.software import software_version, source_digest
 from parley.node.trail import verify as verify_trail
 from parley.privacy.errors import PrivacyError
+
+if TYPE_CHECKING:
+    from parley.privacy.ledger import Ledger
+    from parley.privacy.ledger_state import Population
 
 OK, WARNING, FAILED, UNKNOWN = "ok", "warning", "failed", "unknown"
 RENEW_DAYS = 14
@@ -299,35 +303,40 @@ def _range(check: str, manifest: Manifest) -> Finding:
     return Finding(check, OK, f"no overflow from answers that follow the protocol ({int(margin)} bits to spare)")
 
 
-def budget(node: PartyNode | CoordinatorNode) -> Finding:
+def budget(node: PartyNode | CoordinatorNode) -> Iterator[Finding]:
+    """Of every population that node.toml names; of a coordinator's, that all its runs are charged to."""
     if not node.ledger.exists():
-        return Finding("budget", OK, f"nothing was spent; epsilon {node.epsilon:g} at delta {node.delta:g} in all")
-    from parley.privacy.budget import budget_of
+        yield Finding("budget", OK, f"nothing was spent; epsilon {node.epsilon:g} at delta {node.delta:g} in all")
+        return
     from parley.privacy.ledger import Ledger
 
+    here = {each.population for each in node.data} if isinstance(node, PartyNode) else None
     try:
         ledger = Ledger.open(node.ledger)
-        for population in ledger.populations.values():
-            if isinstance(node, PartyNode) and population.name != node.population:
-                continue
-            if (population.cap.epsilon, population.cap.delta) != (node.epsilon, node.delta):
-                cap = f"epsilon {population.cap.epsilon:g} at delta {population.cap.delta:g}"
-                text = f"the ledger's cap of {population.name} is {cap}, and node.toml's another; the ledger's counts"
-                return Finding("budget", WARNING, text, "write the ledger's into node.toml: caps are final")
-            budget = budget_of(ledger.policy, population.cap, population.spent)
-            text = f"{population.name}: {budget}"
-            if budget.used_up:
-                spent = " and ".join(budget.used_up)
-                return Finding(
-                    "budget", FAILED, text, f"{spent} is used up: no run on these records is possible any more"
-                )
-            if budget.nearly_used_up:
-                near = " and ".join(budget.nearly_used_up)
-                return Finding("budget", WARNING, text, f"{near} is nearly used up: plan the last runs with it")
-            return Finding("budget", OK, text)
+        charged = [each for each in ledger.populations.values() if here is None or each.name in here]
+        yield from (_budget(node, ledger, each) for each in charged)
+        if not charged:
+            yield Finding("budget", OK, "the ledger has no run on these records yet")
     except PrivacyError as error:
-        return Finding("budget", FAILED, str(error), "`parley ledger verify`")
-    return Finding("budget", OK, "the ledger has no run on these records yet")
+        yield Finding("budget", FAILED, str(error), "`parley ledger verify`")
+
+
+def _budget(node: PartyNode | CoordinatorNode, ledger: "Ledger", population: "Population") -> Finding:
+    from parley.privacy.budget import budget_of
+
+    if (population.cap.epsilon, population.cap.delta) != (node.epsilon, node.delta):
+        cap = f"epsilon {population.cap.epsilon:g} at delta {population.cap.delta:g}"
+        text = f"the ledger's cap of {population.name} is {cap}, and node.toml's another; the ledger's counts"
+        return Finding("budget", WARNING, text, "write the ledger's into node.toml: caps are final")
+    budget = budget_of(ledger.policy, population.cap, population.spent)
+    text = f"{population.name}: {budget}"
+    if budget.used_up:
+        spent = " and ".join(budget.used_up)
+        return Finding("budget", FAILED, text, f"{spent} is used up: no run on these records is possible any more")
+    if budget.nearly_used_up:
+        near = " and ".join(budget.nearly_used_up)
+        return Finding("budget", WARNING, text, f"{near} is nearly used up: plan the last runs with it")
+    return Finding("budget", OK, text)
 
 
 def healthy(findings: Sequence[Finding]) -> bool:

@@ -121,7 +121,7 @@ FACTS: dict[str, Callable[[Any], Fact | None]] = {
     **_fields(version, "version"),
 }
 """For logs and the trail alike."""
-TRAIL_FACTS = {**FACTS, "approved_by": person, "population": person}
+TRAIL_FACTS = {**FACTS, "approved_by": person, "population": person, "data_set": name}
 
 
 def words(text: Any) -> bool:

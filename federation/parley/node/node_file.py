@@ -32,6 +32,8 @@ caps all runs on its records, for good; a coordinator's what all its runs togeth
 `listen.share` and the coordinator's `listen` may be lists, one address per network interface: so a host that is in
 several networks serves each port on those that need it and on no other.
 
+What else may stand in [data], and several data sets: `parley.node.data_sets`.
+
 Unknown fields are errors with a suggestion. Paths are from the folder of node.toml. A listener on port 0 takes one of
 the kernel's.
 """
@@ -50,6 +52,7 @@ from parley.federation.names import LABEL_RULE, Role, is_label
 from parley.federation.policy import LARGEST_TOTAL, PartyPolicy, read_policy
 from parley.mpc.tables import Cover, Precision
 from parley.node.credentials import NodeFolder
+from parley.node.data_sets import DataSet, data_sets, files_of
 from parley.node.errors import NodeFileError
 
 NODE_FILE = "node.toml"
@@ -153,13 +156,10 @@ class PartyNode(Node):
     """From node.toml, or the only one in policy.toml."""
     aggregators: Mapping[str, Address]
     """Share ports by name."""
-    data: tuple[Path, ...]
-    schema: Path
-    """What the records are, as this institution says: `parley.learning.holding`."""
-    population: str
-    """Whose records these are, in the ledger: budgets add up over everything under one name."""
+    data: tuple[DataSet, ...]
+    """One without a name, or several that each have one."""
     epsilon: float
-    """The cap over all runs on these records, for good."""
+    """The cap over all runs on the records of one population, for good."""
     delta: float
 
     role = Role.party
@@ -259,20 +259,17 @@ def _party(fields: Fields, home: Path, log: LogSettings) -> AnyNode:
     if at and not is_label(name):
         raise fields.refuse("coordinator", f'is {name + at + address!r}: give "name@host:port", the name {LABEL_RULE}')
     aggregators = _two(fields)
-    data, budget = fields.table("data"), fields.table("budget")
+    budget = fields.table("budget")
     node = PartyNode(
         folder=home,
         log=log,
         coordinator=coordinator,
         coordinator_name=name or _only_coordinator(fields, home),
         aggregators=aggregators,
-        data=_files(data, home),
-        schema=home / data.text("schema"),
-        population=data.text("population"),
+        data=data_sets(fields, home, Node(folder=home).state),
         epsilon=budget.number("epsilon", 0, LARGEST_TOTAL),
         delta=budget.number("delta", 0, 0.5),
     )
-    data.finish()
     budget.finish()
     return node
 
@@ -319,7 +316,7 @@ def _coordinator(fields: Fields, home: Path, log: LogSettings) -> AnyNode:
     layout: Path | None = None
     if fields.has("evaluation"):
         table = fields.table("evaluation")
-        evaluation, layout = _files(table, home), home / table.text("schema")
+        evaluation, layout = files_of(table, home), home / table.text("schema")
         table.finish()
     epsilon, delta = COORDINATOR_BUDGET
     if fields.has("budget"):
@@ -415,11 +412,3 @@ def _parsed(fields: Fields, name: str, text: str, lowest: int) -> Address:
     if address.port < lowest:
         raise fields.refuse(name, f"is {text!r}: port 0 cannot be dialled, give the one the other node listens on")
     return address
-
-
-def _files(fields: Fields, home: Path) -> tuple[Path, ...]:
-    """In the order of the file: images and labels, or parts, belong together by it."""
-    names = fields.text_list("files")
-    if not names:
-        raise fields.refuse("files", "is empty: name at least one")
-    return tuple(home / name for name in names)

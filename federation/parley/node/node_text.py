@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from parley.federation.toml_text import toml_text
+from parley.node.data_sets import data_tables, path_text
 from parley.node.node_file import (
     COORDINATOR_BUDGET,
     NODE_FILE,
@@ -48,11 +49,7 @@ def _party(node: PartyNode) -> dict[str, Any]:
         "role": node.role.value,
         "coordinator": f"{node.coordinator_name}@{node.coordinator}",
         "aggregators": _named(node.aggregators),
-        "data": {
-            "files": _paths(node.data, node.folder),
-            "schema": _path(node.schema, node.folder),
-            "population": node.population,
-        },
+        "data": data_tables(node.data, node.folder),
         "budget": {"epsilon": node.epsilon, "delta": node.delta},
     }
 
@@ -80,7 +77,7 @@ def _coordinator(node: CoordinatorNode) -> dict[str, Any]:
     if node.evaluation and node.layout is not None:
         body["evaluation"] = {
             "files": _paths(node.evaluation, node.folder),
-            "schema": _path(node.layout, node.folder),
+            "schema": path_text(node.layout, node.folder),
         }
     if (node.epsilon, node.delta) != COORDINATOR_BUDGET:
         body["budget"] = {"epsilon": node.epsilon, "delta": node.delta}
@@ -88,7 +85,7 @@ def _coordinator(node: CoordinatorNode) -> dict[str, Any]:
         files = {"certificate": page.certificate, "key": page.key}
         body["dashboard"] = {
             "listen": str(page.listen),
-            **{name: _path(path, node.folder) for name, path in files.items() if path is not None},
+            **{name: path_text(path, node.folder) for name, path in files.items() if path is not None},
             **({"metrics": True} if page.metrics else {}),
         }
     return body
@@ -103,9 +100,4 @@ def _listeners(addresses: Sequence[Address]) -> str | list[str]:
 
 
 def _paths(paths: Sequence[Path], home: Path) -> list[str]:
-    return [_path(each, home) for each in paths]
-
-
-def _path(path: Path, home: Path) -> str:
-    """From the node's folder where it lies there: the folder may be mounted elsewhere."""
-    return path.relative_to(home).as_posix() if path.is_relative_to(home) else str(path)
+    return [path_text(each, home) for each in paths]

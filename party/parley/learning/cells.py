@@ -130,7 +130,7 @@ def _encode_labels(
     words = frozenset(layout.missing)
     for row, cell in enumerate(column_of(table, column.name)):
         label = "" if cell is None else label_of(cell)
-        if label in places:
+        if cell is not None and label in places:
             into[row, places[label]] = one
             continue
         empty = cell is None or label in words

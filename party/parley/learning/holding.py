@@ -1,7 +1,7 @@
 """What an institution's records are, in its own words: schema.toml, written by its operator.
 
     units = 300                        # how many units of privacy the files hold: public, as manifests count them
-    format = "csv"                     # csv, parquet, libsvm, npz, idx; the file's form is nobody else's business
+    format = "csv"                     # csv, parquet, jsonl, libsvm, npz, idx: nobody else's business
     delimiter = ","                    # and header, columns, skip, encoding, missing: see `Layout`
     unit = "patient"                   # the column that says whose record it is; with records_per_unit
     target = { name = "sick", kind = "binary", positive = ["1"], negative = ["0"] }      # or targets = [ … ]
@@ -35,7 +35,7 @@ from parley.learning.schema_tables import (
     target_from,
 )
 
-FORMATS = ("csv", "parquet", "libsvm", "npz", "idx")
+FORMATS = ("csv", "parquet", "jsonl", "libsvm", "npz", "idx")
 ENCODINGS = ("utf-8", "latin-1", "cp1252", "utf-16")
 MOST_BYTES = 1 << 22
 MOST_SKIPPED = 1_000_000
@@ -80,7 +80,7 @@ class Layout:
 
     @property
     def tabular(self) -> bool:
-        return self.format in ("csv", "parquet")
+        return self.format in ("csv", "parquet", "jsonl")
 
     def check_features(self, features: Features) -> None:
         """Whether a file of this form can hold such columns."""
@@ -235,10 +235,10 @@ def _wrong(name: str) -> Problem:
 
 
 def layout_by_name(path: Path) -> Layout:
-    """A file's form by its name: .csv, .parquet, .npz, and anything else as LIBSVM text; with .xz, .bz2, .gz too."""
+    """A file's form by its name: .csv, .parquet, .jsonl, .npz, or LIBSVM text; with .xz, .bz2, .gz too."""
     suffixes = [each for each in path.suffixes if each not in (".xz", ".bz2", ".gz")]
     last = suffixes[-1][1:] if suffixes else ""
-    return Layout(last if last in ("csv", "parquet", "npz") else "libsvm")
+    return Layout(last if last in ("csv", "parquet", "jsonl", "npz") else "libsvm")
 
 
 def _layout(values: dict[str, Any]) -> Layout:

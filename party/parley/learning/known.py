@@ -66,7 +66,7 @@ KNOWN = (
         "a count of events; its logarithm, because most are small", "log1p",
     ),
     Known(
-        r".*\b(income|salary|price|cost|costs|charge|charges|amount|balance|revenue|payment|loan)", 0, 10_000_000,
+        r".*\b(income|salary|price|cost|costs|charge|charges|amount|revenue|payment)", 0, 10_000_000,
         "an amount of money that is not owed; its logarithm, because most are small", "log1p",
     ),
     Known(r"year|.* year|year .*", 1900, 2100, "a calendar year"),

@@ -29,7 +29,6 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 CHUNK = 8192
-CONFIDENCE = 0.95
 Z = 1.959963984540054
 """Of the normal law: 2.5 % lie above it."""
 NEWTON_STEPS = 100

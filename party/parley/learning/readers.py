@@ -1,4 +1,4 @@
-"""Files as an institution has them: CSV, Parquet, LIBSVM, NPZ, IDX, and .xz/.bz2/.gz around them.
+"""Files as an institution has them: CSV, Parquet, JSON lines, LIBSVM, NPZ, IDX, and .xz/.bz2/.gz around them.
 
 Readers know what a file looks like (`parley.learning.holding.Layout`, the institution's own), not what it means: they
 return all cells or numbers, and `parley.learning.records` applies a schema. Parquet needs pyarrow (the `parquet` extra)
@@ -9,6 +9,7 @@ import bz2
 import csv
 import gzip
 import io
+import json
 import lzma
 import struct
 import zipfile
@@ -94,6 +95,8 @@ def read(paths: Sequence[Path], layout: Layout, target: str, raw: Sequence[bytes
         raise DataError(f"a {layout.format} data set is one file, {len(paths)} were given")
     if layout.format == "csv":
         return _csv(sources[0], layout)
+    if layout.format == "jsonl":
+        return _json_lines(sources[0])
     if layout.format == "libsvm":
         return _libsvm(sources[0], layout)
     if layout.format == "npz":
@@ -131,7 +134,8 @@ def open_binary(path: Path) -> IO[bytes]:
     return found
 
 
-def _bytes(source: Source) -> bytes:
+def bytes_of(source: Source) -> bytes:
+    """All that is in it, unpacked."""
     try:
         with source.opened() as file:
             return file.read()
@@ -142,7 +146,7 @@ def _bytes(source: Source) -> bytes:
 def _text(source: Source, layout: Layout) -> str:
     encoding = "utf-8-sig" if layout.encoding == "utf-8" else layout.encoding
     try:
-        return _bytes(source).decode(encoding)
+        return bytes_of(source).decode(encoding)
     except UnicodeError as error:
         raise DataError(
             f"{source.name} is not {layout.encoding} text ({error}): convert it, or say its encoding"
@@ -183,6 +187,34 @@ def lines_of(text: str) -> list[str]:
     """As an editor counts them, whatever else Unicode calls the end of a line."""
     found = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return found if found[-1] else found[:-1]
+
+
+def _json_lines(source: Source) -> Table:
+    """A line with the columns' names, then a line for each row: lists, with numbers as numbers and null where empty."""
+    names: list[str] = []
+    rows: list[list[Any]] = []
+    numbers: list[int] = []
+    for number, line in enumerate(bytes_of(source).split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            raise DataError(f"{source.name}, line {number} is not JSON: correct it") from None
+        wrong = not isinstance(row, list) or any(isinstance(each, list | dict) for each in row)
+        if wrong or (names and len(row) != len(names)):
+            raise DataError(f"{source.name}, line {number} is no list of {len(names) or 'names'}: correct it")
+        if names:
+            rows.append(row)
+            numbers.append(number)
+            continue
+        names = [str(each).strip() for each in row]
+        if not names or len(set(names)) < len(names):
+            raise DataError(f"{source.name}, line {number} names no column, or one twice: correct it")
+    if not names:
+        raise DataError(f"{source.name} has no rows")
+    cells: list[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [() for _ in names]
+    return Table(dict(zip(names, cells, strict=True)), len(rows), Origin(source.name, np.array(numbers, np.int64)))
 
 
 def _parquet(source: Source) -> Table:
@@ -227,7 +259,7 @@ def _libsvm(source: Source, layout: Layout) -> Sparse:
 
 def _npz(source: Source, target: str) -> Dense:
     try:
-        with np.load(io.BytesIO(_bytes(source)), allow_pickle=False) as archive:
+        with np.load(io.BytesIO(bytes_of(source)), allow_pickle=False) as archive:
             names = set(archive.files)
             if not {"X", target} <= names:
                 raise DataError(f"{source.name} has arrays {', '.join(sorted(names))}: it needs X and {target}")
@@ -244,7 +276,7 @@ def _npz(source: Source, target: str) -> Dense:
 def _idx(source: Source) -> NDArray[Any]:
     """The format of the MNIST files: two zero bytes, a type code, the number of axes, their lengths, the numbers."""
     kinds = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
-    raw = _bytes(source)
+    raw = bytes_of(source)
     if len(raw) < 4 or raw[:2] != b"\0\0" or raw[2] not in kinds:
         raise DataError(f"{source.name} is not an IDX file")
     axes = raw[3]

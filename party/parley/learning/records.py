@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.learning.cells import column_of, cut, encode_column, encode_target
-from parley.learning.columns import Uniform
+from parley.learning.columns import Category, Number, Uniform
 from parley.learning.errors import SchemaError
 from parley.learning.holding import CSV, Layout
 from parley.learning.readers import Data, Dense, Sparse, Table, read
 from parley.learning.rows import SPARSE_GAIN, DenseRows, Rows, SparseRows, integer_type
 from parley.learning.schema import Schema
+from parley.learning.spreads import Spread, spread_of
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -71,11 +72,17 @@ def load(paths: Sequence[Path], schema: Schema, layout: Layout = CSV) -> Records
     return encode(read(paths, layout, schema.target.name), schema, layout)
 
 
-def encode(data: Data, schema: Schema, layout: Layout = CSV) -> Records:
-    """What was read, as the model sees it; the layout says which cells count as empty, and how days are written."""
+def encode(data: Data, schema: Schema, layout: Layout = CSV, spreads: dict[str, Spread] | None = None) -> Records:
+    """What was read, as the model sees it; the layout says which cells count as empty, and how days are written.
+
+    How values lie between their bounds goes into `spreads`: for local eyes, where somebody asks.
+    """
     adjusted: dict[str, int] = {}
-    rows = encode_features(data, schema, adjusted, layout)
+    rows = encode_features(data, schema, adjusted, layout, spreads)
     targets = encode_target(data, schema.target, adjusted, layout)
+    if spreads is not None and schema.target.kind == "number":
+        values = targets * schema.target.spread + schema.target.centre
+        spreads[schema.target.name] = spread_of(schema.target, values, adjusted.get(schema.target.name, 0))
     if not len(rows):
         raise SchemaError("the file has no records")
     if len(targets) != len(rows):
@@ -86,21 +93,42 @@ def encode(data: Data, schema: Schema, layout: Layout = CSV) -> Records:
     return Records(rows, targets, schema.unit, members, adjusted, schema.feature_bound)
 
 
-def encode_features(data: Data, schema: Schema, adjusted: dict[str, int], layout: Layout = CSV) -> Rows:
+def encode_features(
+    data: Data,
+    schema: Schema,
+    adjusted: dict[str, int],
+    layout: Layout = CSV,
+    spreads: dict[str, Spread] | None = None,
+) -> Rows:
     """Features only: what a finished model is asked about has no label yet."""
     if isinstance(data, Table):
-        return _from_table(data, schema, adjusted, layout)
+        return _from_table(data, schema, adjusted, layout, spreads)
+    if spreads is not None and isinstance(schema.features, Uniform):
+        spreads["features"] = _spread_of_all(data, schema.features)
     return _from_sparse(data, schema, adjusted) if isinstance(data, Sparse) else _from_dense(data, schema, adjusted)
 
 
-def _from_table(table: Table, schema: Schema, adjusted: dict[str, int], layout: Layout) -> Rows:
+def _spread_of_all(data: Sparse | Dense, features: Uniform) -> Spread:
+    """Of all columns under one bound; what a sparse file does not store is 0."""
+    one = Number("features", features.low, features.high, 0.0, 1.0)
+    values = np.asarray(data.values, np.float64).ravel()
+    if isinstance(data, Sparse):
+        values = np.append(values, 0.0)
+    return spread_of(one, values, int(((values < one.low) | (values > one.high)).sum()))
+
+
+def _from_table(
+    table: Table, schema: Schema, adjusted: dict[str, int], layout: Layout, spreads: dict[str, Spread] | None
+) -> Rows:
     """Column by column into what is kept: no second copy of all of it."""
     if isinstance(schema.features, Uniform):
         raise SchemaError("a table needs features by name")
     held = np.zeros((table.count, schema.dimension), integer_type(schema.integer_reach))
     scale, start = 2.0**schema.fraction_bits, 0
     for feature in schema.features:
-        encode_column(table, feature, layout, adjusted, held[:, start : start + feature.width], scale)
+        values = encode_column(table, feature, layout, adjusted, held[:, start : start + feature.width], scale)
+        if spreads is not None and values is not None and not isinstance(feature, Category):
+            spreads[feature.name] = spread_of(feature, values, adjusted.get(feature.name, 0))
         start += feature.width
     if schema.intercept:
         held[:, start:] = int(scale)

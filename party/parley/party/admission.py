@@ -22,10 +22,11 @@ from parley.federation.names import NodeName
 from parley.federation.policy import PartyPolicy, Policy, Reason, read_policy, reasons_against, reasons_beforehand
 from parley.learning.contributor import Contributor
 from parley.mpc import crash
+from parley.node.data_sets import DataSet
 from parley.node.endings import verify_admissions
 from parley.node.pins import Pins
 from parley.node.trail import Trail
-from parley.party.data import Shelf, Understood, moved, require_equal, understand, unreadable
+from parley.party.data import Shelf, Understood, data_set_of, moved, require_equal, understand, unreadable
 from parley.party.errors import AskAgainError, RefusedRunError, UnfitRecordsError, refused
 from parley.party.memory import require_agreement, require_ledger
 from parley.party.outbox import VERIFYING, Outbox
@@ -61,6 +62,7 @@ class Ready:
     """
 
     understood: Understood
+    data: DataSet
     sealed: Sealed
     charge: Charge | None
 
@@ -72,6 +74,15 @@ def open_ledger(settings: Settings) -> Ledger:
         with contextlib.suppress(LedgerRefusedError):  # another thread was faster
             Ledger.create(settings.ledger, Filter()).close()
     return Ledger.open_newest(settings.ledger)
+
+
+def require_populations(ledger: Ledger, settings: Settings) -> None:
+    """A LedgerRefusedError where a name in node.toml would be a fresh budget that nobody answers for.
+
+    Names that were not charged yet count as well: of two of them each has to be declared apart.
+    """
+    for name in settings.populations:
+        ledger.require_own(name, None, settings.populations)
 
 
 def epsilon_spent(ledger: Ledger, population: str) -> float:
@@ -137,7 +148,8 @@ class Gate:
 
     def decide(self, manifest: Manifest) -> Ready | Waiting:
         """Admit by policy if that is what it says; a RefusedRunError where nobody may wave it through."""
-        sealed = self.shelf.seals.sealed()
+        data = self._chosen(manifest)
+        sealed = self._sealed(data)
         if sealed is None:
             return UNSEALED
         if manifest.coordinator.name != self.settings.coordinator:
@@ -154,7 +166,7 @@ class Gate:
                     "choose another aggregator, or have its address added to node.toml",
                 )
         if self._admitted(manifest):
-            return self._ready(manifest, self._understood(manifest, sealed), None, sealed)
+            return self._ready(manifest, self._understood(manifest, sealed), None, data, sealed)
         # By figures that the manifest states: what comes after them costs time and memory in proportion.
         reasons = self._sorted(reasons_beforehand(manifest, self.node, self._policy()))
         if reasons is not None:
@@ -162,13 +174,23 @@ class Gate:
         understood = self._understood(manifest, sealed)
         self.note(manifest, VERIFYING)
         meaning, charge = self._verified(manifest)
-        reasons = self._against(meaning)
+        reasons = self._against(meaning, data)
         if reasons is not None:
             return reasons
-        ready = self._ready(manifest, understood, charge, sealed)
+        ready = self._ready(manifest, understood, charge, data, sealed)
         if isinstance(ready, Ready):
-            self._put(meaning)
+            self._put(meaning, data)
         return ready
+
+    def _chosen(self, manifest: Manifest) -> DataSet:
+        """The data set that the run is about, by two documents."""
+        try:
+            return data_set_of(self.settings, manifest, self.node)
+        except ManifestError as error:
+            raise refused("policy", str(error)) from None
+
+    def _sealed(self, data: DataSet) -> Sealed | None:
+        return self.shelf.seals[data.name].sealed()
 
     def _understood(self, manifest: Manifest, sealed: Sealed) -> Understood:
         """What it names, as this institution's schema has it too."""
@@ -182,16 +204,16 @@ class Gate:
     def contributor(self, manifest: Manifest, ready: Ready) -> Contributor:
         """This party's side of an admitted run. Reads the records, so nobody may be waiting for what comes of it."""
         try:
-            contributor = self.shelf.contributor(manifest, ready.understood, self.node, ready.sealed)
+            contributor = self.shelf.contributor(manifest, ready.understood, self.node, ready.data, ready.sealed)
         except UnfitRecordsError:
             raise unreadable() from None
         last = self.outbox.last(manifest.digest)
         contributor.last_round = last.round_index if last else -1
         return contributor
 
-    def stamp(self) -> tuple[tuple[int, int, int] | None, Stamp]:
-        """Changes when policy.toml, the seal, the schema or the records do."""
-        seals = self.shelf.seals.stamp()
+    def stamp(self) -> tuple[tuple[int, int, int] | None, tuple[Stamp, ...]]:
+        """Changes when policy.toml, a seal, a schema or records do."""
+        seals = tuple(each.stamp() for each in self.shelf.seals.values())
         try:
             found = self.settings.policy.stat()
         except OSError:
@@ -200,10 +222,11 @@ class Gate:
 
     def approved(self, manifest: Manifest) -> Ready | None:
         """Ready once a person has approved it; None before."""
-        sealed = self.shelf.seals.sealed()
+        data = self._chosen(manifest)
+        sealed = self._sealed(data)
         if sealed is None or not self._admitted(manifest):
             return None
-        found = self._ready(manifest, self._understood(manifest, sealed), None, sealed)
+        found = self._ready(manifest, self._understood(manifest, sealed), None, data, sealed)
         return found if isinstance(found, Ready) else None
 
     def require_admitted(self, manifest: Manifest) -> None:
@@ -233,8 +256,8 @@ class Gate:
         limit = self._limit(manifest)
         identity = ready.sealed.seal.identity
         try:
-            self._register(ready.sealed)
-            self.ledger.reserve(manifest.run, self.settings.population, ready.charge, identity.digest, limit)
+            self._register(ready.data, ready.sealed)
+            self.ledger.reserve(manifest.run, ready.data.population, ready.charge, identity.digest, limit)
         except BudgetExceededError as error:
             raise exceeded(error) from None
         except OtherContentError:
@@ -264,10 +287,10 @@ class Gate:
             except ManifestError as error:
                 raise refused("policy", str(error)) from None
 
-    def _against(self, meaning: Meaning) -> Waiting | None:
+    def _against(self, meaning: Meaning, data: DataSet) -> Waiting | None:
         self.ledger.verify()
-        spent = epsilon_spent(self.ledger, self.settings.population)
-        lying = spent_if_a_server_lies(self.ledger, self.settings.population)
+        spent = epsilon_spent(self.ledger, data.population)
+        lying = spent_if_a_server_lies(self.ledger, data.population)
         return self._sorted(reasons_against(meaning, self.node, self._policy(), spent, lying))
 
     def _policy(self) -> Policy | None:
@@ -293,10 +316,10 @@ class Gate:
             return None
         return Limit(policy.epsilon_total, manifest.guarantee.epsilon, policy.epsilon_if_a_server_lies_total)
 
-    def _put(self, meaning: Meaning) -> None:
+    def _put(self, meaning: Meaning, data: DataSet) -> None:
         try:
-            spent = epsilon_spent(self.ledger, self.settings.population)
-            lying = spent_if_a_server_lies(self.ledger, self.settings.population)
+            spent = epsilon_spent(self.ledger, data.population)
+            lying = spent_if_a_server_lies(self.ledger, data.population)
             found = admit(self.record, meaning, self.node, policy_of(self.settings), spent, lying)
         except FederationError as error:  # such as a second manifest under one run's name
             raise refused("contradiction", str(error)) from None
@@ -304,19 +327,20 @@ class Gate:
             raise refused("policy", str(found))
 
     def _ready(
-        self, manifest: Manifest, understood: Understood, charge: Charge | None, sealed: Sealed
+        self, manifest: Manifest, understood: Understood, charge: Charge | None, data: DataSet, sealed: Sealed
     ) -> Ready | Waiting:
         """With the records as they were sealed, which are those that the run was charged for, if it was charged."""
         if sealed.seal.ledger != self.ledger.mark:
             return UNSEALED  # whose records these are is known to another ledger
         self._require_content(manifest, sealed)
         try:
-            self.ledger.require_own(self.settings.population, sealed.seal.identity)
+            require_populations(self.ledger, self.settings)
+            self.ledger.require_own(data.population, sealed.seal.identity)
         except LedgerRefusedError:
             return UNSEALED  # `parley schema check` says the same to its operator
-        return Ready(understood, sealed, self._due(manifest, sealed, charge))
+        return Ready(understood, data, sealed, self._due(manifest, data, sealed, charge))
 
-    def _due(self, manifest: Manifest, sealed: Sealed, charge: Charge | None) -> Charge | None:
+    def _due(self, manifest: Manifest, data: DataSet, sealed: Sealed, charge: Charge | None) -> Charge | None:
         """What is to be charged before the first answer; none where the ledger has it."""
         if self.charged(manifest):
             return None
@@ -324,7 +348,7 @@ class Gate:
             # Whatever its charge is: a name alone would let another manifest be answered under it.
             raise refused("contradiction", f"run {manifest.run} was charged for another manifest", "choose a new name")
         due = charge or self._verified(manifest)[1]
-        self._require_room(manifest, sealed, due)
+        self._require_room(manifest, data, sealed, due)
         return due
 
     def _require_content(self, manifest: Manifest, sealed: Sealed) -> None:
@@ -337,7 +361,7 @@ class Gate:
         except LedgerRefusedError as error:
             raise refused("policy", f"this party's ledger does not admit the run: {error}") from None
 
-    def _require_room(self, manifest: Manifest, sealed: Sealed, charge: Charge) -> None:
+    def _require_room(self, manifest: Manifest, data: DataSet, sealed: Sealed, charge: Charge) -> None:
         """Early, so that a run that does not fit is declined and not left; the charge itself decides."""
         try:
             limit = self._limit(manifest)
@@ -345,18 +369,18 @@ class Gate:
             limit = None  # approved by hand, and not charged before the policy is mended
         unit = Unit(sealed.holding.unit)
         try:
-            self.ledger.require_room(self.settings.population, unit, self.settings.cap, charge, limit)
+            self.ledger.require_room(data.population, unit, self.settings.cap, charge, limit)
         except BudgetExceededError as error:
             raise exceeded(error) from None
         except LedgerRefusedError as error:
             raise refused("policy", f"this party's ledger does not admit the run: {error}") from None
 
-    def _register(self, sealed: Sealed) -> None:
+    def _register(self, data: DataSet, sealed: Sealed) -> None:
         """Whose data this is, by content, so that a renamed file does not come with a fresh budget.
 
         As it was sealed: no manifest has a say in it, and how long it takes to compute is nobody's to see.
         """
-        identity, name = sealed.seal.identity, self.settings.population
+        identity, name = sealed.seal.identity, data.population
         self.ledger.verify()
         if name in self.ledger.populations:
             self.ledger.extend(name, identity)

@@ -10,7 +10,7 @@ from parley.federation.meaning import Meaning, verify_apart_with_charge
 from parley.learning.holding import read_holding
 from parley.node.trail import Trail
 from parley.party.admission import epsilon_spent, open_ledger, policy_of, spent_if_a_server_lies
-from parley.party.data import require_equal, understand
+from parley.party.data import data_set_of, require_equal, understand
 from parley.party.settings import Settings
 
 
@@ -32,15 +32,16 @@ def approve(settings: Settings, manifest: Manifest, digest: str, by: str, say: C
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     ledger, record = open_ledger(settings), AdmissionRecord(settings.admissions)
     name = settings.identity.load().name
-    require_equal(read_holding(settings.schema), manifest, understand(manifest), name)
+    data = data_set_of(settings, manifest, name)
+    require_equal(read_holding(data.schema), manifest, understand(manifest), name)
     meaning, _ = verify_apart_with_charge(manifest, name.name, ledger.policy, settings.verified)
     try:
         policy = policy_of(settings)
     except PolicyError as error:
         say(f"the policy is not understood, so it admits nothing: {error}")
         policy = None
-    spent = epsilon_spent(ledger, settings.population)
-    lying = spent_if_a_server_lies(ledger, settings.population)
+    spent = epsilon_spent(ledger, data.population)
+    lying = spent_if_a_server_lies(ledger, data.population)
     decision = approve_by_hand(record, meaning, name, policy, spent, digest, by, lying)
     if isinstance(decision, Refusal):
         return Approved(meaning, False, [str(reason) for reason in decision.reasons])

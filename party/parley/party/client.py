@@ -17,7 +17,7 @@ from parley.federation.rounds import MOST_WAIT_SECONDS
 from parley.node import logs
 from parley.node.backoff import Backoff
 from parley.node.vigil import QUIET_SECONDS, Vigil, quiet_seconds
-from parley.party.admission import Gate, policy_of
+from parley.party.admission import Gate, policy_of, require_populations
 from parley.party.data import Shelf
 from parley.party.errors import OutboxError, StoppedError
 from parley.party.memory import Recollection
@@ -68,7 +68,7 @@ class PartyClient:
         self._wire = self._new_wire()
         try:
             self._open_ledger()
-            if self._shelf.seals.sealed() is None:
+            if not all(each.sealed() for each in self._shelf.seals.values()):
                 log.warning("the records are not sealed, run parley schema check")
             self._resume()
         except BaseException:
@@ -207,13 +207,14 @@ class PartyClient:
         with_ledger = self._new_gate()
         try:
             with_ledger.catch_up()
-            with_ledger.ledger.require_own(self.settings.population)
-            held = with_ledger.ledger.populations.get(self.settings.population)
-            if held is not None and held.cap != self.settings.cap:
-                raise OutboxError(
-                    f"[budget] differs from the ledger's epsilon {held.cap.epsilon:g} and delta {held.cap.delta:g} for "
-                    f"{held.name}: caps are final, write these"
-                )
+            require_populations(with_ledger.ledger, self.settings)
+            for name in self.settings.populations:
+                held = with_ledger.ledger.populations.get(name)
+                if held is not None and held.cap != self.settings.cap:
+                    raise OutboxError(
+                        f"[budget] differs from the ledger's epsilon {held.cap.epsilon:g} and delta {held.cap.delta:g} "
+                        f"for {held.name}: caps are final, write these"
+                    )
         finally:
             with_ledger.close()
 

@@ -20,6 +20,7 @@ from parley.learning.registry import model_of
 from parley.learning.schema import Schema
 from parley.mpc.errors import MpcError
 from parley.mpc.tables import FORMATS
+from parley.node.data_sets import DataSet
 from parley.party.errors import RefusedRunError, UnfitRecordsError, refused
 from parley.party.seal import Sealed, Seals
 from parley.party.settings import Settings
@@ -59,33 +60,47 @@ def understand(manifest: Manifest) -> Understood:
 
 
 class Shelf:
-    """The sealed records, read once for all runs that are open with one schema."""
+    """The sealed records, read once for all runs that are open with one schema on one data set."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
         self._lock = threading.Lock()
         self._held: WeakValueDictionary[str, Records] = WeakValueDictionary()
-        self.seals = Seals(settings)
+        self.seals = {each.name: Seals(settings, each) for each in settings.data}
+        """By the name of the data set."""
 
-    def records(self, manifest: Manifest, schema: Schema, sealed: Sealed) -> Records:
+    def records(self, manifest: Manifest, schema: Schema, data: DataSet, sealed: Sealed) -> Records:
         """Read and encoded; a PartyError, for local eyes, where the files are not those that were sealed."""
-        key = f"{sealed.seal.files} {sealed.seal.schema} {manifest.schema.text}"
+        key = f"{data.name} {sealed.seal.files} {sealed.seal.schema} {manifest.schema.text}"
         with self._lock:
             found = self._held.get(key)
             if found is None:
-                data = sealed.read(self._settings.files)
-                found = self._held[key] = encode(data, schema, sealed.holding.layout)
+                found = self._held[key] = encode(sealed.read(data), schema, sealed.holding.layout)
             return found
 
-    def contributor(self, manifest: Manifest, understood: Understood, node: NodeName, sealed: Sealed) -> Contributor:
+    def contributor(
+        self, manifest: Manifest, understood: Understood, node: NodeName, data: DataSet, sealed: Sealed
+    ) -> Contributor:
         """This party's side of the run; UnfitRecordsError unless the records are those that it was admitted for."""
         try:
             require_equal(sealed.holding, manifest, understood, node)
-            records = self.records(manifest, understood.schema, sealed)
+            records = self.records(manifest, understood.schema, data, sealed)
             return Contributor(node.name, records, understood.model, understood.encoding, SystemRandomness())
         except Exception as error:
             # Whatever reading runs into: this run is over for this party, and it says the same of every cause.
             raise UnfitRecordsError(str(error) if isinstance(error, PartyError) else type(error).__name__) from None
+
+
+def data_set_of(settings: Settings, manifest: Manifest, node: NodeName) -> DataSet:
+    """Which of this party's records a run is about; a ManifestError where it has no such data set.
+
+    By node.toml and the manifest alone. The names are for people to agree on, and not listed to whoever asks.
+    """
+    named = manifest.data_set_of(node.name)
+    if (found := settings.chosen(named)) is not None:
+        return found
+    if named:
+        raise ManifestError("parties", f"say that {node.name}'s data set is {named!r}, which it does not have: ask it")
+    raise ManifestError("parties", f"do not say which data set of {node.name} is meant, and it has several: ask it")
 
 
 def require_equal(holding: Holding, manifest: Manifest, understood: Understood, node: NodeName) -> None:

@@ -8,28 +8,31 @@ from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName
 from parley.federation.policy import PartyPolicy, read_policy
 from parley.learning.errors import PartyError
+from parley.learning.fit import fit
 from parley.learning.holding import read_holding
-from parley.node.doctor import FAILED, OK, WARNING, Finding, guarded
+from parley.learning.spreads import warnings_of
+from parley.node.data_sets import DataSet
+from parley.node.doctor import FAILED, OK, UNKNOWN, WARNING, Finding, guarded
 from parley.node.node_file import PartyNode
-from parley.party.data import require_equal, understand
+from parley.party.admission import require_populations
+from parley.party.data import data_set_of, require_equal, understand
 from parley.party.memory import require_agreement, require_ledger
 from parley.party.outbox import Outbox
 from parley.party.process import settings_of
-from parley.party.seal import verified
+from parley.party.seal import taken, verified
 from parley.party.settings import Settings
+from parley.party.snapshot import age, digest_of_query
+from parley.privacy.errors import LedgerRefusedError
 from parley.privacy.ledger import Ledger
 
 
 def examine_party(node: PartyNode) -> Iterator[Finding]:
     """Beside what every node's doctor looks at."""
-    yield guarded("seal", lambda: _seal(node))
-    for path in node.data:
-        if not os.access(path, os.R_OK):
-            why = "cannot be read" if path.exists() else "is not there"
-            yield Finding(f"data {path.name}", FAILED, why, "correct [data] files, or the file's mode")
-        else:
-            yield Finding(f"data {path.name}", OK, "can be read")
     settings = settings_of(node)
+    for data in node.data:
+        yield from _data_set(node, settings, data)
+    if len(settings.populations) > 1:
+        yield guarded("populations", lambda: _populations(node, settings))
     if not node.ledger.exists():
         yield guarded("memory", lambda: _nothing_spent(settings))
     elif settings.outbox.exists():
@@ -39,24 +42,83 @@ def examine_party(node: PartyNode) -> Iterator[Finding]:
 def columns_of_run(check: str, node: PartyNode, name: NodeName | None, manifest: Manifest) -> Finding:
     """Whether a run's columns are this party's, by schema.toml. Reads no record."""
     understood = understand(manifest)
-    if name is not None:
-        require_equal(read_holding(node.schema), manifest, understood, name)
-    return Finding(check, OK, f"its columns and its count of units are those of {node.schema.name}")
+    if name is None:
+        return Finding(check, OK, "this installation knows its model and schema")
+    data = data_set_of(settings_of(node), manifest, name)
+    require_equal(read_holding(data.schema), manifest, understood, name)
+    return Finding(check, OK, f"its columns and its count of units are those of {data.schema.name}")
 
 
-def _seal(node: PartyNode) -> Finding:
+def _data_set(node: PartyNode, settings: Settings, data: DataSet) -> Iterator[Finding]:
+    of = f" {data.name}" if data.name else ""
+    sealed = guarded(f"seal{of}", lambda: _seal(f"seal{of}", node, settings, data))
+    yield sealed
+    if sealed.state != FAILED:
+        yield guarded(f"bounds{of}", lambda: _bounds(f"bounds{of}", settings, data))
+    if data.query is not None:
+        yield guarded(f"database{of}", lambda: _database(f"database{of}", node, settings, data))
+        return
+    for path in data.files:
+        if not os.access(path, os.R_OK):
+            why = "cannot be read" if path.exists() else "is not there"
+            yield Finding(f"data {path.name}", FAILED, why, "correct [data] files, or the file's mode")
+        else:
+            yield Finding(f"data {path.name}", OK, "can be read")
+
+
+def _seal(check: str, node: PartyNode, settings: Settings, data: DataSet) -> Finding:
     """Every byte of the files, not a cell of the records."""
-    check, fix = "seal", f"`parley schema check {node.folder}`: until then this node waits and joins no run"
+    fix = f"`parley schema check {node.folder}`: until then this node waits and joins no run"
     try:
-        sealed = verified(settings_of(node))
+        sealed = verified(settings.seal(data), data)
     except PartyError as error:
         return Finding(check, FAILED, str(error), fix)
     policy = read_policy(node.policy) if node.policy.exists() else None
-    if isinstance(policy, PartyPolicy) and policy.unit_column != sealed.holding.unit:
-        units = [unit or "single rows" for unit in (policy.unit_column, sealed.holding.unit)]
-        text = f"policy.toml protects {units[0]} and {node.schema.name} {units[1]}"
-        return Finding(check, FAILED, text, "make them agree: no run is admitted otherwise")
-    return Finding(check, OK, f"the records and {node.schema.name} are unchanged since they were compared")
+    if isinstance(policy, PartyPolicy):
+        if policy.unit_column != sealed.holding.unit:
+            units = [unit or "single rows" for unit in (policy.unit_column, sealed.holding.unit)]
+            text = f"policy.toml protects {units[0]} and {data.schema.name} {units[1]}"
+            return Finding(check, FAILED, text, "make them agree: no run is admitted otherwise")
+        if data.name and data.name not in policy.data_sets:
+            text = f"policy.toml admits no run that names the data set {data.name}"
+            return Finding(check, WARNING, text, "add it to data_sets, or approve each run by hand")
+    return Finding(check, OK, f"the records and {data.schema.name} are unchanged since they were compared")
+
+
+def _bounds(check: str, settings: Settings, data: DataSet) -> Finding:
+    """Whether the columns' bounds suit the records: read here, for this machine's operator, and noted nowhere."""
+    sealed = verified(settings.seal(data), data)
+    said = warnings_of(fit(sealed.read(data), sealed.holding).spreads)
+    if said:
+        return Finding(
+            check, WARNING, "; ".join(said), f"correct {data.schema.name} with your partners, and check again"
+        )
+    return Finding(check, OK, f"those of {data.schema.name} suit the records")
+
+
+def _database(check: str, node: PartyNode, settings: Settings, data: DataSet) -> Finding:
+    """What is told without a word to the database: how old the rows are, and whether the query is still theirs."""
+    assert data.query is not None
+    again = f"`parley schema check {node.folder}`"
+    last = taken(settings.seal(data))
+    if last is None:
+        return Finding(check, UNKNOWN, "no rows were taken from it yet", again)
+    text = f"runs use rows that were taken {age(last)} ago, not the database as it is now"
+    if last.query != digest_of_query(data.query):
+        return Finding(check, WARNING, f"{text}; the query was changed since", again)
+    return Finding(check, OK, text)
+
+
+def _populations(node: PartyNode, settings: Settings) -> Finding:
+    fix = f"see `parley party populations {node.folder}`"
+    if not node.ledger.exists():
+        return Finding("populations", FAILED, "nobody has answered for more than one budget yet", fix)
+    with closing(Ledger.open(node.ledger)) as ledger:
+        try:
+            require_populations(ledger, settings)
+        except LedgerRefusedError as error:
+            return Finding("populations", FAILED, str(error), fix)
+    return Finding("populations", OK, "each has a budget of its own, and somebody answers for it")
 
 
 def _nothing_spent(settings: Settings) -> Finding:

@@ -7,7 +7,9 @@ from parley.federation.errors import ApprovalError
 from parley.federation.manifest import Manifest, of_an_earlier_version, read_manifest
 from parley.party.admission import open_ledger
 from parley.party.outbox import Outbox, RunState
+from parley.party.seal import taken
 from parley.party.settings import Settings
+from parley.party.snapshot import age
 from parley.privacy.budget import Budget, budget_of
 
 
@@ -75,15 +77,26 @@ def runs_of(settings: Settings) -> list[dict[str, Any]]:
     return found
 
 
-def budget_left(settings: Settings) -> dict[str, Any]:
-    """Of the population here, with the ledger's head; all of it where nothing was charged yet."""
-    budget = Budget(settings.cap, 0.0, 0.0)
-    body: dict[str, Any] = {"population": settings.population}
-    if settings.ledger.exists():
-        ledger = open_ledger(settings)
-        held = ledger.populations.get(settings.population)
-        body["head"] = str(ledger.verify())
-        if held is not None:
+def budgets_left(settings: Settings) -> list[dict[str, Any]]:
+    """Of each population here, with the ledger's head; all of it where nothing was charged yet."""
+    found, ledger = [], open_ledger(settings) if settings.ledger.exists() else None
+    head = {} if ledger is None else {"head": str(ledger.verify())}
+    for name in settings.populations:
+        budget = Budget(settings.cap, 0.0, 0.0)
+        if ledger is not None and (held := ledger.populations.get(name)) is not None:
             budget = budget_of(ledger.policy, settings.cap, held.spent)
+        found.append({"population": name, **head, **budget.as_json(), "summary": f"{name}: {budget}"})
+    if ledger is not None:
         ledger.close()
-    return body | budget.as_json() | {"summary": f"{settings.population}: {budget}"}
+    return found
+
+
+def data_sets_of(settings: Settings) -> list[dict[str, Any]]:
+    """Each data set, whether it was ever sealed, and how old the rows of a database are; `parley doctor` reads the
+    files to say whether the seal still holds."""
+    found = []
+    for data in settings.data:
+        seal, last = settings.seal(data), taken(settings.seal(data))
+        body = {"name": data.name, "population": data.population, "sealed": seal.exists()}
+        found.append(body if last is None else body | {"taken_at": last.at, "age": age(last)})
+    return found

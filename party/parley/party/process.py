@@ -34,9 +34,7 @@ def settings_of(node: PartyNode) -> Settings:
         coordinator=node.coordinator_name,
         coordinator_address=str(node.coordinator),
         aggregators={name: str(address) for name, address in node.aggregators.items()},
-        files=node.data,
-        schema=node.schema,
-        population=node.population,
+        data=node.data,
         cap=Cap(node.epsilon, node.delta),
     )
 

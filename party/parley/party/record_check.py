@@ -1,23 +1,65 @@
-"""What `parley schema check` does: a party's records against the whole of its schema.toml, and the seal."""
+"""What `parley schema check` does: a party's records against the whole of their schema.toml, and the seal."""
 
+import contextlib
+from dataclasses import dataclass
 from pathlib import Path
 
+from parley.learning.errors import PartyError
 from parley.learning.fit import Fit
+from parley.learning.holding import read_holding
+from parley.node.data_sets import DataSet
+from parley.node.errors import NodeError
 from parley.node.trail import Trail
 from parley.party.admission import open_ledger
 from parley.party.process import party_node, settings_of
-from parley.party.seal import seal
+from parley.party.seal import Taken, seal
+from parley.party.settings import Settings
+from parley.party.snapshot import take
 
 
-def seal_node(folder: Path) -> Fit:
-    """Sealed where everything fits, noted in the trail; what was found tells of records, and is for local eyes."""
+@dataclass(frozen=True)
+class Checked:
+    """What was found of one data set. It tells of records: for local eyes."""
+
+    fit: Fit
+    taken: Taken | None
+    """When a query gave them; None of files."""
+
+
+def seal_node(folder: Path, name: str = "") -> Fit:
+    """Of the node's data set of that name, or of its only one."""
     settings = settings_of(party_node(folder))
+    return seal_data(settings, folder, chosen(settings, name)).fit
+
+
+def chosen(settings: Settings, name: str) -> DataSet:
+    """A data set by the name that its operator gives."""
+    if (found := settings.chosen(name)) is not None:
+        return found
+    known = ", ".join(each.name for each in settings.data if each.name)
+    raise NodeError(f"no data set {name!r} in node.toml: it has {known or 'one, without a name'}")
+
+
+def seal_data(settings: Settings, folder: Path, data: DataSet) -> Checked:
+    """Sealed where everything fits, noted in the trail. Of a database, its rows are taken anew first."""
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    ledger = open_ledger(settings)
-    try:
-        found = seal(settings, ledger)
-    finally:
-        ledger.close()
+    _require_one_unit(settings, data)
+    taken = take(data, folder if folder.is_dir() else folder.parent) if data.query is not None else None
+    with contextlib.closing(open_ledger(settings)) as ledger:
+        found = seal(settings, data, ledger, taken)
     with Trail.open(settings.trail, settings.identity.load().name) as trail:
-        trail.append("records.sealed" if found.fits else "records.unsealed", durable=True)
-    return found
+        event = "records.sealed" if found.fits else "records.unsealed"
+        trail.append(event, durable=True, data_set=data.name or None)
+    return Checked(found, taken)
+
+
+def _require_one_unit(settings: Settings, data: DataSet) -> None:
+    """One budget is kept by one unit: by patients here and by rows there, nobody could say what a patient has spent."""
+    unit = read_holding(data.schema).unit
+    for other in settings.data:
+        with contextlib.suppress(PartyError):  # what is wrong with that one is said when it is checked
+            if other.population == data.population and (its := read_holding(other.schema).unit) != unit:
+                raise NodeError(
+                    f"{data.called} is counted by {unit or 'single rows'}, and {other.name} of the same population "
+                    f"by {its or 'single rows'}: give both schemas one unit, or the data another population"
+                )

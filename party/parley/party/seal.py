@@ -9,15 +9,15 @@ is taken up after a look at the files' dates and sizes, and the records themselv
 import hashlib
 import json
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from parley.learning.errors import DataError, PartyError
+from parley.learning.errors import DataError, PartyError, SchemaError
 from parley.learning.fit import Fit, fit, population_rows
-from parley.learning.holding import Holding, holding_bytes, holding_from_bytes
+from parley.learning.holding import Holding, Layout, holding_bytes, holding_from_bytes
 from parley.learning.readers import Data, read
+from parley.node.data_sets import DataSet
 from parley.party.settings import Settings
 from parley.privacy.durable import replace_durably
 from parley.privacy.ledger import Ledger
@@ -38,6 +38,16 @@ class BrokenSealError(PartyError):
 
 
 @dataclass(frozen=True)
+class Taken:
+    """When records were taken from a database, and by which query."""
+
+    at: float
+    """Seconds since 1970."""
+    query: str
+    """Its SHA-256."""
+
+
+@dataclass(frozen=True)
 class Seal:
     """What was looked at."""
 
@@ -49,15 +59,18 @@ class Seal:
     """Under whose salt `identity` is."""
     identity: Identity
     """Whose records these are."""
+    taken: Taken | None = None
+    """When a query gave them; None of files."""
 
     def as_json(self) -> dict[str, Any]:
-        return {
+        body = {
             "format": FORMAT,
             "schema": self.schema,
             "files": list(self.files),
             "ledger": self.ledger,
             "identity": self.identity.as_json(),
         }
+        return body if self.taken is None else body | {"taken": {"at": self.taken.at, "query": self.taken.query}}
 
 
 @dataclass(frozen=True)
@@ -67,26 +80,26 @@ class Sealed:
     holding: Holding
     seal: Seal
 
-    def read(self, files: Sequence[Path]) -> Data:
+    def read(self, data: DataSet) -> Data:
         """The sealed records: what is parsed is what was digested, or a DataError."""
-        raw = [_content(path) for path in files]
+        raw = [_content(path) for path in data.files]
         if tuple(hashlib.sha256(each).hexdigest() for each in raw) != self.seal.files:
             raise DataError("the files are not those that were sealed: run `parley schema check` again")
-        return read(files, self.holding.layout, self.holding.targets[0].name, raw)
+        return read(data.files, self.holding.layout, self.holding.targets[0].name, raw)
 
 
 class Seals:
-    """This node's seal, looked at again only when a file's date or size has changed. Threads may share it."""
+    """One data set's seal, looked at again only when a file's date or size has changed. Threads may share it."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, data: DataSet) -> None:
+        self._path, self._data = settings.seal(data), data
         self._lock = threading.Lock()
         self._stamp: Stamp | None = None
         self._found: Sealed | str = "there is no seal yet"
 
     def stamp(self) -> Stamp:
         """Changes when the seal, the schema or the records do."""
-        return tuple(_stat(path) for path in (self._settings.seal, self._settings.schema, *self._settings.files))
+        return tuple(_stat(path) for path in (self._path, self._data.schema, *self._data.files))
 
     def sealed(self) -> Sealed | None:
         """None while this node waits for its operator."""
@@ -94,7 +107,7 @@ class Seals:
             stamp = self.stamp()
             if stamp != self._stamp:
                 try:
-                    self._found = verified(self._settings)
+                    self._found = verified(self._path, self._data)
                 except PartyError as error:
                     self._found = str(error)
                 self._stamp = stamp
@@ -106,50 +119,61 @@ class Seals:
         return "" if isinstance(self._found, Sealed) else self._found
 
 
-def verified(settings: Settings) -> Sealed:
+def verified(path: Path, data: DataSet) -> Sealed:
     """The seal, against every byte of schema and records; a BrokenSealError names what differs."""
-    seal = _read_seal(settings.seal)
-    data = holding_bytes(settings.schema)
-    if hashlib.sha256(data).hexdigest() != seal.schema:
-        raise BrokenSealError(
-            f"{settings.schema.name} was changed since it was sealed: run `parley schema check` again"
-        )
-    if len(seal.files) != len(settings.files):
+    seal = _read_seal(path)
+    schema = holding_bytes(data.schema)
+    if hashlib.sha256(schema).hexdigest() != seal.schema:
+        raise BrokenSealError(f"{data.schema.name} was changed since it was sealed: run `parley schema check` again")
+    if len(seal.files) != len(data.files):
         raise BrokenSealError("[data] files names other files than were sealed: run `parley schema check` again")
-    for path, digest in zip(settings.files, seal.files, strict=True):
-        if _digest(path) != digest:
-            raise BrokenSealError(f"{path.name} was changed since it was sealed: run `parley schema check` again")
-    return Sealed(holding_from_bytes(data), seal)
+    for file, digest in zip(data.files, seal.files, strict=True):
+        if _digest(file) != digest:
+            raise BrokenSealError(f"{file.name} was changed since it was sealed: run `parley schema check` again")
+    return Sealed(_holding(data, schema), seal)
 
 
-def check(settings: Settings) -> tuple[Fit, Holding, Data]:
-    """Read the records and compare them with the whole schema file. What is found tells of records."""
-    fitting, holding, data, _ = _looked_at(settings)
-    return fitting, holding, data
+def taken(path: Path) -> Taken | None:
+    """When the sealed records were taken from a database; None without a seal, and of files."""
+    try:
+        return _read_seal(path).taken
+    except BrokenSealError:
+        return None
 
 
-def seal(settings: Settings, ledger: Ledger) -> Fit:
-    """The same, and if everything fits, the seal, durable. LedgerRefusedError: the records are another population's.
+def seal(settings: Settings, data: DataSet, ledger: Ledger, when: Taken | None = None) -> Fit:
+    """Compare the records with the whole schema file; if everything fits, the seal, durable. LedgerRefusedError: the
+    records are another population's. What is found tells of records.
 
     The identity is computed here, and not when a run is taken up: how long that takes is the records' business.
     """
-    fitting, holding, data, digests = _looked_at(settings)
+    schema = holding_bytes(data.schema)
+    holding = _holding(data, schema)
+    raw = [_content(path) for path in data.files]
+    found = read(data.files, holding.layout, holding.targets[0].name, raw)
+    fitting = fit(found, holding)
     if not fitting.fits:
-        settings.seal.unlink(missing_ok=True)  # it was of other records, or of another schema
+        settings.seal(data).unlink(missing_ok=True)  # it was of other records, or of another schema
         return fitting
-    identity = ledger.identity(population_rows(data, holding))
-    ledger.require_own(settings.population, identity)
-    _write(settings.seal, Seal(digests[0], digests[1:], ledger.mark, identity))
+    identity = ledger.identity(population_rows(found, holding))
+    ledger.require_own(data.population, identity, settings.populations)
+    digests = [hashlib.sha256(each).hexdigest() for each in (schema, *raw)]
+    _write(settings.seal(data), Seal(digests[0], tuple(digests[1:]), ledger.mark, identity, when))
     return fitting
 
 
-def _looked_at(settings: Settings) -> tuple[Fit, Holding, Data, tuple[str, ...]]:
-    schema = holding_bytes(settings.schema)
-    holding = holding_from_bytes(schema)
-    raw = [_content(path) for path in settings.files]
-    data = read(settings.files, holding.layout, holding.targets[0].name, raw)
-    digests = tuple(hashlib.sha256(each).hexdigest() for each in (schema, *raw))
-    return fit(data, holding), holding, data, digests
+def _holding(data: DataSet, schema: bytes) -> Holding:
+    """What schema.toml says; but what a query gave looks as `parley schema check` wrote it."""
+    holding = holding_from_bytes(schema, data.schema.name)
+    if data.query is None:
+        return holding
+    plain = Layout(missing=holding.layout.missing, days=holding.layout.days)
+    if holding.layout != plain:
+        raise SchemaError(
+            f"{data.schema.name} says what a file looks like, and a query gives these records: leave out format, "
+            "delimiter, header, columns, skip and encoding"
+        )
+    return replace(holding, layout=replace(plain, format="jsonl"))
 
 
 def _read_seal(path: Path) -> Seal:
@@ -158,7 +182,9 @@ def _read_seal(path: Path) -> Seal:
             body = json.loads(file.read(MOST_BYTES))
         if body["format"] != FORMAT:
             raise BrokenSealError(f"{path.name} is of another version of parley: run `parley schema check` again")
-        return Seal(body["schema"], tuple(body["files"]), body["ledger"], Identity.from_json(body["identity"]))
+        identity, last = Identity.from_json(body["identity"]), body.get("taken")
+        when = Taken(float(last["at"]), str(last["query"])) if last else None
+        return Seal(body["schema"], tuple(body["files"]), body["ledger"], identity, when)
     except FileNotFoundError:
         raise BrokenSealError("the records were not sealed yet: run `parley schema check`") from None
     except (OSError, ValueError, KeyError, TypeError):

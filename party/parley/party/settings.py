@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parley.node.credentials import NodeFolder
+from parley.node.data_sets import DataSet, state_file
 from parley.privacy.filters import Cap
 
 
@@ -21,19 +22,25 @@ class Settings:
     coordinator_address: str
     aggregators: Mapping[str, str]
     """Name to address of the share port."""
-    files: tuple[Path, ...]
-    """The records."""
-    schema: Path
-    """What they are, in this institution's words: `parley.learning.holding`."""
-    population: str
-    """Whose data that is, in the ledger."""
+    data: tuple[DataSet, ...]
+    """The records: one data set, or several that each have a name."""
     cap: Cap
-    """Over all runs; final."""
+    """Over all runs on one population; final."""
+
+    def chosen(self, name: str) -> DataSet | None:
+        """The data set that a manifest is about: the one it names, or the only one. Reads node.toml and no more."""
+        if not name:
+            return self.data[0] if len(self.data) == 1 else None
+        return next((each for each in self.data if each.name == name), None)
 
     @property
-    def seal(self) -> Path:
+    def populations(self) -> tuple[str, ...]:
+        """Whose records these are, in the ledger; each once, in the order of node.toml."""
+        return tuple(dict.fromkeys(each.population for each in self.data))
+
+    def seal(self, data: DataSet) -> Path:
         """That its operator has compared records and schema."""
-        return self.state / "seal.json"
+        return state_file(self.state, data.name, "seal", ".json")
 
     @property
     def outbox(self) -> Path:

@@ -5,7 +5,7 @@ import glob
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 PRIVATE = 0o600
@@ -13,8 +13,11 @@ LEFT_SECONDS = 3600.0
 """No writer takes as long: an older file of one was left by a crash."""
 
 
-def replace_durably(path: Path, text: str, give: Callable[[int], None] = lambda handle: None) -> None:
-    """After a crash either the old or the new content is there. `give` may hand the open file to another owner."""
+def replace_durably(path: Path, text: str | Iterable[str], give: Callable[[int], None] = lambda handle: None) -> None:
+    """After a crash either the old or the new content is there. `give` may hand the open file to another owner.
+
+    Text that comes in pieces is written as it comes.
+    """
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.new"):  # of a crash
         with contextlib.suppress(FileNotFoundError):  # another writer was just done with it
             if left.stat().st_mtime < time.time() - LEFT_SECONDS:
@@ -24,7 +27,7 @@ def replace_durably(path: Path, text: str, give: Callable[[int], None] = lambda 
     try:
         with os.fdopen(handle, "w") as file:
             give(file.fileno())
-            file.write(text)
+            file.writelines([text] if isinstance(text, str) else text)
             file.flush()
             os.fsync(file.fileno())
         os.replace(fresh, path)

@@ -11,7 +11,7 @@ such a one again (`Chain.rewrite`), and the head that it had is kept in the new 
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -154,15 +154,18 @@ class Ledger:
             if name not in self._state.apart:
                 self._append("apart", {"name": name, "by": by})
 
-    def require_own(self, name: str, identity: Identity | None = None) -> None:
-        """Refuse a name under which these rows would come to a fresh cap."""
+    def require_own(self, name: str, identity: Identity | None = None, others: Sequence[str] = ()) -> None:
+        """Refuse a name under which these rows would come to a fresh cap.
+
+        `others` are names that are about to be charged here as well.
+        """
         same = self.find(identity) if identity else None
         if same not in (None, name):
             raise LedgerRefusedError(f"these rows are those of population {same}: charge runs to {same}")
-        others = [each for each in self._state.populations if each != name]
+        others = [each for each in (*self._state.populations, *others) if each != name]
         if name not in self._state.populations and others and name not in self._state.apart:
             raise LedgerRefusedError(
-                f"this ledger keeps the budget of {others[0]}, and {name} would be a fresh one: write {others[0]} into "
+                f"this node keeps the budget of {others[0]}, and {name} would be a fresh one: write {others[0]} into "
                 f"node.toml; only if no person is in both, declare `parley party populations NODE --apart {name}`"
             )
 

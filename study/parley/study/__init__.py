@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from parley.federation.manifest import Operator as Operator
     from parley.learning.schema import Schema as Schema
     from parley.study.document import read as read
+    from parley.study.estimators import PrivateClassifier as PrivateClassifier
+    from parley.study.estimators import PrivateRegressor as PrivateRegressor
     from parley.study.model_file import LoadedModel as LoadedModel
     from parley.study.model_file import load as load
     from parley.study.plan import Adversary as Adversary
@@ -35,6 +37,8 @@ _PLACES = {
     "Result": ("parley.study.result", "Result"),
     "Interval": ("parley.study.result", "Interval"),
     "LoadedModel": ("parley.study.model_file", "LoadedModel"),
+    "PrivateClassifier": ("parley.study.estimators", "PrivateClassifier"),
+    "PrivateRegressor": ("parley.study.estimators", "PrivateRegressor"),
     "Schema": ("parley.learning.schema", "Schema"),
     "Operator": ("parley.federation.manifest", "Operator"),
     "read": ("parley.study.document", "read"),

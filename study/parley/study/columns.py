@@ -44,4 +44,6 @@ def layout_for(path: Path, schema: Schema, layout: Layout | None) -> Layout:
     if layout is None:
         return named
     told = any(suffix in (".csv", ".parquet", ".npz") for suffix in path.suffixes)
-    return replace(named, missing=layout.missing) if told and named.format != layout.format else layout
+    return (
+        replace(named, missing=layout.missing, days=layout.days) if told and named.format != layout.format else layout
+    )

@@ -4,8 +4,7 @@ What the parties train on, and the test set that scores the model: a public one 
 that is held out (by units of privacy, so that nobody is in both).
 """
 
-import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -14,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parley.federation.names import LABEL_RULE, is_label
+from parley.learning.columns import Uniform
 from parley.learning.holding import CSV, Layout
-from parley.learning.readers import Data, Dense, Sparse, Table, read
+from parley.learning.readers import Data, Dense, Sparse, read
 from parley.learning.records import Records, encode
 from parley.learning.rows import DenseRows, Rows, SparseRows
 from parley.learning.schema import Schema
@@ -23,6 +23,7 @@ from parley.study.columns import layout_for
 from parley.study.errors import StudyError
 from parley.study.frames import data_of
 from parley.study.simulation import SeededRandomness, of_units, permutation, split
+from parley.study.spending import SPENDING, rows_of
 
 if TYPE_CHECKING:
     from parley.study.study import Study
@@ -41,8 +42,8 @@ class Sets:
     test: Records | None = None
     public: bool = False
     """Whether the test set is no part of the records: then figures on it may be shown to anybody."""
-    digest: bytes = b""
-    """Of the records as they were given: whose they are, whatever a schema takes of them."""
+    rows: tuple[bytes, ...] = ()
+    """What this process counts the records' fits by: parley.study.spending."""
 
     @property
     def pooled(self) -> Records:
@@ -80,8 +81,8 @@ def sets_of(study: "Study", data: Any = None, test: Any = None, randomness: Seed
     """What `Study.simulate` was given, read and encoded; without `randomness` nothing is held out."""
     sources, shares = _sources(study, data)
     found = {name: _records(study, source) for name, source in sources.items()}
-    digest = hashlib.sha256(b"".join(each for _, (_, each) in sorted(found.items()))).digest()
-    sets = Sets({name: records for name, (records, _) in found.items()}, shares, digest=digest)
+    rows = tuple(row for _, each in found.values() for row in each)
+    sets = Sets({name: records for name, (records, _) in found.items()}, shares, rows=rows)
     if test is None and study.data is not None and study.data.test:
         test = study.data.test
     if isinstance(test, float):
@@ -120,14 +121,14 @@ def shares_of(count: int) -> tuple[str, ...]:
     return tuple(f"party-{index + 1}" for index in range(count))
 
 
-def _records(study: "Study", source: Any) -> tuple[Records, bytes]:
-    """Encoded, and the digest of what they were encoded from."""
+def _records(study: "Study", source: Any) -> tuple[Records, tuple[bytes, ...]]:
+    """Encoded, and what their fits are counted by."""
     if isinstance(source, str | Path):
         source = (Path(source),)
     if isinstance(source, tuple) and source and all(isinstance(each, Path) for each in source):
         return _from_files(source, _stamps(source), layout_for(source[0], study.schema, study.layout), study.schema)
     raw = source if isinstance(source, Sparse) else data_of(source, study.schema)
-    return encode(raw, study.schema, study.layout or CSV), _digest(raw)
+    return encode(raw, study.schema, study.layout or CSV), _rows(raw, study.schema)
 
 
 def _stamps(paths: Sequence[Path]) -> tuple[tuple[int, int], ...]:
@@ -139,29 +140,22 @@ def _stamps(paths: Sequence[Path]) -> tuple[tuple[int, int], ...]:
 @lru_cache(maxsize=4)
 def _from_files(
     paths: tuple[Path, ...], stamps: tuple[tuple[int, int], ...], layout: Layout, schema: Schema
-) -> tuple[Records, bytes]:
+) -> tuple[Records, tuple[bytes, ...]]:
     """Read once for all rows of a table of experiments."""
     raw = read(paths, layout, schema.target.name)
-    return encode(raw, schema, layout), _digest(raw)
+    return encode(raw, schema, layout), _rows(raw, schema)
 
 
-def _digest(data: Data) -> bytes:
-    found = hashlib.sha256()
-    for each in _texts(data):
-        found.update(each)
-    return found.digest()
-
-
-def _texts(data: Data) -> Iterator[bytes]:
-    if isinstance(data, Table):
-        for name in sorted(data.columns):
-            yield "\x1f".join((name, *map(str, data.columns[name]), "\x1e")).encode(errors="surrogatepass")
-    elif isinstance(data, Sparse):
-        yield "\x1f".join(data.labels).encode()
-        yield from (each.tobytes() for each in (data.starts, data.columns, data.values))
-    else:
-        assert isinstance(data, Dense)
-        yield from (np.ascontiguousarray(each).tobytes() for each in (data.values, data.labels))
+def _rows(data: Data, schema: Schema) -> tuple[bytes, ...]:
+    """By whose record it is, or by the values of its features, as an estimator counts them."""
+    if isinstance(data, Sparse):
+        ends = zip(data.starts, data.starts[1:], strict=False)
+        return SPENDING.digests(data.columns[a:b].tobytes() + data.values[a:b].tobytes() for a, b in ends)
+    if isinstance(data, Dense):
+        return SPENDING.digests(rows_of(list(data.values.T), len(data.values)))
+    assert not isinstance(schema.features, Uniform)
+    names = [each.name for each in schema.features] if schema.unit is None else [schema.unit]
+    return SPENDING.digests(rows_of([data.columns[name] for name in names], data.count))
 
 
 def together(sets: Sequence[Records]) -> Records:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.learning.columns import Uniform
+from parley.learning.columns import Features, Uniform
 from parley.learning.errors import DataError
 from parley.learning.readers import Dense, Table
 from parley.learning.schema import Schema
@@ -128,7 +128,7 @@ def _table(named: Columns) -> Table:
 
 def cells_of(column: Any, name: str) -> list[Any]:
     """A column as plain Python values, None where it is empty."""
-    if isinstance(column, str | bytes | Mapping) or not hasattr(column, "__iter__"):
+    if isinstance(column, str | bytes | Mapping) or not (hasattr(column, "__iter__") or hasattr(column, "__array__")):
         raise DataError(f"column {name} is one {type(column).__name__}: give a list, with a cell for every row")
     library = type(column).__module__.partition(".")[0]
     if library in ("polars", "pyarrow"):
@@ -222,14 +222,16 @@ def _check_width(width: int, names: Sequence[str]) -> None:
 
 
 def data_of(given: Any, schema: Schema) -> Table | Dense:
-    """What `encode_features` takes under a schema, and `encode` too where the target is among the columns.
+    """What `encode_features` takes under a schema, and `encode` too where the target is among the columns."""
+    return data_for(given, schema.features, schema.target.name)
 
-    Features under one bound are a matrix, or all columns of a table but the target, in their order.
-    """
-    if isinstance(schema.features, Uniform):
+
+def data_for(given: Any, features: Features, target: str | None = None) -> Table | Dense:
+    """The same without a schema. Features under one bound are a matrix, or all columns but the target, in order."""
+    if isinstance(features, Uniform):
         found = table_of(given)
-        return _as_matrix(found, schema.target.name) if isinstance(found, Table) else found
-    names = [feature.name for feature in schema.features]
+        return _as_matrix(found, target) if isinstance(found, Table) else found
+    names = [feature.name for feature in features]
     found = table_of(given, names)
     table = found if isinstance(found, Table) else _named(found.values, names)
     require(table, names)
@@ -241,7 +243,7 @@ def _named(values: NDArray[Any], names: Sequence[str]) -> Table:
     return Table({name: _of_array(values[:, index]) for index, name in enumerate(names)}, len(values))
 
 
-def _as_matrix(table: Table, target: str) -> Dense:
+def _as_matrix(table: Table, target: str | None) -> Dense:
     names = [name for name in table.columns if name != target]
     held = np.empty((table.count, len(names)))
     for index, name in enumerate(names):
@@ -250,4 +252,4 @@ def _as_matrix(table: Table, target: str) -> Dense:
             held[:, index] = [float("nan") if cell is None else float(cell) for cell in cells]
         except (TypeError, ValueError):
             raise DataError(f"column {name} holds what is no number: features under one bound are numbers") from None
-    return Dense(held, np.array(table.columns.get(target, np.zeros(table.count))))
+    return Dense(held, np.zeros(table.count) if target not in table.columns else np.array(table.columns[target]))

@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.learning.card_page import page
 from parley.learning.columns import Uniform
 from parley.learning.errors import ModelFileError
 from parley.learning.holding import LAYOUT_FIELDS, layout_by_name
 from parley.learning.metrics import Figure, metrics, softmax
 from parley.learning.model_archive import read_archive, write_archive
 from parley.learning.models import Model, sigmoid
+from parley.learning.plain_page import Page
 from parley.learning.readers import Data, read
 from parley.learning.records import encode, encode_features
 from parley.learning.registry import build_model
@@ -85,6 +87,28 @@ class LoadedModel:
     def save(self, path: Path | str) -> None:
         """The same file and card elsewhere."""
         write_archive(Path(path), self.theta, self.description, self.card)
+
+    def to_sklearn(self) -> Any:
+        """A fitted scikit-learn Pipeline with the same predictions, which needs no parley: see study.to_sklearn."""
+        from parley.study.to_sklearn import to_sklearn
+
+        return to_sklearn(self)
+
+    def to_onnx(self) -> bytes:
+        """An ONNX file: raw columns in, label and probabilities out; see study.to_onnx."""
+        from parley.study.to_onnx import to_onnx
+
+        return to_onnx(self)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers that ten lines of any language can compute with: see study.portable."""
+        from parley.study.portable import as_json
+
+        return as_json(self)
+
+    def card_page(self) -> Page:
+        """The card for people: `.html()` or `.markdown()`."""
+        return page(len(self.theta), self.description, self.card)
 
     def rows_of(self, rows: Any, adjusted: dict[str, int] | None = None) -> Rows:
         """Encoded; `adjusted` counts by column what was cut to the bounds."""

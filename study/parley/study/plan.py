@@ -42,7 +42,12 @@ MOST_TIMES = 1e4
 
 @dataclass(frozen=True)
 class Adversary:
-    """Somebody who wants to know one record, and what bounds what they can learn of it."""
+    """Somebody who wants to know one record, and what bounds what they can learn of it.
+
+    >>> liar = study.read("study.toml").plan().adversaries[3]
+    >>> liar.who, round(liar.epsilon, 2)
+    ('one aggregator that lies', 2.44)
+    """
 
     who: str
     epsilon: float | None
@@ -53,7 +58,16 @@ class Adversary:
 
 @dataclass(frozen=True)
 class Plan:
-    """A run's figures, computed as every node computes them from the manifest."""
+    """A run's figures, computed as every node computes them from the manifest.
+
+    >>> print(study.read("study.toml").plan(records=690))
+    epsilon 1 at delta 1e-05 for each row: 216 rounds, about 64 of 690 in each, ...
+    <BLANKLINE>
+    Had one row been any other, what they see would be, but for a chance of 1e-05:
+    <BLANKLINE>
+    whoever gets only the model  at most 2.72 times as likely or as unlikely (epsilon 1)
+    whoever trains it            anything: one process holds the records and knows the noise
+    """
 
     epsilon: float
     """What the run costs each unit of privacy of the least protected party, at `delta`."""
@@ -78,7 +92,11 @@ class Plan:
     """What might not be meant."""
 
     def as_json(self) -> dict[str, Any]:
-        """The fields of `parley study plan --json`."""
+        """The fields of `parley study plan --json`.
+
+        >>> study.read("study.toml").plan().as_json()["parties"]
+        {'cleveland': 227, 'hungarian': 221, 'switzerland': 92, 'va': 150}
+        """
         return {**asdict(self), "parties": dict(self.parties)}
 
     def __str__(self) -> str:

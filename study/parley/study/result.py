@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.learning.model_archive import write_archive
-from parley.study import fits
 from parley.study.batch_runs import mean_of
 from parley.study.card import Fit, card_of, described
 from parley.study.model_file import LoadedModel
 from parley.study.plan import Plan
+from parley.study.spending import SPENDING
 
 if TYPE_CHECKING:
     from parley.study.plots import Picture
@@ -33,7 +33,11 @@ SMALLER_IS_BETTER = ("loss", "rmse")
 
 @dataclass(frozen=True)
 class Interval:
-    """A figure over seeds: its mean, and Student's 95 % interval; None for its ends where there is one seed."""
+    """A figure over seeds: its mean, and Student's 95 % interval; None for its ends where there is one seed.
+
+    >>> print(study.Interval(0.433, 0.428, 0.438))
+    0.433 (0.428 to 0.438)
+    """
 
     mean: float
     low: float | None
@@ -68,7 +72,14 @@ class Curve:
 
 @dataclass(frozen=True)
 class Result:
-    """What `Study.simulate` gives."""
+    """What `Study.simulate` gives: one seed's model, and figures that are for whoever ran it alone.
+
+    >>> result = study.read("study.toml").simulate(seeds=1)
+    >>> result.worse_than_guessing
+    False
+    >>> result.model.card["fits"] >= 1
+    True
+    """
 
     study: "Study"
     plan: Plan | None
@@ -89,19 +100,22 @@ class Result:
     """Whether it was given, and not held out of the records."""
     repeatable: bool
     """Whether anybody can compute the noise."""
-    records: bytes
-    """Digest of what was trained on, by which fits are counted."""
+    records: tuple[bytes, ...]
+    """What the records' fits are counted by, in this process alone."""
 
     @property
     def model(self) -> LoadedModel:
-        """The first seed's, with the card that `save` would write now."""
-        card = card_of(self.study, self.fit, self.repeatable, fits.total(self.records))
+        """The first seed's, with the card that `save` would write now.
+
+        A card counts all fits of this process: how many of them shared a record would tell of records.
+        """
+        card = card_of(self.study, self.fit, self.repeatable, SPENDING.everything)
         return LoadedModel(self.fit.theta, described(self.study, self.fit.theta), card)
 
     @property
     def fits(self) -> int:
-        """How many fits of these records this process has shown."""
-        return fits.total(self.records).fits
+        """How many fits of these records this process has made: of the record that was in most of them."""
+        return SPENDING.worst(self.records).fits
 
     @property
     def quality(self) -> dict[str, Interval]:
@@ -116,7 +130,12 @@ class Result:
         return self.quality[name].mean >= self.constant[name]
 
     def save(self, path: Path | str) -> None:
-        """The first seed's model, and its card beside it."""
+        """The first seed's model, and its card beside it.
+
+        >>> study.read("study.toml").simulate(seeds=1).save("model.npz")
+        >>> study.load("model.npz").card["epsilon"] <= 1
+        True
+        """
         model = self.model
         write_archive(Path(path), model.theta, model.description, model.card)
 
@@ -218,9 +237,9 @@ class Result:
         elif self.plan is None:
             found.append("No guarantee was computed, so this model protects nobody.")
         else:
-            all_of = fits.total(self.records)
+            all_of = SPENDING.worst(self.records)
             found.append(
                 f"That model costs each {self.plan.unit} epsilon {self.plan.epsilon:.3g}; all {all_of.fits} fits of "
-                f"these records that were shown here cost {all_of.epsilon:.3g} together."
+                f"these records that were made here cost {all_of.epsilon:.3g} together."
             )
         return [*found, *(self.plan.advice if self.plan else ())]

@@ -15,7 +15,6 @@ from parley.learning.metrics import Figure, metrics, outputs
 from parley.learning.models import Linear, Logistic, Residual, Softmax, Squared
 from parley.learning.records import Records
 from parley.learning.rows import DenseRows
-from parley.study import fits
 from parley.study.batch_runs import Prepared, federation_of, guarantee, prepare, qualities, spread
 from parley.study.card import Fit
 from parley.study.data import Sets, sets_of
@@ -23,6 +22,7 @@ from parley.study.errors import StudyError
 from parley.study.plan import of_calibrated
 from parley.study.result import Curve, Result
 from parley.study.simulation import Federation, SeededRandomness
+from parley.study.spending import SPENDING
 
 if TYPE_CHECKING:
     from parley.study.study import Study
@@ -52,12 +52,13 @@ def simulate(study: "Study", data: Any, *, test: Any, seeds: int, repeatable: bo
     drawn = SeededRandomness("hold-out", 0 if repeatable else secrets.randbits(KEY_BITS))
     sets = sets_of(study, data, test, drawn)
     prepared = prepare(study, sets, certified=True)
-    wanted = [Wanted(key, watched=key == keys[0]) for key in keys]
-    *private, plain = spread(partial(_played, prepared), [*wanted, Wanted(keys[0], watched=True, noise=False)], workers)
     calibrated = prepared.calibrated
     claimed = calibrated.claim is not None and not repeatable
-    if claimed:
-        fits.shown(sets.digest, calibrated.epsilon, study.delta, seeds)
+    if claimed:  # before the first run, whatever becomes of it
+        for _ in keys:
+            SPENDING.charge(sets.rows, calibrated.epsilon, study.delta)
+    wanted = [Wanted(key, watched=key == keys[0]) for key in keys]
+    *private, plain = spread(partial(_played, prepared), [*wanted, Wanted(keys[0], watched=True, noise=False)], workers)
     first = private[0]
     fit = Fit(
         theta=first.theta,
@@ -81,7 +82,7 @@ def simulate(study: "Study", data: Any, *, test: Any, seeds: int, repeatable: bo
         tested=len(sets.test.rows),
         public_test=sets.public,
         repeatable=repeatable,
-        records=sets.digest,
+        records=sets.rows,
     )
 
 

@@ -41,7 +41,12 @@ class Study:
 
     `schema` is a Schema, the path of a schema.toml, or a table with `features` and `target`. `model` and `algorithm`
     are a name, or a table with a name and its options. What only a manifest needs (`run`, `federation`, `parties`,
-    `aggregators`, `coordinator`) may be left out until there is one.
+    `aggregators`, `coordinator`) may be left out until there is one. docs/study.md explains every argument.
+
+    >>> target = {"name": "num", "kind": "binary", "positive": ["1", "2", "3", "4"], "negative": ["0"]}
+    >>> columns = {"intercept": True, "features": [{"name": "age", "low": 20, "high": 90}], "target": target}
+    >>> study.Study(columns, epsilon=1.0)
+    Study(logistic of 'num' on 1 columns, auto, epsilon 1)
     """
 
     schema: Schema
@@ -167,7 +172,12 @@ class Study:
     def plan(self, records: int | Mapping[str, int] | None = None) -> "Plan":
         """What a run would cost and who could learn what; takes seconds and reads no record.
 
-        `records` are the units of each party, or of a single one; without them it is what the study names.
+        `records` are the units of each party, or of a single one. Without them they are what the study names, or how
+        many there are in its files.
+
+        >>> plan = study.read("study.toml").plan({"a": 5000, "b": 5000})
+        >>> plan.rounds, round(plan.epsilon, 2)
+        (216, 1.0)
         """
         from parley.study.plan import plan_of
 
@@ -187,25 +197,44 @@ class Study:
         `data` has one entry per party, or is one set of records; without it the study's own files are read. `test` is
         public: a path, a frame, or a share of the records that is held out (a fifth where nothing is given). Keys are
         fresh and thrown away; with `repeatable` they are 0, 1, 2 …, and the noise protects nobody.
+
+        >>> files = {"a": "cleveland.csv", "b": "hungarian.csv"}
+        >>> result = study.read("study.toml").simulate(files, test="test.csv", seeds=2)
+        >>> sorted(result.quality)
+        ['accuracy', 'auc', 'average_precision', 'brier', 'calibration_slope', 'loss']
         """
         from parley.study.simulate import simulate
 
         return simulate(self, data, test=test, seeds=seeds, repeatable=repeatable, workers=workers)
 
     def manifest(self, records: Mapping[str, int] | None = None) -> Manifest:
-        """The manifest that a federation runs: rounds, batches and the least noise that keeps the promise."""
+        """The manifest that a federation runs: rounds, batches and the least noise that keeps the promise.
+
+        >>> made = study.read("study.toml").manifest()
+        >>> made.releases, made.parties
+        (216, ('cleveland', 'hungarian', 'switzerland', 'va'))
+        """
         from parley.study.manifests import manifest_of
 
         return manifest_of(self, records)
 
     def write(self, path: Path | str) -> None:
-        """As study.toml; `parley.study.read` is the inverse."""
+        """As study.toml; `parley.study.read` is the inverse.
+
+        >>> study.read("study.toml").replaced(epsilon=0.5).write("stricter.toml")
+        >>> study.read("stricter.toml").epsilon
+        0.5
+        """
         from parley.study.document import write
 
         write(self, Path(path))
 
     def replaced(self, **changes: Any) -> "Study":
-        """The same study but for these arguments."""
+        """The same study but for these arguments.
+
+        >>> study.read("study.toml").replaced(epsilon=0.5, algorithm="dp-gd")
+        Study(logistic of 'num' on 13 columns, dp-gd, epsilon 0.5)
+        """
         unknown = sorted(changes.keys() - set(self.arguments()))
         if unknown:
             raise StudyError(f"a study has no {unknown[0]!r}: use {', '.join(self.arguments())}")

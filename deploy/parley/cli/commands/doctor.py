@@ -84,7 +84,7 @@ def examine(folder: Path, manifests: Sequence["Manifest"] = ()) -> "list[Finding
 
         findings += examine_party(node)
     if isinstance(node, PartyNode | CoordinatorNode):
-        findings.append(budget(node))
+        findings += budget(node)
     return findings
 
 

@@ -1,11 +1,13 @@
-"""`parley export`: a run's model and its card, checked, where they are wanted.
+"""`parley export`: a run's model and its card, checked, where they are wanted and as what is wanted.
 
-parley export coordinator --run heart-1 -o model.npz
-parley export demo/model.npz -o copies/model.npz --json
+parley export coordinator --run heart-1 -o model.npz --card card.html
+parley export demo/model.npz -o model.onnx
+parley export demo/model.npz --plot quality.svg --test public.csv
 """
 
+from json import dumps
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -13,45 +15,104 @@ from rich.console import Console
 from parley.cli.console import CommandError, emit_json
 from parley.cli.options import Json
 from parley.learning.errors import ModelFileError
+from parley.learning.model_archive import card_path
+
+if TYPE_CHECKING:
+    from parley.study.model_file import LoadedModel
 
 
 def export(
     source: Annotated[Path, typer.Argument(metavar="RUNFOLDER-or-MODEL", help="A model file, or a folder with one.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write; card.json goes beside it.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A model file (.npz, with card.json), .onnx or .json.")
+    ] = None,
+    card: Annotated[Path | None, typer.Option(help="The model card for people: .html or .md.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="A picture of how good it is on --test: .png or .svg.")] = None,
+    test: Annotated[Path | None, typer.Option(help="PUBLIC rows with their labels, for --plot.")] = None,
     run: Annotated[str | None, typer.Option(help="Of the folder's models, the one of this run.")] = None,
     json: Json = False,
 ) -> None:
-    """Copy a run's model (NPZ) and its card, checked: parameters, schema, guarantee, sizes, software.
+    """Write a run's model, checked: its file and card, the card as a page, a picture, or the model for other programs.
 
-    A coordinator's folder whose model file is lost still has the model in its store.
+    ONNX and JSON files need no parley: docs/model-file.md. For scikit-learn, say study.load(FILE).to_sklearn() in
+    Python. A coordinator's folder whose model file is lost still has the model in its store.
 
-    Example: parley export lead --run heart-1 -o model.npz
+    Example: parley export lead --run heart-1 -o model.npz --card card.html
     """
-    from parley.learning.model_archive import card_path
     from parley.study.model_file import load
 
+    if output is None and card is None and plot is None:
+        raise CommandError("nothing to write: give -o, --card or --plot")
+    if (plot is None) != (test is None):
+        raise CommandError("--plot and --test go together: a picture is of public rows with their labels")
     path = find_model(source, run)
     model = load(path)
     if run is not None and model.card["run"] != run:
         raise ModelFileError(f"{path} is of run {model.card['run']}, not of {run}")
-    if output.is_dir():
-        output = output / "model.npz"
-    if output.suffix != ".npz":
-        raise CommandError(f"{output.name} does not end in .npz: NumPy and people know the file by that")
-    if output.absolute() != path.absolute():
-        model.save(output)
+    written = {}
+    if output:
+        written["model"] = _write_model(model, path, output / "model.npz" if output.is_dir() else output)
+    if card:
+        written["page"] = _write_card(model, card)
+    if plot:
+        from parley.study.plots import of_model
+
+        written["plot"] = of_model(model, test).save(plot)
+    _say(model, written, json)
+
+
+def _write_model(model: "LoadedModel", path: Path, output: Path) -> Path:
+    """By the file's ending."""
+    if output.name in ("card.json", card_path(path).name):
+        raise CommandError(f"{output.name} is the name of a card: give the model another")
+    if output.suffix == ".npz":
+        if output.absolute() != path.absolute():
+            model.save(output)
+    elif output.suffix == ".onnx":
+        write_file(output, model.to_onnx())
+    elif output.suffix == ".json":
+        write_file(output, dumps(model.to_json(), allow_nan=False, ensure_ascii=False).encode() + b"\n")
+    else:
+        raise CommandError(f"{output.name} ends in none of .npz, .onnx, .json: name the file by what it shall be")
+    return output
+
+
+def _write_card(model: "LoadedModel", output: Path) -> Path:
+    page = model.card_page()
+    if output.suffix not in (".html", ".md"):
+        raise CommandError(f"{output.name} ends in neither .html nor .md: name the card by what it shall be")
+    write_file(output, (page.html() if output.suffix == ".html" else page.markdown()).encode())
+    return output
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """In one step: a reader finds the whole of it, or what was there."""
+    temporary = path.with_name(path.name + ".new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    except OSError as error:
+        raise CommandError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _say(model: "LoadedModel", written: dict[str, Path], json: bool) -> None:
+    saved = written.get("model")
+    if saved and saved.suffix == ".npz":
+        written["card"] = card_path(saved)
     if json:
-        emit_json({"model": str(output), "card": str(card_path(output)), **model.card})
+        emit_json({**{name: str(path) for name, path in written.items()}, **model.card})
         return
-    lines = [
-        f"model      {output}",
-        f"card       {card_path(output)}",
-        f"run        {model.card['run']}, manifest {model.card['manifest_digest']}",
-        f"guarantee  {model.card['statement']}",
-        "use        from parley import study",
-        f'           model = study.load("{output}")',
-        '           model.predict("rows.csv")',
-    ]
+    lines = [f"{name:<9}  {path}" for name, path in written.items()]
+    manifest = model.card.get("manifest_digest")
+    lines.append(f"run        {model.card['run']}" + (f", manifest {manifest}" if manifest else ""))
+    lines.append(f"guarantee  {model.card['statement']}")
+    if saved and saved.suffix == ".npz":
+        lines += [
+            "use        from parley import study",
+            f'           model = study.load("{saved}")',
+            '           model.predict("rows.csv")',
+        ]
     Console().print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
 
 

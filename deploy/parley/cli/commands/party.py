@@ -20,8 +20,8 @@ from parley.cli.options import Json, NodeFolder
 from parley.federation.errors import ApprovalError, ManifestError
 from parley.node.trail import Trail
 from parley.party.admission import open_ledger
-from parley.party.data import require_equal, understand
-from parley.party.overview import budget_left, manifest_of, runs_of
+from parley.party.data import data_set_of, require_equal, understand
+from parley.party.overview import budgets_left, data_sets_of, manifest_of, runs_of
 from parley.party.process import party_node, settings_of
 from parley.party.settlement import settle_now
 from parley.privacy.budget import budget_of
@@ -108,15 +108,16 @@ def settle(
     """
     settings = settings_of(party_node(node))
     found = settle_now(settings, which)
-    budget = budget_left(settings)
+    budgets = budgets_left(settings)
     if json_output:
-        emit_json({"runs": [asdict(each) for each in found], "budget": budget})
+        emit_json({"runs": [asdict(each) for each in found], "budget": budgets[0], "budgets": budgets})
     else:
         for each in found:
             print(f"{each.run}: {'settled' if each.settled else f'stays charged: {each.reason}'}")
         if not found:
             print("no run is open")
-        print(budget["summary"])
+        for budget in budgets:
+            print(budget["summary"])
     if not all(each.settled for each in found):
         raise SystemExit(EXIT_BAD_NEWS)
 
@@ -141,16 +142,22 @@ def runs(node: NodeFolder, json_output: Json = False) -> None:
 
 @app.command()
 def status(node: NodeFolder, json_output: Json = False) -> None:
-    """Show the budget that is left, the runs, and what left the site: how many bytes, and to whom.
+    """Show the budget that is left, the records, the runs, and what left the site: how many bytes, and to whom.
 
     Example: parley party status hospital-a
     """
     settings = settings_of(party_node(node))
-    name, budget, found = settings.identity.load().name.name, budget_left(settings), runs_of(settings)
+    name, budgets, found = settings.identity.load().name.name, budgets_left(settings), runs_of(settings)
+    held = data_sets_of(settings)
     if json_output:
-        emit_json({"name": name, "budget": budget, "runs": found})
+        emit_json({"name": name, "budget": budgets[0], "budgets": budgets, "data": held, "runs": found})
         return
-    print(f"{name}: {budget['summary']}")
+    for budget in budgets:
+        print(f"{name}: {budget['summary']}")
+    for data in held:
+        age = f", taken from the database {data['age']} ago" if "age" in data else ""
+        seal = "sealed" if data["sealed"] else "not sealed, runs wait: parley schema check"
+        print(f"  {data['name'] or 'records'}: {seal}{age}")
     for each in found:
         sent = ", ".join(f"{count:,} bytes to {aggregator}" for aggregator, count in each["sent"].items())
         print(f"  {each['run']}: {each['state']}, {each['rounds_answered']} of {each['rounds']} rounds; {sent}")
@@ -175,7 +182,8 @@ def check(
     problem = None
     try:
         understood = understand(manifest)
-        require_equal(read_holding(settings.schema), manifest, understood, settings.identity.load().name)
+        name = settings.identity.load().name
+        require_equal(read_holding(data_set_of(settings, manifest, name).schema), manifest, understood, name)
     except ManifestError as error:
         problem = str(error)
     if json_output:

@@ -1,0 +1,14 @@
+"""A budget and several data sets of one node. Both ways: tests.support.attacks."""
+
+from parley.attacks.kinds import Attack
+from tests.support.attacks import gains_nothing, guarded, succeeds, unguarded
+
+
+@guarded("data_sets")
+def test_with_its_guards_an_attack_gains_nothing_beyond_what_is_allowed(attack: Attack) -> None:
+    gains_nothing(attack)
+
+
+@unguarded("data_sets")
+def test_without_any_one_of_its_guards_it_succeeds(attack: Attack, guard: str) -> None:
+    succeeds(attack, guard)
