@@ -1,9 +1,6 @@
 """A stranger's first minute: a fresh environment, the wheel, an unseen file, the first lines of Python in README.md."""
 
-import csv
 import lzma
-import os
-import random
 import re
 import subprocess
 import sys
@@ -11,15 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.docs.loans import COLUMNS, REAL, made_up_loans
+from tests.docs.pages import ROOT
 
 from parley.study import load
 
-ROOT = Path(__file__).parents[2]
-REAL = ROOT.parent / "shared" / "data" / "sba-loans" / "SBAcase.11.13.17.csv.xz"
-NUMBERS = {"NoEmp": 60, "CreateJob": 25, "DisbursementGross": 1_200_000, "Portion": 1}
-"""Columns, and up to where their values go; some beyond what the lines expect"""
-WORDS = {"UrbanRural": "012", "RevLineCr": ["Y", "N", "0", "T"], "LowDoc": ["Y", "N", "S", "A"], "RealEstate": "01"}
-GAPS = 0.05
 ROWS = 2000
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wheel")]
 
@@ -29,20 +22,6 @@ def lines() -> str:
     found = re.search(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
     assert found is not None
     return found[1]
-
-
-def made_up(path: Path) -> None:
-    """Numbers and words with gaps, words that nobody has listed, and an answer that some of them tell."""
-    draw = random.Random(int.from_bytes(os.urandom(8)))
-    with path.open("w", newline="") as file:
-        table = csv.writer(file)
-        table.writerow([*NUMBERS, *WORDS, "Default"])
-        for _ in range(ROWS):
-            portion = draw.random()
-            cells = [str(draw.randrange(high)) for high in list(NUMBERS.values())[:-1]]
-            cells += [f"{portion:.2f}", *(draw.choice(words) for words in WORDS.values())]
-            cells = ["" if draw.random() < GAPS else cell for cell in cells]
-            table.writerow([*cells, int(draw.random() < 0.1 + 0.8 * portion)])
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +53,7 @@ def test_they_make_a_model_and_a_picture_at_epsilon_1(stranger: Path, tmp_path: 
             pytest.skip(f"{REAL.name} is not beside the repository")
         (tmp_path / "loans.csv").write_bytes(lzma.decompress(REAL.read_bytes()))
     else:
-        made_up(tmp_path / "loans.csv")
+        made_up_loans(tmp_path / "loans.csv", ROWS)
     (tmp_path / "first.py").write_text(lines())
     begun = time.monotonic()
     done = subprocess.run(
@@ -88,7 +67,7 @@ def test_they_make_a_model_and_a_picture_at_epsilon_1(stranger: Path, tmp_path: 
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     model = load(tmp_path / "model.npz")
     assert model.card["epsilon"] <= 1
-    asked = dict.fromkeys([*NUMBERS, *WORDS], "1")
+    asked = dict.fromkeys(COLUMNS, "1")
     ((no, yes),) = model.predict_proba([asked])
     assert 0 < yes < 1
     assert no + yes == pytest.approx(1)

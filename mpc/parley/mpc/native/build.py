@@ -77,7 +77,7 @@ def compile_kernels(name: str, folder: Path) -> list[Path]:
             command = [sys.executable, "-P", "-m", "ziglang", "cc", "-O3", "-std=c11", "-shared", "-fPIC"]
             command += ["-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-g0", "-s"]
             command += ["-target", PLATFORMS[name].target, f"-mcpu={what.processor}"]
-            command += ["-o", f"{library}.so", str(HERE / what.source)]  # a Mac's library holds the name that stands here
+            command += ["-o", f"{library}.so", str(HERE / what.source)]  # a Mac's library holds the name given here
             subprocess.run(command, check=True, env=environment, cwd=folder)
             made.append(folder / f"{library}.so")
     return made
