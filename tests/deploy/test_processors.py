@@ -1,8 +1,9 @@
-"""One study on several processors: the same plan and the same model, to the last bit.
+"""One study on several processors: the same plan and the same model.
 
-Noise is sampled from a seed and sums are integers, so nothing but the last digits of an exponential differs between
-processors, and calibration rounds those away. In the default suite NumPy does without this processor's widest
-instructions; `make test-long` emulates an ARM, and an x86-64 without AES instructions.
+Noise is sampled from a seed and sums over records are integers, so nothing differs between processors but how they
+round an exponential, which calibration evens out, and in which order they add an algorithm's products. In the default
+suite NumPy does without this processor's widest instructions; `make test-long` emulates an ARM, and an x86-64 without
+AES instructions.
 """
 
 import json
@@ -18,8 +19,7 @@ import pytest
 from tests.support.emulated import ROOT, arm, intel_without_aes, missing
 
 SCRIPT = """
-import hashlib, json
-import numpy as np
+import json
 from parley import study
 from parley.mpc.processor import processor_features
 
@@ -33,7 +33,7 @@ print(json.dumps({
     "noise": plan.noise_multiplier,
     "epsilon": plan.epsilon,
     "rounds": plan.rounds,
-    "theta": hashlib.sha256(np.ascontiguousarray(model.theta).tobytes()).hexdigest(),
+    "theta": model.theta.tolist(),
     "figures": result.as_json()["mean"],
     "probabilities": model.predict_proba("test.csv").tolist(),
 }))
@@ -65,10 +65,11 @@ def here(folder: Path) -> dict[str, Any]:
     return said(subprocess.run([*NATIVE, "script.py"], cwd=folder, capture_output=True, text=True, check=False))
 
 
-def require_same(found: dict[str, Any], here: dict[str, Any]) -> None:
-    """Decisions and model are equal; figures are, but for the digits in which sums of exponentials are rounded."""
-    for name in ("noise", "rounds", "theta"):
+def require_same(found: dict[str, Any], here: dict[str, Any], exactly: bool) -> None:
+    """Decisions are equal, and so is the model; figures are, but for the digits in which sums are rounded."""
+    for name in ("noise", "rounds", *(["theta"] if exactly else [])):
         assert found[name] == here[name], name
+    np.testing.assert_allclose(found["theta"], here["theta"], rtol=LAST_DIGITS)
     assert found["epsilon"] == pytest.approx(here["epsilon"], rel=LAST_DIGITS)
     for name, value in here["figures"].items():
         if name not in OTHERWISE and isinstance(value, float):
@@ -90,6 +91,7 @@ def test_without_this_processors_widest_instructions(folder: Path, here: dict[st
             )
         ),
         here,
+        exactly=True,
     )
 
 
@@ -99,11 +101,11 @@ def test_on_an_x86_64_without_aes_instructions(folder: Path, here: dict[str, Any
     machine = intel_without_aes()
     found = said(machine.python("script.py", cwd=folder))
     assert not {"aes", "pclmulqdq"} & set(found["features"])
-    require_same(found, here)
+    require_same(found, here, exactly=True)
     refused = machine.python("-m", "parley.cli.main", "demo", cwd=folder)
     assert refused.returncode == 2
-    assert (
-        "error: this machine has no AES instructions that the noise could use (missing: aes, pclmul" in refused.stderr
+    assert refused.stderr.startswith(
+        "error: this machine has no AES instructions that noise could be made with (it lacks"
     )
     assert not (folder / "parley-demo").exists()
 
@@ -116,7 +118,7 @@ def test_on_an_arm_from_its_wheel(folder: Path, here: dict[str, Any], tmp_path: 
     machine = arm(tmp_path)
     found = said(machine.python("script.py", cwd=folder))
     assert set(found["features"]) == {"aes", "pclmulqdq"}
-    require_same(found, here)
+    require_same(found, here, exactly=False)  # dot products add in another order there
     shutil.copytree(ROOT / "tests", tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__"))
     modules = [f"tests/mpc/test_{name}.py" for name in ("kernels", "vectors", "ot_extension", "transcript")]
     done = machine.python("-m", "pytest", "-q", "-p", "no:cacheprovider", *modules, cwd=tmp_path)

@@ -27,5 +27,5 @@ def test_every_wheel_of_a_release_is_named() -> None:
 def test_the_refusal_that_is_shown_is_the_one_that_is_said() -> None:
     source = (ROOT / "mpc/parley/mpc/kernels.py").read_text()
     (shown,) = re.findall(r"```text\n(this machine has no AES.*?)\n```", TEXT)
-    for part in (shown.partition(" (missing")[0], shown.partition("demonstration, on ")[2]):
+    for part in (shown.partition(" (it lacks")[0], shown.partition("demonstration, on ")[2]):
         assert part in re.sub(r'"\s+f?"', "", source)

@@ -32,7 +32,7 @@ def test_without_aes_instructions_noise_is_refused_and_the_rest_runs(monkeypatch
     """Said once, with what works there; the sums of a party are float64's, which are the same integers."""
     monkeypatch.setattr(kernels, "processor_features", lambda: frozenset({"sse4_1"}))
     monkeypatch.setattr(products, "processor_features", lambda: frozenset({"sse4_1"}))
-    with pytest.raises(ConfigurationError, match=r"missing: aes, pclmulqdq\): run aggregators.*on one that has them"):
+    with pytest.raises(ConfigurationError, match=r"lacks aes, pclmulqdq\): run aggregators.*on one that has them"):
         kernels.best_variant()
     assert products._library.__wrapped__() is None
 

@@ -19,6 +19,7 @@ from parley.aggregator.server import Server
 from parley.aggregator.service import Service
 from parley.aggregator.servicers import ControlServicer, ShareServicer
 from parley.federation.names import NodeName, Role
+from parley.mpc.kernels import best_variant
 from parley.node import meters, trust
 from parley.node.authorization import AioAuthorization, Authorization, Authorizer
 from parley.node.collector import settle
@@ -59,6 +60,7 @@ class AggregatorProcess:
     def __init__(self, path: Path) -> None:
         self.node = aggregator_node(path)
         require_linux()
+        best_variant()  # without its kernels it could join a run, and make no noise for it
         trust.require(self.node)
         self.server = Server(self.node)
         self.service = Service(self.server, version("parley-federation"))

@@ -36,7 +36,7 @@ def best_variant() -> Variant:
     if features >= BASELINE_FEATURES:
         return "baseline"
     raise ConfigurationError(
-        f"this machine has no AES instructions that the noise could use (missing: "
+        f"this machine has no AES instructions that noise could be made with (it lacks "
         f"{', '.join(sorted(BASELINE_FEATURES - features))}): run aggregators, and with them the demonstration, on one "
         "that has them; studies, simulations, predictions and a party run here as they are"
     )
