@@ -240,17 +240,19 @@ def best(side: str, grid: dict[str, tuple[float, ...]], facts: DataSet) -> dict[
     """Mean of several fits each."""
     tried = []
     for values in itertools.product(*grid.values()):
-        setting, fits = dict(zip(grid, values, strict=True)), 10 if len(facts.train) < SMALL else 2
+        setting, fits = dict(zip(grid, values, strict=True)), 3 if len(facts.train) < SMALL else 2
         loss = statistics.fmean(measured(SIDES[side], facts, setting)["log_loss"] for _ in range(fits))
         tried.append((loss, setting))
         print(len(facts.train), side, setting, round(loss, 4), flush=True)
     return min(tried, key=lambda one: one[0])[1]
 
 
-def compare(folder: Path, chosen: dict[str, dict[str, dict[str, Any]]], sides: list[str]) -> list[dict[str, Any]]:
+def compare(
+    folder: Path, chosen: dict[str, dict[str, dict[str, Any]]], sets: list[str], sides: list[str]
+) -> list[dict[str, Any]]:
     rows = []
-    for name, read in SETS.items():
-        facts = read(folder)
+    for name in sets:
+        facts = SETS[name](folder)
         measured(SIDES[sides[0]], facts.share(500), {})  # imports and caches are nobody's seconds
         for side in sides:
             setting = chosen[name].get(side, {})
@@ -293,13 +295,15 @@ def main() -> None:
     parser.add_argument("what", choices=["choose", "compare", "table"])
     parser.add_argument("--data", type=Path)
     parser.add_argument("--side", action="append", choices=list(SIDES), help="only these; the others' rows stay")
+    parser.add_argument("--set", action="append", choices=list(SETS), help="only these; the others' rows stay")
     given = parser.parse_args()
     kept: dict[str, Any] = json.loads(OUTPUT.read_text()) if OUTPUT.exists() else {"settings": {}, "rows": []}
     if given.what == "choose":
         kept["settings"] = choose(given.data, kept["settings"])
     elif given.what == "compare":
-        sides = given.side or list(SIDES)
-        rows = compare(given.data, kept["settings"], sides) + [row for row in kept["rows"] if row["side"] not in sides]
+        sets, sides = given.set or list(SETS), given.side or list(SIDES)
+        rows = compare(given.data, kept["settings"], sets, sides)
+        rows += [row for row in kept["rows"] if row["side"] not in sides or row["data"] not in sets]
         kept["rows"] = sorted(rows, key=lambda row: (list(SETS).index(row["data"]), list(SIDES).index(row["side"])))
     if given.what == "table":
         table(kept["rows"])
