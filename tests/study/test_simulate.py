@@ -106,6 +106,11 @@ def test_the_screen_counts_the_fits_of_these_records_and_the_card_those_of_the_p
         assert card["delta_of_all_fits"] == pytest.approx(before.delta + 6e-5)
 
 
+def test_a_record_that_two_parties_have_is_charged_once_for_each_fit() -> None:
+    twice = people(150, 16)
+    assert STUDY.simulate({"a": twice, "b": twice}, seeds=2).fits == 2
+
+
 def test_an_estimators_fit_of_the_same_records_counts_with_a_simulations() -> None:
     table = people(300, 15)
     STUDY.simulate(table, seeds=2)

@@ -100,7 +100,11 @@ def entity_key(legal_entity: str) -> str:
 
 @dataclass(frozen=True)
 class Operator:
-    """A server and who answers for it in law."""
+    """A server and who answers for it in law.
+
+    >>> study.Operator("north", "North Computing Trust").name
+    'north'
+    """
 
     name: str
     legal_entity: str

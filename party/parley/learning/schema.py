@@ -23,7 +23,11 @@ MOST_NAMED = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Schema:
-    """Which columns a run uses and what they mean."""
+    """Which columns a run uses and what they mean; docs/schema.md has every key.
+
+    >>> study.read("study.toml").schema.target.name
+    'num'
+    """
 
     features: Features
     target: Target

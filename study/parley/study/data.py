@@ -81,7 +81,7 @@ def sets_of(study: "Study", data: Any = None, test: Any = None, randomness: Seed
     """What `Study.simulate` was given, read and encoded; without `randomness` nothing is held out."""
     sources, shares = _sources(study, data)
     found = {name: _records(study, source) for name, source in sources.items()}
-    rows = tuple(row for _, each in found.values() for row in each)
+    rows = tuple({row for _, each in found.values() for row in each})  # once, also of those whom two parties have
     sets = Sets({name: records for name, (records, _) in found.items()}, shares, rows=rows)
     if test is None and study.data is not None and study.data.test:
         test = study.data.test

@@ -39,7 +39,7 @@ def read(path: Path | str) -> "Study":
     """A study from its file, with all that is wrong with it said at once.
 
     >>> study.read("study.toml")
-    Study(logistic of 'num' on 13 columns, auto, epsilon 1)
+    Study(logistic of 'num' on 12 columns, auto, epsilon 1)
     """
     path = Path(path)
     body = toml_file(path, lambda what: StudyError(f"{path.name} {what}"))

@@ -147,6 +147,12 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
     for frames with categories and gaps. `classes` lists the labels, or is "from y" where it is public which labels
     there are. `delta` is 1e-5 unless given, less for more than 10,000 records. `model` is logistic (softmax for more
     than two classes), smoothed-hinge or perceptron, or a table with options; `algorithm` as in a study.
+
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(0, 1, (2000, 3))
+    >>> made = study.PrivateClassifier(epsilon=1.0, bounds=(0, 1), classes=[0, 1]).fit(X, X[:, 0] > 0.5)
+    >>> made.predict(X[:4]).shape, round(made.privacy_.epsilon, 2)
+    ((4,), 1.0)
     """
 
     def __init__(
@@ -204,6 +210,12 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
 
     As PrivateClassifier; `target_bounds` is (low, high) of what is predicted, from public knowledge. `model` is linear,
     huber or perceptron, or a table with options.
+
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(0, 1, (2000, 3))
+    >>> made = study.PrivateRegressor(epsilon=1.0, bounds=(0, 1), target_bounds=(0, 2)).fit(X, X[:, 0] + X[:, 1])
+    >>> made.predict(X[:4]).shape
+    (4,)
     """
 
     def __init__(

@@ -220,7 +220,7 @@ class Result:
     def _head(self) -> str:
         units, count = sum(self.fit.parties.values()), len(self.fit.parties)
         parties = f"{count} parties" if count > 1 else "one site"
-        price = f"epsilon {self.plan.epsilon:.4g} at delta {self.plan.delta:.3g}" if self.plan else "no guarantee"
+        price = f"epsilon {self.plan.epsilon:.3g} at delta {self.plan.delta:.3g}" if self.plan else "no guarantee"
         return (
             f"{self.study.model['kind']} by {self.study.algorithm['name']} in {self.fit.rounds:,} rounds, {price}; "
             f"{units:,} units of {parties}, scored on {self._tested}."

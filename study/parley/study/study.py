@@ -233,7 +233,7 @@ class Study:
         """The same study but for these arguments.
 
         >>> study.read("study.toml").replaced(epsilon=0.5, algorithm="dp-gd")
-        Study(logistic of 'num' on 13 columns, dp-gd, epsilon 0.5)
+        Study(logistic of 'num' on 12 columns, dp-gd, epsilon 0.5)
         """
         unknown = sorted(changes.keys() - set(self.arguments()))
         if unknown:
