@@ -10,7 +10,7 @@ NOT_FAST := federation/test_extras mpc/test_statistics mpc/test_table_builder pr
 	privacy/test_calibration privacy/test_ledger_kill privacy/test_ledger_race privacy/test_loss_accountant
 
 .PHONY: help demo compose-demo compose-up compose-link compose-down test test-fast test-slow test-docker test-all test-long
-.PHONY: check fix audit generate release help-pages clean
+.PHONY: check fix audit generate release api-page help-pages clean
 
 help:  ## what can be made, a line each
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ generate: $(VENV)/.test-installed  ## rewrite the code generated from proto/
 
 release: $(VENV)/.test-installed  ## from the tag of this commit into dist/: wheels, sdist, images, SBOMs, sums, signature
 	$(BIN)/python -m tools.release $(RELEASE_FLAGS)
+
+api-page: $(VENV)/.test-installed  ## rewrite docs/api.md, after a change of a public docstring
+	$(BIN)/python -m tools.api_page
 
 help-pages: $(VENV)/.test-installed  ## rewrite tests/cli/help/, after a change of a --help that was meant
 	$(BIN)/python -m tests.cli.help_pages

@@ -137,7 +137,8 @@ result.save("model.npz")
 
 def confirmed_by_hand(draft: str) -> str:
     """What a person does with a draft: leave columns out, give bounds, keep the codebook's words, name the codebook."""
-    head, *features = draft.partition("\n#~")[0].split("[[features]]\n")
+    lines = [line for line in draft.splitlines(keepends=True) if not line.startswith("#~")]
+    head, *features = "".join(lines).split("[[features]]\n")
     kept = []
     for each in features:
         column = tomllib.loads(each)

@@ -219,91 +219,81 @@ def measured(side: Side, facts: DataSet, setting: dict[str, Any]) -> dict[str, f
     return {"auc": float(roc_auc_score(wanted, found)), "log_loss": float(loss), "seconds": wall, "cpu_seconds": cpu}
 
 
-def choose(folder: Path, chosen: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def choose(folder: Path, kept: dict[str, Any], once: bool) -> None:
     """The settings with the least log-loss on as many public records as each data set has, or on all there are.
 
-    What was chosen before stays: take it out of the file to choose again.
+    What was tried before stays in the file: take it out to try again.
     """
     public = bank(folder)
     for name, read in SETS.items():
         facts = public.share(len(read(folder).train))
-        same = [other for other in chosen.values() if other["records"] == len(facts.train)]
-        chosen.setdefault(name, same[0] if same else {"records": len(facts.train)})
         for side, grid in GRIDS.items():
-            if side not in chosen[name]:
-                chosen[name][side] = best(side, grid, facts)
-        chosen[name]["opacus, counted as parley counts"] = chosen[name]["opacus"]
-    return chosen
+            tried = kept["tried"].setdefault(str(len(facts.train)), {}).setdefault(side, [])
+            for values in itertools.product(*grid.values()):
+                setting = dict(zip(grid, values, strict=True))
+                if any(setting == other for other, _ in tried):
+                    continue
+                fits = 3 if len(facts.train) < SMALL else 2  # their mean
+                tried.append(
+                    (setting, statistics.fmean(measured(SIDES[side], facts, setting)["log_loss"] for _ in range(fits)))
+                )
+                print(name, len(facts.train), side, *tried[-1], flush=True)
+                if once:
+                    return
+            kept["settings"].setdefault(name, {})[side] = min(tried, key=lambda one: one[1])[0]
+        kept["settings"][name]["opacus, counted as parley counts"] = kept["settings"][name]["opacus"]
 
 
-def best(side: str, grid: dict[str, tuple[float, ...]], facts: DataSet) -> dict[str, float]:
-    """Mean of several fits each."""
-    tried = []
-    for values in itertools.product(*grid.values()):
-        setting, fits = dict(zip(grid, values, strict=True)), 10 if len(facts.train) < SMALL else 2
-        loss = statistics.fmean(measured(SIDES[side], facts, setting)["log_loss"] for _ in range(fits))
-        tried.append((loss, setting))
-        print(len(facts.train), side, setting, round(loss, 4), flush=True)
-    return min(tried, key=lambda one: one[0])[1]
+def compare(facts: DataSet, side: str, setting: dict[str, Any], runs: list[dict[str, float]]) -> None:
+    """One more fit, unless there are enough."""
+    enough = 1 if side == "without privacy" else 20 if len(facts.train) < SMALL else 5
+    if len(runs) < enough:
+        measured(SIDES[side], facts.share(300), setting)  # imports and caches are nobody's seconds
+        runs.append(measured(SIDES[side], facts, setting))
+        print(facts.name, side, len(runs), {name: round(value, 3) for name, value in runs[-1].items()}, flush=True)
 
 
-def compare(folder: Path, chosen: dict[str, dict[str, dict[str, Any]]], sides: list[str]) -> list[dict[str, Any]]:
-    rows = []
-    for name, read in SETS.items():
-        facts = read(folder)
-        measured(SIDES[sides[0]], facts.share(500), {})  # imports and caches are nobody's seconds
-        for side in sides:
-            setting = chosen[name].get(side, {})
-            times = 1 if side == "without privacy" else 20 if len(facts.train) < SMALL else 5
-            runs = [measured(SIDES[side], facts, setting) for _ in range(times)]
-            row = {
-                "data": name,
-                "records": len(facts.train),
-                "side": side,
-                "lines": lines(SIDES[side]),
-                "setting": setting,
-            }
-            for figure in runs[0]:
-                values = [run[figure] for run in runs]
-                row[figure] = statistics.fmean(values) if figure in ("auc", "log_loss") else statistics.median(values)
-                row[f"{figure}_std"] = statistics.stdev(values) if len(values) > 1 else 0.0
-            rows.append({**row, "times": len(runs)})
-            print(json.dumps(row), flush=True)
-    return rows
-
-
-def table(rows: list[dict[str, Any]]) -> None:
-    print("| data | records | side | AUC | log-loss | seconds |\n| --- | --- | --- | --- | --- | --- |")
-    for row in rows:
-        spread = {
-            figure: f" ± {row[f'{figure}_std']:.3f}" if row["times"] > 1 else "" for figure in ("auc", "log_loss")
-        }
-        print(
-            f"| {row['data']} | {row['records']:,} | {row['side']} | {row['auc']:.3f}{spread['auc']} | "
-            f"{row['log_loss']:.3f}{spread['log_loss']} | {row['cpu_seconds']:.1f} |"
-        )
-    counted = {row["side"]: row["lines"] for row in rows if row["lines"]}
+def table(runs: dict[str, dict[str, list[dict[str, float]]]]) -> None:
+    print("| data | side | fits | AUC | log-loss | seconds |\n| --- | --- | --- | --- | --- | --- |")
+    for name, sides in runs.items():
+        for side in (side for side in SIDES if side in sides):
+            shown = []
+            for figure in ("auc", "log_loss"):
+                values = [run[figure] for run in sides[side]]
+                spread = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
+                shown.append(f"{statistics.fmean(values):.3f}{spread}")
+            seconds = statistics.median(run["cpu_seconds"] for run in sides[side])
+            print(f"| {name} | {side} | {len(sides[side])} | {shown[0]} | {shown[1]} | {seconds:.1f} |")
     print("\n| side | lines |\n| --- | --- |")
-    for side, count in counted.items():
-        print(f"| {side} | {count} |")
+    for side, code in SIDES.items():
+        if count := lines(code):
+            print(f"| {side} | {count} |")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["choose", "compare", "table"])
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--side", action="append", choices=list(SIDES), help="only these; the others' rows stay")
+    parser.add_argument("--side", action="append", choices=list(SIDES), help="only these")
+    parser.add_argument("--set", action="append", choices=list(SETS), help="only these")
+    parser.add_argument("--once", action="store_true", help="one more setting, or one more fit of each")
     given = parser.parse_args()
-    kept: dict[str, Any] = json.loads(OUTPUT.read_text()) if OUTPUT.exists() else {"settings": {}, "rows": []}
+    kept: dict[str, Any] = (
+        json.loads(OUTPUT.read_text()) if OUTPUT.exists() else {"tried": {}, "settings": {}, "runs": {}}
+    )
     if given.what == "choose":
-        kept["settings"] = choose(given.data, kept["settings"])
+        choose(given.data, kept, given.once)
     elif given.what == "compare":
-        sides = given.side or list(SIDES)
-        rows = compare(given.data, kept["settings"], sides) + [row for row in kept["rows"] if row["side"] not in sides]
-        kept["rows"] = sorted(rows, key=lambda row: (list(SETS).index(row["data"]), list(SIDES).index(row["side"])))
-    if given.what == "table":
-        table(kept["rows"])
+        for name in given.set or SETS:
+            facts = SETS[name](given.data)
+            for side in given.side or SIDES:
+                found = kept["runs"].setdefault(name, {}).setdefault(side, [])
+                for _ in range(1 if given.once else 20):
+                    compare(facts, side, kept["settings"][name].get(side, {}), found)
+                    OUTPUT.write_text(json.dumps(kept, indent=1) + "\n")
     else:
+        table(kept["runs"])
+    if given.what != "table":
         OUTPUT.write_text(json.dumps(kept, indent=1) + "\n")
 
 

@@ -54,6 +54,8 @@ def names(body: list[ast.stmt]) -> Iterator[str]:
             yield node.target.id
         elif isinstance(node, ast.Import | ast.ImportFrom):
             yield from ((each.asname or each.name) for each in node.names)
+        elif isinstance(node, ast.If):  # under TYPE_CHECKING stand the names that a package looks up late
+            yield from names(node.body)
 
 
 def known(dotted: str) -> bool:

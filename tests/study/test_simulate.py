@@ -14,6 +14,7 @@ from parley.study.result import Result
 from parley.study.simulate import constant
 from parley.study.spending import SPENDING
 from parley.study.study import Study
+from parley.study.surroundings import BoundsWarning
 from tests.study.test_plan import QUICK
 from tests.study.test_study import COLUMNS
 
@@ -104,6 +105,11 @@ def test_the_screen_counts_the_fits_of_these_records_and_the_card_those_of_the_p
         assert card["fits"] == before.fits + 6
         assert card["epsilon_of_all_fits"] == pytest.approx(before.epsilon + 2 * 3.0 + 3 * 1.0 + 3.0, rel=1e-3)
         assert card["delta_of_all_fits"] == pytest.approx(before.delta + 6e-5)
+
+
+def test_a_record_that_two_parties_have_is_charged_once_for_each_fit() -> None:
+    twice = people(150, 16)
+    assert STUDY.simulate({"a": twice, "b": twice}, seeds=2).fits == 2
 
 
 def test_an_estimators_fit_of_the_same_records_counts_with_a_simulations() -> None:
@@ -215,3 +221,12 @@ def test_what_is_not_private_says_so_and_claims_nothing(tmp_path: Path) -> None:
 def test_numbers_of_runs_are_checked(wrong: dict[str, Any]) -> None:
     with pytest.raises(StudyError, match="whole numbers of at least 1"):
         STUDY.simulate(PARTIES, **wrong)
+
+
+def test_bounds_that_do_not_suit_are_said_to_whoever_simulates_and_go_nowhere_else(tmp_path: Path) -> None:
+    table = {**people(300, 5), "age": [each / 100 for each in range(300)]}
+    with pytest.warns(BoundsWarning, match=r"a: age: its values fill 3\.0% of low = 0, high = 100.* for you alone"):
+        found = STUDY.simulate({"a": table, "b": people(300, 6)}, test=PUBLIC, seeds=1)
+    found.save(tmp_path / "model.npz")
+    assert "fill" not in json.dumps(found.as_json())
+    assert "fill" not in json.dumps(read_archive(tmp_path / "model.npz")[1:], default=str)

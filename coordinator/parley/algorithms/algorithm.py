@@ -81,7 +81,7 @@ class Ask:
 
 @dataclass(kw_only=True)
 class Algorithm(ABC):
-    """Parameters are dataclass fields, as a run file gives them; the state of a run is in `theta` and `state`."""
+    """Parameters are dataclass fields, as a study gives them; the state of a run is in `theta` and `state`."""
 
     name: ClassVar[str] = ""
     paper: ClassVar[str] = ""

@@ -1,4 +1,4 @@
-"""What a manifest or a run file names, built: the one place for algorithms, and the one check of what a manifest names.
+"""What a manifest or a study names, built: the one place for algorithms, and the one check of what a manifest names.
 
 The model comes from its own registry (parley.learning.registry). Both are needed to say whether a manifest fits
 together, which `federation` cannot ask, for it knows neither. This module alone of its room knows models: an algorithm

@@ -10,8 +10,10 @@ EXTRAS = {
     **dict.fromkeys(("starlette", "uvicorn", "jinja2", "markupsafe"), "dashboard"),
     "pyarrow": "parquet",
     "matplotlib": "plots",
-    "onnx": "onnx",
     **dict.fromkeys(("sqlalchemy", "psycopg"), "sql"),
+    "mlflow": "mlflow",
+    "tensorboard": "tensorboard",
+    "onnx": "onnx",
 }
 """The modules of pyproject's optional dependencies that users install, and the extra that brings each."""
 

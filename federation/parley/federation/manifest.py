@@ -28,6 +28,7 @@ from parley.federation.fields import Fields, Plain
 from parley.federation.files import toml_file, toml_table
 from parley.federation.mechanism import data_sets_from, mechanism_from, mechanism_table, party_tables
 from parley.federation.names import NodeName, Role
+from parley.federation.steering import Start, StopEarly, optional, start_of, stop_early_of
 from parley.mpc.errors import MpcError
 from parley.mpc.parts import NoiseParts, parts_of
 from parley.mpc.ring import Lattice
@@ -100,7 +101,11 @@ def entity_key(legal_entity: str) -> str:
 
 @dataclass(frozen=True)
 class Operator:
-    """A server and who answers for it in law."""
+    """A server and who answers for it in law.
+
+    >>> study.Operator("north", "North Computing Trust").name
+    'north'
+    """
 
     name: str
     legal_entity: str
@@ -133,6 +138,8 @@ class Manifest:
     coordinator: Operator
     data_sets: tuple[tuple[str, str], ...] = ()
     """Parties and which of their data sets the run is about, if they have several. Whose budget is theirs to say."""
+    start: Start | None = None
+    stop_early: StopEarly | None = None
 
     def __post_init__(self) -> None:
         count = len(self.parties)
@@ -244,6 +251,7 @@ class Manifest:
     def as_json(self) -> dict[str, Any]:
         """The table, with every default spelled out."""
         lying = self.guarantee.epsilon_if_a_server_lies
+        rounds = {"minimum_parties": self.minimum_parties, "deadline_seconds": self.deadline_seconds}
         return {
             "protocol": PROTOCOL,
             "run": self.run,
@@ -267,9 +275,10 @@ class Manifest:
                 "security": self.noise.parts.security,
                 "own": self.noise.parts.own,
             },
-            "rounds": {"minimum_parties": self.minimum_parties, "deadline_seconds": self.deadline_seconds},
-            "aggregators": [_operator_table(operator) for operator in self.aggregators],
-            "coordinator": _operator_table(self.coordinator),
+            "rounds": rounds | optional("stop_early", self.stop_early),
+            **optional("start", self.start),
+            "aggregators": [dict(vars(each)) for each in self.aggregators],
+            "coordinator": dict(vars(self.coordinator)),
         }
 
     @classmethod
@@ -292,6 +301,7 @@ class Manifest:
             **_rounds(document.table("rounds")),
             aggregators=_aggregators(document),
             coordinator=_operator(document.table("coordinator")),
+            start=start_of(document),
         )
         document.finish()
         return manifest
@@ -378,6 +388,7 @@ def _rounds(fields: Fields) -> dict[str, Any]:
     rounds = {
         "minimum_parties": fields.whole("minimum_parties", 2, 1_000_000),
         "deadline_seconds": fields.number("deadline_seconds", 0, LONGEST_DEADLINE_SECONDS),
+        "stop_early": stop_early_of(fields),
     }
     fields.finish()
     return rounds
@@ -394,7 +405,3 @@ def _operator(fields: Fields) -> Operator:
     operator = Operator(fields.label("name"), fields.text("legal_entity"))
     fields.finish()
     return operator
-
-
-def _operator_table(operator: Operator) -> dict[str, Any]:
-    return {"name": operator.name, "legal_entity": operator.legal_entity}

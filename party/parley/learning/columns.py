@@ -123,9 +123,9 @@ class Number(Scaled):
         check_text("features", "a name", self.name)
         for what in ("low", "high"):
             object.__setattr__(self, what, check_finite(self.name, what, getattr(self, what)))
-        self.check_scale()
         if not self.low < self.high:
             raise SchemaError(f"{self.name}: low {self.low:g} is not below high {self.high:g}")
+        self.check_scale()
         check_choice(self.name, "transform", self.transform, TRANSFORMS)
         check_source(self.name, self.source)
         if self.transform == "log1p":

@@ -2,12 +2,13 @@
 
 A draft holds words from records. It carries a mark, `draft = true`, with which every reader of a schema refuses it,
 until a person has given bounds and named the public codebook of each column of categories: `confirmed` takes the mark
-off, and with it every line that begins with #~, which tell of records. What a draft proposes by itself does not depend
+off, and with it every line that begins with #~. What a draft proposes by itself does not depend
 on how often anything is there: empty cells and words that are not listed have the same rule in every column.
 """
 
 import datetime
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
@@ -27,22 +28,22 @@ from parley.learning.schema_tables import DRAFT
 from parley.learning.sniff import sniffed
 
 PRIVATE = "#~"
-"""Begins a line that tells of records."""
+"""Begins a line that is for the operator alone: most tell of records."""
 LEAST_GROUP = 3
 """Neighbours of one meaning that become one entry."""
 POSITIVE = ("1", "yes", "y", "true", "t", "positive", "pos", "+1", "case", "dead", "died")
 NEGATIVE = ("0", "no", "n", "false", "f", "negative", "neg", "-1", "control", "alive", "survived")
 SHOWN = 8
 HEAD = f"""\
-# A draft. It is private: it holds words from the records of one file, and no reader of a schema takes it.
-#
-# 1. Give every column of numbers or days low and high, from a codebook or the literature, never from the records.
-# 2. In every column of categories, keep the words that a public codebook lists, and name it as source. What is not
-#    listed becomes no category (other = "zero").
-# 3. Leave out the columns that no study needs, and say what is predicted in [target].
-# 4. parley schema confirm FILE --by "your name"
-#
-# Lines that begin with {PRIVATE} tell of the records; confirm removes them. All keys: docs/schema.md.
+{PRIVATE} A draft. It is private: it holds words from the records of one file, and no reader of a schema takes it.
+{PRIVATE}
+{PRIVATE} 1. Give every column of numbers or days low and high, from a codebook or the literature, not from the records.
+{PRIVATE} 2. In every column of categories, keep the words that a public codebook lists, and name it as source. What is
+{PRIVATE}    not listed becomes no category (other = "zero").
+{PRIVATE} 3. Leave out the columns that no study needs, and say what is predicted in [target].
+{PRIVATE} 4. parley schema confirm FILE --by "your name"
+{PRIVATE}
+{PRIVATE} All keys are in docs/schema.md. Lines like these are for you alone: confirm removes them.
 """
 
 
@@ -70,8 +71,8 @@ def _top(table: Table, layout: Layout, seen: list[Guess], target: str | None) ->
         lines += [
             f"{PRIVATE} values of {_listed(units)} are in several rows: where one person has",
             f"{PRIVATE} several rows, units is the number of persons, and unit names the column:",
-            f"# unit = {_toml(units[0])}",
-            "# records_per_unit = 1      # a public cap on how many records of each unit are used",
+            f"{PRIVATE} unit = {_toml(units[0])}",
+            f"{PRIVATE} records_per_unit = 1      # a public cap on how many records of each unit are used",
         ]
     return "\n".join([*lines, toml_text(kept)])
 
@@ -79,7 +80,7 @@ def _top(table: Table, layout: Layout, seen: list[Guess], target: str | None) ->
 def _target(seen: list[Guess], target: str | None) -> str:
     one = next((each for each in seen if each.name == target), None)
     if one is None:
-        return "[target]\n# name = …               # the column that is predicted\n# kind = …               # its kind"
+        return f"[target]\n{PRIVATE} name = …    # the column that is predicted\n{PRIVATE} kind = …    # its kind"
     body: dict[str, Any] = {"name": one.name}
     said = [] if not one.words else [f"{PRIVATE} its words: {_listed(one.words)}"]
     words = one.words if one.known is None or one.kind == "category" else ("0", "1")
@@ -92,10 +93,12 @@ def _target(seen: list[Guess], target: str | None) -> str:
         body |= {"kind": "classes", "classes": list(words)}
     else:
         body |= {"kind": "number"} | _bounds(one)
-        said += [] if one.known else ["# low = …", "# high = …             # public bounds of what is predicted"]
+        said += (
+            [] if one.known else [f"{PRIVATE} low = …", f"{PRIVATE} high = …    # public bounds of what is predicted"]
+        )
     if "classes" in body or "positive" in body:
         body["source"] = ""
-        said.append("# source: the public codebook that lists these labels")
+        said.append(f"{PRIVATE} source: the public codebook that lists these labels")
     return "\n".join(["[target]", toml_text(body), *said])
 
 
@@ -129,12 +132,13 @@ def _entry(run: list[Guess], layout: Layout) -> str:
     body = shortened([each.name for each in run])
     if one.kind == "category":
         body |= {"kind": one.kind, "categories": list(one.words), "missing": "zero", "other": "zero", "source": ""}
-        notes = ["# source: the public codebook; keep the words that it lists"]
-        notes += [f"# or a number: {_toml(one.name)} with low and high"] * all(_is_whole(word) for word in one.words)
+        notes = [f"{PRIVATE} source: the public codebook; keep the words that it lists"]
+        if all(_is_whole(word) for word in one.words):
+            notes.append(f"{PRIVATE} or a number: {_toml(one.name)} with low and high")
     else:
         body |= {"kind": one.kind, **_bounds(one), "missing": "centre"}
         what = "public bounds: the first and the last day" if one.kind == "date" else "public bounds"
-        notes = [] if one.known else ["# low = …", f"# high = …               # {what}"]
+        notes = [] if one.known else [f"{PRIVATE} low = …", f"{PRIVATE} high = …    # {what}"]
         if one.kind == "date" and one.form != layout.days:
             notes.append(f"{PRIVATE} days written as {one.form}, and a file has one form: {_toml(layout.days)}")
         elif one.kind == "date" and one.form in FORMS[2:4]:
@@ -175,9 +179,12 @@ def confirmed(path: Path, by: str, day: datetime.date) -> str:
         _require_complete(body)
     kept = [line for line in data.decode().splitlines() if not line.lstrip().startswith(PRIVATE)]
     text = "\n".join(line for line in kept if not re.match(rf"\s*{DRAFT}\s*=", line))
-    text = text.removeprefix(HEAD.partition(f"# Lines that begin with {PRIVATE}")[0]).strip("\n")
-    stated = f"# Confirmed by {by} on {day.isoformat()}: nothing in here is taken from records."
-    return f"{stated}\n\n{text}\n"
+    if tomllib.loads(text) != body:
+        raise SchemaError(
+            f"{path.name}: a text over several lines has {PRIVATE} or {DRAFT} in it: write it as one line"
+        )
+    stated = f"# Confirmed by {by} on {day.isoformat()}: nothing in here is taken from records.\n\n"
+    return stated + re.sub(r"\n{3,}", "\n\n", text).strip("\n") + "\n"
 
 
 def _require_complete(body: dict[str, Any]) -> None:

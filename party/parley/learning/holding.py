@@ -30,6 +30,7 @@ from parley.learning.schema_tables import (
     build,
     features_as_json,
     features_from,
+    name_of,
     plain,
     refuse_draft,
     target_from,
@@ -172,7 +173,7 @@ def holding_from(body: dict[str, Any]) -> Holding:
         targets = []
     if "units" not in values:
         found.add("", "units is missing: say how many units of privacy the files hold")
-    made = [found.look("target", partial(target_from, each)) for each in targets if each is not None]
+    made = [found.look(name_of(each, "target"), partial(target_from, each)) for each in targets if each is not None]
     features = found.look("features", lambda: features_from(values.get("features")))
     found.finish()
     holding: Holding = build(

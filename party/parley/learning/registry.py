@@ -1,4 +1,4 @@
-"""Which models there are: the one place that builds what a manifest, a study, a run file or a model file names."""
+"""Which models there are: the one place that builds what a manifest, a study or a model file names."""
 
 from typing import Any
 

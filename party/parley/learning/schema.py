@@ -13,7 +13,15 @@ from typing import Any
 from parley.learning.checks import check_flag, check_text, check_whole
 from parley.learning.columns import Category, Column, Features, Target, Uniform, integer_of
 from parley.learning.errors import Collected, SchemaError
-from parley.learning.schema_tables import build, features_as_json, features_from, plain, refuse_draft, target_from
+from parley.learning.schema_tables import (
+    build,
+    features_as_json,
+    features_from,
+    name_of,
+    plain,
+    refuse_draft,
+    target_from,
+)
 
 LARGEST_SQUARED = 2.0**52
 """Of an encoded row's squared integer norm, so that it is exact in float64 whatever the order of summation."""
@@ -23,7 +31,11 @@ MOST_NAMED = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Schema:
-    """Which columns a run uses and what they mean."""
+    """Which columns a run uses and what they mean; docs/schema.md has every key.
+
+    >>> study.read("study.toml").schema.target.name
+    'num'
+    """
 
     features: Features
     target: Target
@@ -144,7 +156,7 @@ def schema_from_json(body: dict[str, Any]) -> Schema:
     refuse_draft(body)
     values, collected = dict(body), Collected()
     values["features"] = collected.look("features", lambda: features_from(body.get("features")))
-    values["target"] = collected.look("target", lambda: target_from(body.get("target")))
+    values["target"] = collected.look(name_of(body.get("target"), "target"), lambda: target_from(body.get("target")))
     collected.finish()
     schema: Schema = build(Schema, values, "schema")
     return schema

@@ -47,10 +47,12 @@ def features_from(found: Any) -> Features:
     return tuple(columns)
 
 
-def name_of(body: Any) -> str:
+def name_of(body: Any, otherwise: str = "a feature") -> str:
     """What messages call an entry, whatever it is."""
-    name = body.get("name", "a feature") if isinstance(body, dict) else "a feature"
-    return str(name)[:LONGEST_TEXT]
+    if not isinstance(body, dict):
+        return otherwise
+    names = body.get("names")
+    return str(body.get("name") or (names[0] if isinstance(names, list) and names else otherwise))[:LONGEST_TEXT]
 
 
 def _is_group(body: dict[str, Any]) -> bool:
@@ -109,8 +111,7 @@ def target_from(found: Any) -> Target:
     """One table."""
     if not isinstance(found, dict):
         raise SchemaError("target: give a table with name and kind")
-    where = str(found.get("name", "target"))[:LONGEST_TEXT]
-    values = dict(found)
+    values, where = dict(found), name_of(found, "target")
     if values.get("kind") == "number" and "low" in values and "high" in values:
         # As a feature's: a number of hundreds in a loss whose gradients are clipped to 1 would hardly be learnt.
         low, high = (check_finite(where, what, values[what]) for what in ("low", "high"))

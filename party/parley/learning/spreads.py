@@ -53,7 +53,7 @@ def _warnings(name: str, spread: Spread) -> Iterator[str]:
             f"{name}: {spread.bounds} cut {spread.cut:,} of {spread.values:,} values ({share:.0%}): "
             f"{_instead(name, spread, 'wider')}"
         )
-    if spread.filled < LEAST_FILLED:
+    elif spread.filled < LEAST_FILLED:
         yield (
             f"{name}: its values fill {spread.filled:.1%} of {spread.bounds}, so they are hard to tell apart under the "
             f"noise: {_instead(name, spread, 'narrower')}"

@@ -90,9 +90,8 @@ def _bounds(check: str, settings: Settings, data: DataSet) -> Finding:
     sealed = verified(settings.seal(data), data)
     said = warnings_of(fit(sealed.read(data), sealed.holding).spreads)
     if said:
-        return Finding(
-            check, WARNING, "; ".join(said), f"correct {data.schema.name} with your partners, and check again"
-        )
+        fix = f"correct {data.schema.name} with your partners, and check again"
+        return Finding(check, WARNING, "; ".join(said), fix)
     return Finding(check, OK, f"those of {data.schema.name} suit the records")
 
 

@@ -147,6 +147,16 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
     for frames with categories and gaps. `classes` lists the labels, or is "from y" where it is public which labels
     there are. `delta` is 1e-5 unless given, less for more than 10,000 records. `model` is logistic (softmax for more
     than two classes), smoothed-hinge or perceptron, or a table with options; `algorithm` as in a study.
+    docs/estimators.md explains every argument.
+
+    >>> ages, sick = [[20], [70], [30], [60]] * 50, [False, True, False, True] * 50
+    >>> model = study.PrivateClassifier(epsilon=5.0, bounds=(0, 100), classes=[False, True]).fit(ages, sick)
+    >>> model.predict([[25], [65]]).tolist()
+    [False, True]
+    >>> model.predict_proba([[25]]).shape
+    (1, 2)
+    >>> model.privacy_.delta
+    1e-05
     """
 
     def __init__(
@@ -204,6 +214,11 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
 
     As PrivateClassifier; `target_bounds` is (low, high) of what is predicted, from public knowledge. `model` is linear,
     huber or perceptron, or a table with options.
+
+    >>> metres, kilos = [[1.5], [1.9], [1.6], [1.8]] * 50, [55, 90, 60, 80] * 50
+    >>> model = study.PrivateRegressor(epsilon=5.0, bounds=(1, 2), target_bounds=(30, 150)).fit(metres, kilos)
+    >>> bool(model.predict([[1.85]])[0] > model.predict([[1.55]])[0])
+    True
     """
 
     def __init__(

@@ -37,7 +37,13 @@ BLOCK = 8192
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model to ask. `predict` takes raw values: the schema that trained it encodes them."""
+    """A model to ask. `predict` takes raw values: the schema that trained it encodes them.
+
+    >>> study.read("study.toml").simulate(seeds=1).save("model.npz")
+    >>> model = study.load("model.npz")
+    >>> model.predict_proba("test.csv").shape
+    (230, 2)
+    """
 
     theta: Floats
     description: Mapping[str, Any]
@@ -137,7 +143,12 @@ class LoadedModel:
 
 
 def load(path: Path | str) -> LoadedModel:
-    """The file, checked: plain arrays, digests that agree, and a card.json beside it, if any, that says the same."""
+    """The file, checked: plain arrays, digests that agree, and a card.json beside it, if any, that says the same.
+
+    >>> study.read("study.toml").simulate(seeds=1).save("model.npz")
+    >>> study.load("model.npz").card["accountant"]
+    'pld'
+    """
     return LoadedModel(*read_archive(Path(path)))
 
 

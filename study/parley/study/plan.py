@@ -120,7 +120,7 @@ class Plan:
         units, count = sum(self.parties.values()), len(self.parties)
         whose = f"{count} parties" if count > 1 else "one site"
         return (
-            f"epsilon {self.epsilon:.4g} at delta {self.delta:.3g} for each {self.unit}: {self.rounds:,} rounds, "
+            f"epsilon {self.epsilon:.3g} at delta {self.delta:.3g} for each {self.unit}: {self.rounds:,} rounds, "
             f"about {self.batch:,.0f} of {units:,} in each, noise {self.noise_multiplier:.4g} times the sensitivity; "
             f"{whose}"
         )

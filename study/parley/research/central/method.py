@@ -48,12 +48,12 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class CentralMethod(ABC):
-    """Parameters are dataclass fields, as a run file gives them."""
+    """Parameters are dataclass fields, as a study gives them."""
 
     name: ClassVar[str] = ""
     paper: ClassVar[str] = ""
     pure: ClassVar[bool] = False
-    """Whether δ is 0 whatever the run file allows."""
+    """Whether δ is 0 whatever the study allows."""
 
     strength: float = 0.0
     """μ of an added μ/2·|θ|²; a method that needs more for its privacy takes more."""
