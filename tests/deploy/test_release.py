@@ -207,11 +207,15 @@ def check_libraries(wheel: Path) -> None:
             continue
         magic, found, _, kind, count, _, _, _ = struct.unpack_from("<8I", data)
         assert (magic, found, kind) == (0xFEEDFACF, MACHINES[machine][1], 6), name  # 64 bits, a library
-        commands, at = {}, 32
+        page, commands, at = {"arm64": 1 << 14}.get(machine, 1 << 12), {}, 32
         for _ in range(count):
             command, size = struct.unpack_from("<2I", data, at)
             commands[command] = data[at : at + size]
+            if command == 0x19:  # a segment: its address, and where it lies in the file
+                address, _, offset = struct.unpack_from("<3Q", data, at + 24)
+                assert address % page == offset % page == 0, name
             at += size
+        assert struct.unpack_from("<I", commands[0x2], 16)[0] % 8 == 0  # names of symbols: macOS 27 refuses others
         assert commands[0xD][24:].rstrip(b"\0") == f"{name}.so".encode()  # its name, without the builder's folder
         assert struct.unpack_from("<2I", commands[0x32], 8) == (1, 11 << 16)  # for macOS 11.0 and later
         assert (0x1D in commands) or machine != "arm64", "not signed"
