@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from parley.study.result import Interval as Interval
     from parley.study.result import Result as Result
     from parley.study.study import Study as Study
+    from parley.study.surroundings import BoundsWarning as BoundsWarning
+    from parley.study.surroundings import PrivacyWarning as PrivacyWarning
     from parley.study.sweep import Sweep as Sweep
 
 _PLACES = {
@@ -41,6 +43,8 @@ _PLACES = {
     "LoadedModel": ("parley.study.model_file", "LoadedModel"),
     "PrivateClassifier": ("parley.study.estimators", "PrivateClassifier"),
     "PrivateRegressor": ("parley.study.estimators", "PrivateRegressor"),
+    "PrivacyWarning": ("parley.study.surroundings", "PrivacyWarning"),
+    "BoundsWarning": ("parley.study.surroundings", "BoundsWarning"),
     "Schema": ("parley.learning.schema", "Schema"),
     "Operator": ("parley.federation.manifest", "Operator"),
     "read": ("parley.study.document", "read"),
