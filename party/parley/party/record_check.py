@@ -43,8 +43,13 @@ def chosen(settings: Settings, name: str) -> DataSet:
 def seal_data(settings: Settings, folder: Path, data: DataSet) -> Checked:
     """Sealed where everything fits, noted in the trail. Of a database, its rows are taken anew first."""
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _require_one_unit(settings, data)
     taken = take(data, folder if folder.is_dir() else folder.parent) if data.query is not None else None
+    if taken is not None and not data.schema.exists():
+        raise NodeError(
+            f"the rows are in {data.files[0]}, and there is no {data.schema.name} yet: `parley schema draft "
+            f"{data.files[0]} -o {data.schema}` begins one"
+        )
+    _require_one_unit(settings, data)
     with contextlib.closing(open_ledger(settings)) as ledger:
         found = seal(settings, data, ledger, taken)
     with Trail.open(settings.trail, settings.identity.load().name) as trail:

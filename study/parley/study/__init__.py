@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from parley.federation.manifest import Operator as Operator
     from parley.learning.schema import Schema as Schema
+    from parley.learning.sql import sql as sql
     from parley.study.document import read as read
     from parley.study.estimators import PrivateClassifier as PrivateClassifier
     from parley.study.estimators import PrivateRegressor as PrivateRegressor
@@ -47,6 +48,7 @@ _PLACES = {
     "BoundsWarning": ("parley.study.surroundings", "BoundsWarning"),
     "Schema": ("parley.learning.schema", "Schema"),
     "Operator": ("parley.federation.manifest", "Operator"),
+    "sql": ("parley.learning.sql", "sql"),
     "read": ("parley.study.document", "read"),
     "load": ("parley.study.model_file", "load"),
 }
