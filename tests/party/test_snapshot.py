@@ -99,6 +99,28 @@ def test_a_run_is_answered_without_a_database_and_without_its_address(stage: Sta
         until(lambda: sorted(stage.a.payloads) == [0, 1])
 
 
+@pytest.mark.usefixtures("verified_in_process")
+def test_a_run_under_way_keeps_its_rows_and_one_that_was_left_does_not(stage: Stage, node: Path) -> None:
+    made, rows = manifest(**EVERYONE), node / "state" / "snapshot.jsonl"
+    before = rows.read_bytes()
+    stage.offer(made)
+    with Running(stage):
+        charged(stage, made)
+        database(node, shift=0.05)
+        done = CliRunner().invoke(app, ["check", str(node)])
+        assert (done.exit_code, rows.read_bytes()) == (0, before)
+        assert "the database was not asked: heart-1 goes on with the rows that are here" in done.output
+        assert json.loads(CliRunner().invoke(app, ["check", str(node), "--json"]).output)["under_way"] == ["heart-1"]
+        (node / "state" / "seal.json").unlink()
+        assert CliRunner().invoke(app, ["check", str(node)]).exit_code == 0
+        assert holds(node)
+        stage.coordinator.ask(question(made, 1, (POINT, np.zeros(3))))
+        until(lambda: sorted(stage.a.payloads) == [0, 1])
+    assert CliRunner().invoke(party_app, ["withdraw", str(node), "heart-1", "--by", "Dr. Ada Osei"]).exit_code == 0
+    assert "taken from the database now" in CliRunner().invoke(app, ["check", str(node)]).output
+    assert rows.read_bytes() != before
+
+
 def test_a_database_that_changes_changes_nothing_before_its_operator_looks_again(node: Path) -> None:
     before = (node / "state" / "snapshot.jsonl").read_bytes()
     database(node, shift=0.05)
