@@ -102,6 +102,7 @@ WITHOUT = {
     "pin add": "aggregator/north 00 --folder va/identity",
     "pin list": "--folder va/identity",
     "pin remove": "aggregator/nobody --folder va/identity",
+    "predict": "nowhere.npz rows.csv --output -",
     "resume": "heart-disease --node lead",
     "run": "study.toml --node lead",
     "schema check": "va",
@@ -141,7 +142,7 @@ BY = {"reproduce figures": "plots", "dashboard": "dashboard", "audit attacks": "
 OF_SERVERS = (
     "aggregator approve", "aggregator run", "aggregator status", "aggregator withdraw",
     "coordinator approve", "coordinator run", "coordinator status", "dashboard", "export",
-    "manifest check", "manifest draft", "resume", "run", "status", "stop",
+    "manifest check", "manifest draft", "predict", "resume", "run", "status", "stop",
     "study made-up", "study sweep", "watch",
 )  # fmt: skip
 OF_NO_NODE = (

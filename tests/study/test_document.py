@@ -182,6 +182,15 @@ def test_columns_come_from_the_study_or_from_a_schema_file(tmp_path: Path) -> No
         read(study)
 
 
+def test_a_study_of_a_schema_file_is_written_with_it(tmp_path: Path) -> None:
+    write_project(tmp_path / "project")
+    made = Study(tmp_path / "project/hospital-a/schema.toml", epsilon=1.0)
+    made.write(tmp_path / "study.toml")
+    found = read(tmp_path / "study.toml")
+    assert (found.schema, found.layout) == (made.schema, made.layout)
+    assert 'schema = "project/hospital-a/schema.toml"' in (tmp_path / "study.toml").read_text()
+
+
 def test_columns_that_are_wrong_are_named_all_at_once_with_their_lines(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
     head = '[model]\nkind = "linear"\n[algorithm]\nname = "auto"\n[privacy]\nepsilon = 1.0\ndelta = 1e-5\n'

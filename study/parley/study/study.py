@@ -5,7 +5,7 @@ study.toml; every command and this class take the same words.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -137,7 +137,7 @@ class Study:
             "schema": columns,
             "layout": layout or form,
             "start": None if start is None else Path(start),
-            "data": data if data is None or isinstance(data, Files) else Files.of(data),
+            "data": _files(data, schema),
             "_model": Plain.of(found.pop("model")),
             "_algorithm": Plain.of(found.pop("algorithm")),
             "_parties": tuple(found.pop("parties").items()),
@@ -315,3 +315,11 @@ class Study:
         model, algorithm = self.model["kind"], self.algorithm.get("name")
         columns, target = self.schema.width, self.schema.target.name
         return f"Study({model} of {target!r} on {columns} columns, {algorithm}, epsilon {self.epsilon:g})"
+
+
+def _files(data: Files | Mapping[str, Any] | None, schema: Any) -> Files | None:
+    """With the schema.toml that the columns are from, so that the study can be written."""
+    files = Files.of(data) if isinstance(data, Mapping) else data
+    if not isinstance(schema, str | Path) or (files is not None and files.schema is not None):
+        return files
+    return replace(files or Files(), schema=Path(schema))
