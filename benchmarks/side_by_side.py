@@ -246,7 +246,7 @@ def choose(folder: Path, kept: dict[str, Any], once: bool) -> None:
 
 def compare(facts: DataSet, side: str, setting: dict[str, Any], runs: list[dict[str, float]]) -> None:
     """One more fit, unless there are enough."""
-    enough = 1 if side == "without privacy" else 20 if len(facts.train) < SMALL else 5
+    enough = 1 if side == "without privacy" else 10 if len(facts.train) < SMALL else 5
     if len(runs) < enough:
         measured(SIDES[side], facts.share(300), setting)  # imports and caches are nobody's seconds
         runs.append(measured(SIDES[side], facts, setting))

@@ -39,7 +39,8 @@ def entry(name: str) -> Iterator[str]:
     """A heading, the signature, the text, the examples; of a class also what it has."""
     found = getattr(study, name)
     yield f"## `{name}`\n"
-    yield signature(f"study.{name}", found)
+    if not (inspect.isclass(found) and issubclass(found, Exception)):  # nobody makes one
+        yield signature(f"study.{name}", found)
     yield described(found)
     if not inspect.isclass(found):
         return

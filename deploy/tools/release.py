@@ -34,7 +34,7 @@ from tools.signing import (
 )
 
 RELEASED = ("party", "server")
-EXTRAS = ("accounting", "dashboard", "parquet", "plots")
+EXTRAS = ("accounting", "dashboard", "parquet", "plots", "sql")
 SHOWN = """
 import importlib.metadata as m
 print(*sorted({f.parts[0] for f in m.files("parley-federation") if f.parts[0] != ".."}))

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from parley.cli.commands import audit, ledger, privacy
 from parley.privacy.errors import PrivacyError
+from tests.coordinator.conftest import lead  # noqa: F401  fixtures
 from tests.party.conftest import stage, verified_in_process  # noqa: F401  fixtures
 from tests.support.enrolment import authority  # noqa: F401  fixtures
 from tests.support.examined import party, ports  # noqa: F401  fixtures

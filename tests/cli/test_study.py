@@ -1,5 +1,6 @@
-"""`parley study plan` is `Study.plan`, on the command line."""
+"""`parley study`: the functions of a study, on the command line."""
 
+import csv
 import json
 from pathlib import Path
 
@@ -48,3 +49,33 @@ def test_the_screen_names_every_adversary(folder: Path) -> None:
         "only the model",
     ):
         assert who in shown, who
+
+
+def test_made_up_rows_are_written_as_the_studys_files_are(folder: Path, tmp_path: Path) -> None:
+    path, out = write(folder, STUDY.replace("ALGORITHM", "auto")), tmp_path / "made-up.csv"
+    result = CliRunner().invoke(app, ["study", "made-up", str(path), "--records", "40", "-o", str(out), "--seed", "2"])
+    assert (result.exit_code, result.output) == (0, f"40 made-up rows in {out}\n")
+    table = study.read(path).made_up(40, seed=2)
+    found = read_rows(out)
+    assert found[0] == list(table)
+    assert found[1:] == [
+        ["" if cell is None else str(cell) for cell in row] for row in zip(*table.values(), strict=True)
+    ]
+
+
+def read_rows(path: Path) -> list[list[str]]:
+    with path.open(newline="") as file:
+        return list(csv.reader(file))
+
+
+def test_a_sweep_shows_what_all_of_it_costs_and_public_records_cost_nothing(folder: Path) -> None:
+    path = write(folder, STUDY.replace("ALGORITHM", "dp-gd"))
+    words = ["study", "sweep", str(path), "--epsilon", "0.5", "--epsilon", "1"]
+    result = CliRunner().invoke(app, [*words, "--json"])
+    assert result.exit_code == 0, result.output
+    body = json.loads(result.stdout.strip().splitlines()[-1])
+    assert [each["epsilon"] for each in body["trials"]] == [0.5, 1.0]
+    assert body["cost"]["fits"] == 2
+    assert body["not_private"] == ["trials"]
+    free = CliRunner().invoke(app, [*words, "--public"])
+    assert "nothing is charged" in free.output

@@ -12,6 +12,7 @@ from parley.coordinator.operator_client import Coordinator
 from parley.coordinator.store import State
 from parley.demo.local import LocalFederation
 from parley.privacy.ledger import Ledger
+from parley.study.model_file import load
 from parley.v1 import common_pb2
 from parley.web.access import token_in
 from tests.support.chromium import (
@@ -26,7 +27,7 @@ from tests.support.chromium import (
     violations,
     wait_until_served,
 )
-from tests.support.folders import coordinator_folder
+from tests.support.folders import coordinator_folder, write_finished_model
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(PATH is None, reason="no Chromium: apt-get install chromium")]
 PAGES = ("/", "/runs/heart-1", "/runs/heart-1/privacy", "/runs/heart-1/stop")
@@ -44,9 +45,33 @@ def homes(tmp_path_factory: Any) -> dict[int, tuple[str, str]]:
     """Address and token of dashboards with 0, 10 and 10,000 rounds."""
     found = {}
     for rounds in (0, 10, 10_000):
-        state, _ = coordinator_folder(tmp_path_factory.mktemp("node"), rounds)
+        state, document = coordinator_folder(tmp_path_factory.mktemp("node"), rounds)
+        if rounds:
+            write_finished_model(state, document)
         found[rounds] = (serving(state), token_in(state))
     return found
+
+
+def test_a_browser_saves_the_model_and_its_card(
+    window: Browser, homes: dict[int, tuple[str, str]], tmp_path: Path
+) -> None:
+    home, token = homes[10]
+    tab = Tab(window, home).sign_in(token)
+    for name, file in (("Model", "heart-1.npz"), ("Card", "heart-1.card.html")):
+        tab.go("/runs/heart-1")
+        with tab.page.expect_download() as started:
+            tab.page.get_by_role("link", name=name, exact=True).click()
+        assert started.value.suggested_filename == file
+        started.value.save_as(tmp_path / file)
+    assert load(tmp_path / "heart-1.npz").card["run"] == "heart-1"
+    assert tab.complaints == tab.elsewhere == []
+    for width in (1400, 400):
+        page = window.new_page(viewport={"width": width, "height": 900}, bypass_csp=True)  # axe is a script
+        page.goto((tmp_path / "heart-1.card.html").as_uri())
+        assert page.title() == "Model card: heart-1"
+        assert page.evaluate(FITS) <= width
+        assert violations(page) == []
+        page.close()
 
 
 @pytest.mark.parametrize("rounds", [0, 10, 10_000])

@@ -1,6 +1,5 @@
 """A finished run's model and card can be taken away, by who is signed in, and only as the run wrote them."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,15 +10,13 @@ from parley.dashboard.downloads import download
 from parley.study.model_file import load
 from tests.support.browser import Browser, Make
 from tests.support.documents import manifest, meaning
+from tests.support.folders import write_finished_model
 
 TAKEN = ("/runs/heart-1/model.npz", "/runs/heart-1/card.html")
 
 
 def with_model(made: Browser) -> Path:
-    path = made.state / "models" / "heart-1.npz"
-    theta = np.arange(made.document.model.dimension) / 3
-    write_model(path, theta, made.document, replace(meaning(), manifest=made.document), {"accuracy": 0.75})
-    return path
+    return write_finished_model(made.state, made.document)
 
 
 def test_what_is_taken_is_the_file_and_its_card(browser: Make, tmp_path: Path) -> None:

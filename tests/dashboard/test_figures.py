@@ -9,6 +9,7 @@ from parley.dashboard.history import Histories
 from parley.federation.names import Role
 from parley.v1 import common_pb2
 from tests.support.browser import Make
+from tests.support.documents import manifest
 from tests.support.pages import wait_for
 
 
@@ -48,3 +49,9 @@ def test_presence_is_the_share_of_rounds() -> None:
     assert long[0] == 0.0
     assert long[-1] == 1.0
     assert abs(sum(long) / len(long) - 0.5) < 0.02
+
+
+def test_a_party_stands_with_the_data_set_that_its_manifest_names() -> None:
+    members = figures._members(manifest(**{"parties.1.data_set": "cardiology"}), {})
+    assert [member.data_set for member in members[:3]] == ["", "cardiology", ""]
+    assert {member.data_set for member in members[3:]} == {""}

@@ -31,7 +31,7 @@ def test_every_node_gets_a_certificate_of_its_own_and_a_configuration_that_is_un
             assert [path.name for path in node.evaluation] == ["test.csv"]
         else:
             assert isinstance(node, PartyNode)
-            assert [path.name for path in node.data] == [f"{name}.csv"]
+            assert [path.name for each in node.data for path in each.files] == [f"{name}.csv"]
     assert len(keys) == 7
 
 

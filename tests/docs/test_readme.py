@@ -7,7 +7,7 @@ import pytest
 from parley import study
 from parley.demo.heart_data import hold_out_file
 from parley.demo.recipe import HOSPITALS
-from tests.docs.pages import ROOT
+from tests.docs.pages import ROOT, pages
 
 README = (ROOT / "README.md").read_text()
 OWN_DATA = ROOT / "examples" / "own-data"
@@ -54,9 +54,10 @@ def test_the_walks_document_is_the_one_that_is_shown() -> None:
 
 def test_what_make_is_asked_for_is_a_target() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
-        asked = set(re.findall(r"(?:`|^ *)make ([a-z-]+)", path.read_text(), re.MULTILINE))
-        assert asked <= targets, path
+    for page in pages():
+        code = [*page.code_blocks, *page.inline_code]
+        asked = {name for each in code for name in re.findall(r"^ *make ([a-z-]+)", each, re.MULTILINE)}
+        assert asked <= targets, page.name
 
 
 def test_the_demos_table_has_the_hospitals_and_the_figures_of_the_experiment() -> None:

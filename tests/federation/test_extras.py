@@ -102,12 +102,14 @@ WITHOUT = {
     "pin add": "aggregator/north 00 --folder va/identity",
     "pin list": "--folder va/identity",
     "pin remove": "aggregator/nobody --folder va/identity",
+    "predict": "nowhere.npz rows.csv --output -",
     "resume": "heart-disease --node lead",
     "run": "study.toml --node lead",
     "schema check": "va",
     "schema study": "va",
     "status": "--node lead",
     "stop": "heart-disease --node lead",
+    "study made-up": "study-of-mine/study.toml --output made-up.csv",
     "watch": "heart-disease --node lead",
     # The lemma of the paper's accountant needs no numbers of others.
     "privacy epsilon": "--records 99 --batch 9 --rounds 9 --noise-multiplier 9 --delta 1e-5 --accountant paper",
@@ -133,13 +135,15 @@ WITH = {
     "reproduce figures": "--data {data} --out pictures",
     "reproduce ijcnn1": "--data {data} --seeds 1 --method ddp-srm",
     "simulate": "simulated.toml",
+    "study sweep": "simulated.toml",
 }
 BY = {"reproduce figures": "plots", "dashboard": "dashboard", "audit attacks": "dashboard"}
 """What needs an extra: `accounting`, or one of these."""
 OF_SERVERS = (
     "aggregator approve", "aggregator run", "aggregator status", "aggregator withdraw",
     "coordinator approve", "coordinator run", "coordinator status", "dashboard", "export",
-    "manifest check", "manifest draft", "resume", "run", "status", "stop", "watch",
+    "manifest check", "manifest draft", "predict", "resume", "run", "status", "stop",
+    "study made-up", "study sweep", "watch",
 )  # fmt: skip
 OF_NO_NODE = (
     "audit attacks", "audit privacy", "bench aggregate", "bench gradients", "bench noise", "bench train", "demo",

@@ -104,6 +104,25 @@ def test_a_simulated_model_says_so_at_the_top() -> None:
         assert "ε =" not in found
 
 
+def test_a_model_that_went_on_from_another_says_what_that_one_cost() -> None:
+    start = {"digest": "feed", "private": True, "run": "heart-0", "epsilon": 2.5, "delta": 1e-6}
+    found = said({**CARD, "start": start})
+    assert "started from the model of heart-0 (digest feed). Private records had gone into that one" in found
+    assert "(ε = 2.5 at δ = 1e-06) adds to what stands here" in found
+    assert "Nobody's privacy was spent on that one" in said({**CARD, "start": {"digest": "feed", "private": False}})
+    assert "Private records had gone into" in said({**CARD, "start": {"digest": "feed"}})
+
+
+def test_a_set_that_has_chosen_the_model_is_said_to_have_done_so() -> None:
+    assert "The same set has chosen the round" in said({**CARD, "chosen_round": 7})
+    assert "has chosen" not in said(CARD)
+
+
+def test_a_simulation_on_open_records_says_so() -> None:
+    found = said({**CARD, "simulation": True, "epsilon": None, "records": "made up"})
+    assert "on records that are made up: nobody's privacy was at stake" in found
+
+
 def test_without_a_public_set_nothing_is_said_of_quality() -> None:
     assert "nothing is known of how good" in said({**CARD, "quality": None, "evaluation": None})
     assert "accuracy 0.800 –" in said({**CARD, "quality": None, "evaluation": {"accuracy": 0.8}})
@@ -146,7 +165,8 @@ def test_the_card_of_a_real_file_becomes_a_page_with_nothing_that_is_not_in_the_
 
 KEYS = [
     *CARD, *DESCRIPTION, *DESCRIPTION["schema"], *DESCRIPTION["schema"]["target"],
-    "simulation", "fits", "epsilon_of_all_fits", "software", "records", "auc[x]", "hospital", "count", "evaluation",
+    "simulation", "start", "private", "chosen_round", "fits", "epsilon_of_all_fits", "software",
+    "records", "auc[x]", "hospital", "count", "evaluation",
     *DESCRIPTION["schema"]["features"][0], *DESCRIPTION["schema"]["features"][1],
 ]  # fmt: skip
 json = st.recursive(

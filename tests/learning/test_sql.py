@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from parley.learning.errors import DataError
 from parley.learning.holding import Layout
@@ -161,6 +163,8 @@ def test_a_file_that_is_no_database_is_one_error(tmp_path: Path) -> None:
         ("localhost", "", {}),
         ("127.0.0.1", "", {}),
         ("", "?host=/var/run/postgresql", {}),
+        ("", "", {"sslmode": "verify-full", "sslrootcert": "system"}),  # whom PGHOST names; no socket minds
+        ("", "?host=localhost,db.example", {"sslmode": "verify-full", "sslrootcert": "system"}),
     ],
 )
 def test_over_a_network_the_server_has_to_prove_who_it_is(host: str, more: str, due: dict[str, Any]) -> None:
@@ -184,3 +188,18 @@ def test_numbers_survive_to_the_last_bit(tmp_path: Path) -> None:
     found = read([kept], Layout("jsonl"), "x")
     assert isinstance(found, Table)
     assert found.columns == {"x": tuple(numbers)}
+
+
+CELLS = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(st.lists(st.lists(CELLS | st.text(), min_size=2, max_size=2)), st.sampled_from(["a", "Ä b", "\u2028", '"']))
+def test_any_row_survives_its_line(rows: list[list[Any]], name: str) -> None:
+    raw = "".join(json_lines([name, "other"], iter(rows))).encode("ascii")
+    found = read([Path("rows.jsonl")], Layout("jsonl"), "other", [raw])
+    assert isinstance(found, Table)
+    held = list(zip(*found.columns.values(), strict=True))
+    assert [[(type(cell), cell) for cell in row] for row in held] == [
+        [(type(cell), cell) for cell in row] for row in rows
+    ]
+    assert list(found.columns) == [name.strip(), "other"]

@@ -20,11 +20,12 @@ from parley.cli.commands.schema import app
 from parley.learning.errors import DataError, SchemaError
 from parley.node.data_sets import DataSet, Query
 from parley.node.doctor import FAILED, OK, UNKNOWN, WARNING
+from parley.node.errors import NodeError
 from parley.party.process import party_node, settings_of
 from parley.party.record_check import seal_node
 from parley.party.seal import Taken, taken, verified
 from parley.party.snapshot import age, take
-from tests.support.documents import manifest
+from tests.support.documents import SCHEMA, manifest
 from tests.support.examined import by_check
 from tests.support.memories import POINT
 from tests.support.party_process import EVERYONE, Running, charged
@@ -98,6 +99,28 @@ def test_a_run_is_answered_without_a_database_and_without_its_address(stage: Sta
         until(lambda: sorted(stage.a.payloads) == [0, 1])
 
 
+@pytest.mark.usefixtures("verified_in_process")
+def test_a_run_under_way_keeps_its_rows_and_one_that_was_left_does_not(stage: Stage, node: Path) -> None:
+    made, rows = manifest(**EVERYONE), node / "state" / "snapshot.jsonl"
+    before = rows.read_bytes()
+    stage.offer(made)
+    with Running(stage):
+        charged(stage, made)
+        database(node, shift=0.05)
+        done = CliRunner().invoke(app, ["check", str(node)])
+        assert (done.exit_code, rows.read_bytes()) == (0, before)
+        assert "the database was not asked: heart-1 goes on with the rows that are here" in done.output
+        assert json.loads(CliRunner().invoke(app, ["check", str(node), "--json"]).output)["under_way"] == ["heart-1"]
+        (node / "state" / "seal.json").unlink()
+        assert CliRunner().invoke(app, ["check", str(node)]).exit_code == 0
+        assert holds(node)
+        stage.coordinator.ask(question(made, 1, (POINT, np.zeros(3))))
+        until(lambda: sorted(stage.a.payloads) == [0, 1])
+    assert CliRunner().invoke(party_app, ["withdraw", str(node), "heart-1", "--by", "Dr. Ada Osei"]).exit_code == 0
+    assert "taken from the database now" in CliRunner().invoke(app, ["check", str(node)]).output
+    assert rows.read_bytes() != before
+
+
 def test_a_database_that_changes_changes_nothing_before_its_operator_looks_again(node: Path) -> None:
     before = (node / "state" / "snapshot.jsonl").read_bytes()
     database(node, shift=0.05)
@@ -122,7 +145,7 @@ def test_a_query_that_fails_leaves_what_was_sealed_and_rows_that_do_not_fit_end_
     assert sorted(path.suffix for path in (node / "state").glob("*snapshot*")) == [".jsonl"]
     (node / "away.db").rename(node / "clinic.db")
     write(stage, QUERY.replace("pulse", "'fast' AS pulse"))
-    assert seal_node(node).problems == ["row 1, column pulse: 'fast' is not a number"]
+    assert seal_node(node).problems == ["snapshot.jsonl, line 2, column pulse: 'fast' is not a number"]
     settings = settings_of(party_node(node))
     assert taken(settings.seal(held(node))) is None
     assert by_check(examine(node))["seal"].problem.startswith("the records were not sealed yet")
@@ -194,6 +217,31 @@ def test_the_operator_is_told_how_old_the_rows_are(stage: Stage, node: Path, mon
     monkeypatch.setattr("time.time", lambda: 1e9)
     ages = [age(Taken(1e9 - seconds, "")) for seconds in (-5, 59, 60, 7199, 7200, 86400, 2e6)]
     assert ages == ["less than a minute"] * 2 + ["1 minute", "1 hour", "2 hours", "1 day", "23 days"]
+
+
+def test_without_a_schema_the_rows_are_taken_for_a_draft_of_one(node: Path) -> None:
+    """Which says their form; and then nothing more than bounds is missing."""
+    for name in ("schema.toml", "state/snapshot.jsonl", "state/seal.json"):
+        (node / name).unlink()
+    with pytest.raises(NodeError, match=r"there is no schema\.toml yet: `parley schema draft .*snapshot\.jsonl -o"):
+        seal_node(node)
+    rows = node / "state" / "snapshot.jsonl"
+    done = CliRunner().invoke(app, ["draft", str(rows), "-o", str(node / "schema.toml"), "--target", "sick"])
+    assert done.exit_code == 0, done.output
+    text = (node / "schema.toml").read_text()
+    assert 'format = "jsonl"' in text
+    with pytest.raises(SchemaError, match="draft"):
+        seal_node(node)
+    lines = [line for line in SCHEMA.splitlines() if not line.startswith("format")]
+    (node / "schema.toml").write_text("\n".join(['format = "jsonl"', *lines]) + "\n")
+    assert seal_node(node).fits
+
+
+def test_rows_that_no_data_set_needs_any_more_are_pointed_at(stage: Stage, node: Path) -> None:
+    assert "data snapshot.jsonl" not in by_check(examine(node))
+    stage.write_node()
+    found = by_check(examine(node))["data snapshot.jsonl"]
+    assert (found.state, found.fix.startswith(f"remove {node / 'state' / 'snapshot.jsonl'}")) == (WARNING, True)
 
 
 def test_paths_of_an_address_are_from_the_nodes_folder_wherever_the_command_runs(

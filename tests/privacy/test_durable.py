@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,6 +19,23 @@ def test_a_file_is_replaced_whole_and_closed_to_others(tmp_path: Path) -> None:
     assert path.read_text() == "new"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [each.name for each in tmp_path.iterdir()] == ["head"]
+
+
+def test_text_that_comes_in_pieces_is_there_when_all_of_it_came(tmp_path: Path) -> None:
+    path = tmp_path / "rows"
+
+    def pieces(count: int) -> Iterator[str]:
+        for number in range(count):
+            assert not path.exists()
+            yield f"{number}\n"
+        if count > 2:
+            raise ValueError("the rest is not there")
+
+    with pytest.raises(ValueError, match="the rest"):
+        replace_durably(path, pieces(3))
+    assert not list(tmp_path.iterdir())
+    replace_durably(path, pieces(2))
+    assert path.read_text() == "0\n1\n"
 
 
 def test_what_cannot_be_written_leaves_the_old_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,3 +63,23 @@ def test_all_data_are_one_population_until_somebody_answers_for_it_that_they_are
         ledger.declare_apart("others", "Ada Osei")
     assert ledger.declared_apart == {"others"}
     ledger.verify()
+
+
+def test_of_two_names_that_are_about_to_be_charged_each_is_declared_apart_unless_it_has_its_budget(
+    tmp_path: Path,
+) -> None:
+    empty = Ledger.create(tmp_path / "empty", Policy())
+    both = ("patients", "staff")
+    empty.require_own("patients", None, ("patients",))
+    for name, other in (both, both[::-1]):
+        with pytest.raises(LedgerRefusedError, match=f"keeps the budget of {other}, and {name} would be a fresh one"):
+            empty.require_own(name, None, both)
+    for name in both:
+        empty.declare_apart(name, "Ada Osei")
+        empty.require_own(name, None, both)
+    kept = new(tmp_path / "l")  # ward has its budget
+    kept.require_own("ward", None, ("ward", "staff"))
+    with pytest.raises(LedgerRefusedError, match="keeps the budget of ward"):
+        kept.require_own("staff", None, ("ward", "staff"))
+    kept.declare_apart("staff", "Ada Osei")
+    kept.require_own("staff", None, ("ward", "staff"))

@@ -7,6 +7,7 @@ import pytest
 
 from parley.algorithms.registry import named_by
 from parley.cli.commands.init import write_project
+from parley.errors import ParleyError
 from parley.federation.errors import FieldError
 from parley.federation.manifest import read_manifest
 from parley.study.document import read
@@ -43,6 +44,7 @@ def test_the_template_becomes_the_templates_manifest_but_for_the_rounded_noise(t
         ("units = 200", "unit = 200", "parties[1].units: is missing; did you mean 'unit'"),
         ("units = 200", "units = 200\nbatch = 3", "parties[1].batch: is unknown"),
         ('name = "hospital-b"', 'name = "hospital-a"', "parties[1].name: 'hospital-a' is there twice"),
+        ("units = 200", "units = 200\ndata_set = 'Two words'", "parties[1].data_set: is 'Two words': use"),
         ("minimum_parties = 3", "minimum_parties = 4", "rounds.minimum_parties: is 4"),
         ("epsilon = 1.0", "epsilon = 0", "privacy.epsilon: is 0"),
         ("[model]", "[modl]", "model: is missing; did you mean 'modl'"),
@@ -55,7 +57,7 @@ def test_a_slip_in_a_study_is_named(tmp_path: Path, old: str, new: str, says: st
     text = study.read_text()
     assert old in text
     study.write_text(text.replace(old, new, 1))
-    with pytest.raises(FieldError) as refused:
+    with pytest.raises(StudyError) as refused:
         read(study)
     assert says in str(refused.value)
 
@@ -138,6 +140,7 @@ def test_a_study_reads_back_as_itself(tmp_path: Path) -> None:
         regulariser={"kind": "l2", "weight": 0.01},
         security="malicious",
         own=None,
+        data_sets={"hospital-b": "cardiology"},
         minimum_parties=2,
         worst_epsilon=9.0,
         precision="high",
@@ -175,5 +178,41 @@ def test_columns_come_from_the_study_or_from_a_schema_file(tmp_path: Path) -> No
     assert (chosen.schema.width, chosen.schema.intercept) == (1, False)
     assert chosen.layout is not None
     study.write_text(text + "[schema]\nfeatures = [{ name = 'age', low = 90, high = 20 }]\n" + TARGET_TEXT)
-    with pytest.raises(StudyError, match="schema: age: low 90 is not below high 20"):
+    with pytest.raises(StudyError, match=r"schema: line \d+: age: low 90 is not below high 20"):
         read(study)
+
+
+def test_a_study_of_a_schema_file_is_written_with_it(tmp_path: Path) -> None:
+    write_project(tmp_path / "project")
+    made = Study(tmp_path / "project/hospital-a/schema.toml", epsilon=1.0)
+    made.write(tmp_path / "study.toml")
+    found = read(tmp_path / "study.toml")
+    assert (found.schema, found.layout) == (made.schema, made.layout)
+    assert 'schema = "project/hospital-a/schema.toml"' in (tmp_path / "study.toml").read_text()
+
+
+def test_columns_that_are_wrong_are_named_all_at_once_with_their_lines(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    head = '[model]\nkind = "linear"\n[algorithm]\nname = "auto"\n[privacy]\nepsilon = 1.0\ndelta = 1e-5\n'
+    path.write_text(
+        head + '[schema]\ntarget = { name = "cost", kind = "number" }\nfeatures = [\n'
+        '    { name = "age" },\n    { kind = "category", name = "race" },\n]\n'
+    )
+    with pytest.raises(FieldError) as refused:
+        read(path)
+    for words in (
+        "line 9: cost: give low and high",
+        "line 11: age: give low and high",
+        "line 12: race: give categories",
+    ):
+        assert words in str(refused.value)
+    schema = tmp_path / "schema.toml"
+    schema.write_text('units = 3\nfeatures = [{ name = "age" }]\n\ntarget = { name = "cost", kind = "number" }\n')
+    path.write_text(head + '[data]\nschema = "schema.toml"\ntrain = ["a.csv"]\n')
+    with pytest.raises(ParleyError) as found:
+        read(path)
+    assert str(found.value).splitlines() == [
+        "schema.toml has 2 things to correct:",
+        "  line 2: age: give low and high",
+        "  line 4: cost: give low and high, the public bounds of what is predicted",
+    ]

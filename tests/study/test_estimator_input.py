@@ -10,6 +10,8 @@ import pyarrow
 import pytest
 from scipy.sparse import csr_matrix
 
+from parley.learning.columns import Uniform
+from parley.learning.readers import Table
 from parley.study.errors import StudyError
 from parley.study.estimator_input import (
     InputError,
@@ -23,6 +25,7 @@ from parley.study.estimator_input import (
     names_of,
     positive,
 )
+from parley.study.public_columns import columns_within
 
 VALUES = [[1.0, 2.0], [3.0, 4.0]]
 
@@ -44,7 +47,13 @@ VALUES = [[1.0, 2.0], [3.0, 4.0]]
 def test_a_matrix_is_read_from_whatever_holds_it(X: Any, names: tuple[str, ...] | None) -> None:
     found = matrix(X)
     assert (found.values.tolist(), found.names) == (VALUES, names)
-    assert list(found.table.columns) == list(names or ("x0", "x1"))
+    many, named = Uniform(2, 0, 9), columns_within(([0, 0], 9), names, 2).features
+    assert found.data(many).values.tolist() == VALUES  # type: ignore[union-attr]
+    table = found.data(named)
+    assert isinstance(table, Table)
+    assert {name: list(cells) for name, cells in table.columns.items()} == dict(
+        zip(names or ("x0", "x1"), ([1, 3], [2, 4]), strict=True)
+    )
     assert names_of(X) == names
 
 
@@ -138,3 +147,10 @@ def test_whatever_parley_refuses_is_a_value_error() -> None:
     assert isinstance(refused.value, InputError)
     with pytest.raises(KeyError), input_errors():
         raise KeyError("a defect stays one")
+
+
+def test_what_is_not_installed_is_named_with_the_extra_that_brings_it() -> None:
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'parley-federation\[accounting\]'"), input_errors():
+        raise ModuleNotFoundError("No module named 'scipy'", name="scipy")
+    with pytest.raises(ModuleNotFoundError, match="No module named 'mine'"), input_errors():
+        raise ModuleNotFoundError("No module named 'mine'", name="mine")

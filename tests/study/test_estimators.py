@@ -23,6 +23,7 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScale
 from sklearn.utils import estimator_checks
 
 from parley.errors import ParleyError
+from parley.learning.columns import Uniform
 from parley.study import load
 from parley.study.estimators import NotFittedError, PrivateClassifier, PrivateRegressor
 from parley.study.surroundings import BoundsWarning, PrivacyWarning
@@ -172,6 +173,13 @@ def test_the_bounds_and_not_the_records_decide_what_a_value_becomes() -> None:
         ("a", -4, 4),
         ("b", -5, 5),
     ]
+    assert isinstance(one.to_model().schema.features, Uniform)
+    with pytest.warns(BoundsWarning, match=r"features: \d\d% of the values"):
+        classifier(bounds=(-1, 1)).fit(X, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        wide = np.concatenate([X, np.zeros((300, 98))], axis=1)  # 1 % of all values is not 5 % of the records
+        classifier(bounds=(-1, 1)).fit(wide, Y)
     with pytest.warns(BoundsWarning, match=r"x0: \d\d% of the values lie outside .* for you alone"):
         classifier(bounds=([-0.1, -4], [0.1, 4])).fit(X, Y)
 
@@ -238,7 +246,7 @@ def test_the_model_file_is_the_usual_one_and_says_that_whoever_fits_sees_everyth
     read = load(tmp_path / "model.npz")
     assert read.predict_proba(X) == pytest.approx(model.predict_proba(X))
     assert read.card == json.loads((tmp_path / "card.json").read_text())
-    assert read.card["statement"] == model.privacy_.sentence
+    assert read.card["statement"].startswith(model.privacy_.sentence)
     assert "whoever ran the training saw the records" in read.card["statement"]
     assert (read.card["epsilon"], read.card["delta"]) == (model.privacy_.epsilon, model.privacy_.delta)
     assert (read.card["manifest_digest"], read.card["aggregators"], read.card["evaluation"]) == (None, [], None)

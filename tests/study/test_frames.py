@@ -1,6 +1,8 @@
 """What a program holds in memory becomes what a file reader would have given; nothing missing is made up."""
 
+import csv
 import datetime as dt
+import sqlite3
 import subprocess
 import sys
 from decimal import Decimal
@@ -78,6 +80,38 @@ def test_a_matrix_has_no_names_unless_it_is_given_some() -> None:
         assert named.columns == {"a": [1.0, 3.0], "b": [2.0, None]}
     structured = np.array([(1, "x"), (2, "y")], [("n", int), ("label", "U1")])
     assert table_of(structured).columns == {"n": [1, 2], "label": ["x", "y"]}  # type: ignore[union-attr]
+
+
+def test_rows_with_names_are_read_by_their_names_and_never_by_their_order() -> None:
+    frame = pandas.DataFrame({"pulse": [60, 70], "age": [63, 41]})
+    database = sqlite3.connect(":memory:")
+    database.row_factory = sqlite3.Row
+    selected = database.execute("SELECT 60 AS pulse, 63 AS age UNION SELECT 70, 41 ORDER BY pulse").fetchall()
+    database.close()
+    given = {
+        "database": selected,
+        "named tuples": list(frame.itertuples()),
+        "rows of a frame": [row for _, row in frame.iterrows()],
+        "csv": csv.DictReader(["pulse,age", "60,63", "70,41"]),
+    }
+    for what, rows in given.items():
+        found = table_of(rows, ["age", "pulse"])
+        assert isinstance(found, Table), what
+        assert {name: [int(cell) for cell in found.columns[name]] for name in ("age", "pulse")} == {
+            "age": [63, 41],
+            "pulse": [60, 70],
+        }, what
+
+
+def test_a_frame_of_a_library_that_is_not_read_is_no_matrix() -> None:
+    class Lazy:
+        columns = ("age", "pulse")
+
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            raise AssertionError("its names would be lost")
+
+    with pytest.raises(DataError, match="Lazy is no frame that is read here: give one of pandas"):
+        table_of(Lazy())
 
 
 def test_a_frame_of_another_library_comes_through_arrow() -> None:

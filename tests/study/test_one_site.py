@@ -9,6 +9,7 @@ import pytest
 from parley.learning.readers import Dense
 from parley.learning.records import Records, encode
 from parley.privacy.accountants import accountant
+from parley.study.batch_runs import federation_of, plan_for
 from parley.study.card import card_of
 from parley.study.errors import StudyError
 from parley.study.one_site import SITE, Fitted, Privacy, play, prepare, usual_delta
@@ -45,8 +46,6 @@ def test_the_claim_is_what_an_accountant_says_of_the_mechanism_and_no_more_than_
 
 
 def _as_wanted(prepared: Any) -> tuple[Any, dict[str, int]]:
-    from parley.study.batch_runs import plan_for
-
     return plan_for(prepared.study, 200), {SITE: 200}
 
 
@@ -58,6 +57,11 @@ def test_plan_and_noise_are_those_of_other_records_of_the_same_number() -> None:
 
 def test_every_play_has_its_own_noise() -> None:
     prepared = prepare(study(), records())
+    federation = federation_of(prepared, 1)
+    assert federation.noise
+    assert federation.noise_level() == pytest.approx(
+        prepared.mechanism.noise_deviation(1) / prepared.mechanism.expected_batch(1)
+    )
     thetas = {play(prepared).theta.tobytes() for _ in range(4)}
     assert len(thetas) == 4
 

@@ -30,8 +30,11 @@ def test_bounds_of_every_form_become_numbers_between_them(bounds: Any) -> None:
     assert (columns.count, names_of_features(columns.features)) == (2, ["a", "b"])
 
 
-def test_columns_without_names_are_counted_from_0() -> None:
-    assert names_of_features(columns_within((0, 1), None, 3).features) == ["x0", "x1", "x2"]
+def test_columns_without_names_are_counted_from_0_or_have_one_bound_together() -> None:
+    assert names_of_features(columns_within(([0, 0, 0], 1), None, 3).features) == ["x0", "x1", "x2"]
+    assert columns_within((0, 255), None, 784).features == Uniform(784, 0, 255, 127.5, 127.5)
+    with pytest.raises(InputError, match="bounds: low 1 is not below high 0"):
+        columns_within((1, 0), None, 3)
 
 
 @pytest.mark.parametrize(

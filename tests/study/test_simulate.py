@@ -12,6 +12,7 @@ from parley.learning.model_archive import read_archive
 from parley.study.errors import StudyError
 from parley.study.result import Result
 from parley.study.simulate import constant
+from parley.study.simulation import Federation, Outcome
 from parley.study.spending import SPENDING
 from parley.study.study import Study
 from parley.study.surroundings import BoundsWarning
@@ -230,3 +231,21 @@ def test_bounds_that_do_not_suit_are_said_to_whoever_simulates_and_go_nowhere_el
     found.save(tmp_path / "model.npz")
     assert "fill" not in json.dumps(found.as_json())
     assert "fill" not in json.dumps(read_archive(tmp_path / "model.npz")[1:], default=str)
+
+
+def test_a_card_tells_nothing_of_records_but_what_was_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neighbours whose runs released the same have the same card: whatever else differs, a record has decided it."""
+    one, other = people(200, 21), people(200, 21)
+    other["age"][7], other["ill"][7] = 99.0, 1 - other["ill"][7]
+    monkeypatch.setattr(Federation, "run", lambda self, watch=None: Outcome(np.array([1.0, 2.0, -1.0]), 0.1, 0.1, 5))
+    released = {"digest", "written", "fits", "epsilon_of_all_fits", "delta_of_all_fits", "statement"}
+    for test in (None, PUBLIC):
+        cards = [
+            STUDY.simulate({"a": each, "b": people(150, 22)}, test=test, seeds=1).model.card for each in (one, other)
+        ]
+        assert {name for name in cards[0] if cards[0][name] != cards[1][name]} <= released
+        # These grow by one fit, whichever records it was of.
+        assert cards[1]["fits"] == cards[0]["fits"] + 1
+        assert cards[0]["statement"].partition(" fits")[0].rstrip("0123456789") == (
+            cards[1]["statement"].partition(" fits")[0].rstrip("0123456789")
+        )

@@ -73,6 +73,8 @@ def test_equal_studies_are_equal_and_none_can_be_changed() -> None:
         ({"run": "A run"}, "run: is 'A run'"),
         ({"parties": {"a": 0}}, r"parties\[0\].units: is 0"),
         ({"parties": {"Hospital A": 5}}, r"parties\[0\].name"),
+        ({"parties": {"a": 5}, "data_sets": {"a": "X"}}, r"parties\[0\].data_set"),
+        ({"parties": {"a": 5}, "data_sets": {"b": "x"}}, "data_sets names 'b', which is none of the parties"),
         ({"aggregators": [{"name": "north", "legal_entity": "N"}]}, "give exactly two"),
         ({"aggregators": [{"name": "north"}] * 2}, r"legal_entity: is missing"),
         ({"minimum_parties": 1}, "rounds.minimum_parties"),

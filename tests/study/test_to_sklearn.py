@@ -70,6 +70,12 @@ def test_what_it_cannot_hold_is_said_in_words() -> None:
         random_model("logistic", features=[{"kind": "category", "name": "x", "categories": ["None"]}]).to_sklearn()
 
 
+def test_what_has_to_be_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ModelFileError, match="pandas is not installed here: pip install scikit-learn pandas"):
+        random_model("logistic").to_sklearn()
+
+
 def test_it_predicts_where_there_is_no_parley(tmp_path: Path) -> None:
     """The user's own pickle, read by an interpreter that refuses to import parley."""
     model, path = random_model("perceptron of classes"), tmp_path / "made.pickle"

@@ -5,12 +5,15 @@ import math
 import random
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from parley.coordinator.errors import CoordinatorError
 from parley.coordinator.operator_client import Presence
+from parley.coordinator.result import write_model
 from parley.coordinator.store import RoundRecord, RunStore, State
 from parley.dashboard.server import Place
 from parley.federation.manifest import Manifest
@@ -21,7 +24,7 @@ from parley.privacy.finite_precision import EXACT
 from parley.privacy.ledger import Ledger
 from parley.privacy.mechanism import ROW
 from parley.v1 import aggregator_pb2
-from tests.support.documents import manifest
+from tests.support.documents import manifest, meaning
 
 CLAIM = {
     "epsilon": 1.78,
@@ -171,3 +174,11 @@ def place_of(state: Path, operator: FakeOperator | None = None) -> Place:
         "lead", "cardio", state, state / "ledger.sqlite", state / "trail.jsonl", state / "models", status,
         operator or FakeOperator(),
     )  # fmt: skip
+
+
+def write_finished_model(state: Path, document: Manifest) -> Path:
+    """As the coordinator leaves it when a run has finished."""
+    path = state / "models" / f"{document.run}.npz"
+    theta = np.arange(document.model.dimension) / 3
+    write_model(path, theta, document, replace(meaning(), manifest=document), {"accuracy": 0.75})
+    return path

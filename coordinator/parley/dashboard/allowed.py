@@ -71,7 +71,7 @@ ALLOWED: dict[str, dict[str, Why]] = {
     | _fields(LOG, "trail_state trail_head")
     | _fields(OPERATOR, "fresh"),
     "RunsView": _fields(OPERATOR, "runs books"),
-    "Member": _fields(CONFIGURATION, "name role legal_entity units") | _fields(PRESENCE, "answer reason"),
+    "Member": _fields(CONFIGURATION, "name role legal_entity units data_set") | _fields(PRESENCE, "answer reason"),
     "Ending": _fields(PRESENCE, "aggregator openings"),
     "PrivacyView": _fields(
         CONFIGURATION,

@@ -342,6 +342,7 @@ def _members(manifest: Manifest, answers: dict[str, tuple[str, str]]) -> tuple[M
                     manifest.mechanism.sampler(name.name, 0).units if party else None,
                     answer,
                     reason[:300],
+                    manifest.data_set_of(name.name) if party else "",
                 )
             )
     return tuple(found)

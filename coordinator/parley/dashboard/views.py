@@ -257,6 +257,8 @@ class Member:
     units: int | None
     answer: str
     reason: str
+    data_set: str
+    """A party's, where the manifest names it."""
 
 
 @dataclass(frozen=True)

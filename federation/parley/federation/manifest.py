@@ -28,7 +28,7 @@ from parley.federation.fields import Fields, Plain
 from parley.federation.files import toml_file, toml_table
 from parley.federation.mechanism import data_sets_from, mechanism_from, mechanism_table, party_tables
 from parley.federation.names import NodeName, Role
-from parley.federation.steering import Start, StopEarly, optional, start_of, stop_early_of
+from parley.federation.steering import Start, StopEarly, optional, rounds_of, start_of
 from parley.mpc.errors import MpcError
 from parley.mpc.parts import NoiseParts, parts_of
 from parley.mpc.ring import Lattice
@@ -45,7 +45,6 @@ LARGEST_DIMENSION = 1 << 31
 SHORT_ANSWERS = 64
 """Numbers that every round has noise for, however small the model is."""
 LARGEST_EPSILON = 50.0
-LONGEST_DEADLINE_SECONDS = 7 * 24 * 3600.0
 ACCOUNTANTS = ("pld", "rdp", "paper")
 """Those whose readings are guarantees."""
 
@@ -204,8 +203,7 @@ class Manifest:
 
     def lattice(self, round_index: int) -> Lattice:
         """Of the round's data and noise."""
-        scale_bits = FORMATS[self.noise.precision].scale_bits
-        deviation = self.mechanism.noise_deviation(round_index)
+        scale_bits, deviation = FORMATS[self.noise.precision].scale_bits, self.mechanism.noise_deviation(round_index)
         return Lattice(deviation, self.noise.fraction_bits, scale_bits, self.noise.parts)
 
     def released_deviation(self, round_index: int) -> float:
@@ -286,7 +284,6 @@ class Manifest:
         """From TOML's table or the canonical form's; anything unknown, missing or out of range is refused by name."""
         document = Fields(body, "", ManifestError)
         document.whole("protocol", PROTOCOL, PROTOCOL)
-        parties = document.tables("parties")
         manifest = cls(
             run=document.label("run"),
             federation=document.label("federation"),
@@ -295,10 +292,10 @@ class Manifest:
             regulariser=document.free("regulariser"),
             schema=_schema(document),
             guarantee=_guarantee(document.table("privacy")),
-            data_sets=data_sets_from(parties),
-            mechanism=mechanism_from(document.table("mechanism"), parties),
+            data_sets=data_sets_from(document.tables("parties")),
+            mechanism=mechanism_from(document.table("mechanism"), document.tables("parties")),
             noise=_noise(document.table("noise")),
-            **_rounds(document.table("rounds")),
+            **rounds_of(document.table("rounds")),
             aggregators=_aggregators(document),
             coordinator=_operator(document.table("coordinator")),
             start=start_of(document),
@@ -338,13 +335,11 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def _model(fields: Fields) -> Model:
-    kind, dimension = fields.text("kind"), fields.whole("dimension", 1, LARGEST_DIMENSION)
-    return Model(kind, dimension, fields.rest())
+    return Model(fields.text("kind"), fields.whole("dimension", 1, LARGEST_DIMENSION), fields.rest())
 
 
 def _algorithm(fields: Fields) -> AlgorithmChoice:
-    name = fields.text("name")
-    return AlgorithmChoice(name, fields.rest())
+    return AlgorithmChoice(fields.text("name"), fields.rest())
 
 
 def _schema(document: Fields) -> Plain:
@@ -382,16 +377,6 @@ def noise_parts(fields: Fields, security: str, own: float) -> NoiseParts:
     except MpcError as error:
         name, _, message = str(error).partition(" ")
         raise fields.refuse(name, message) from None
-
-
-def _rounds(fields: Fields) -> dict[str, Any]:
-    rounds = {
-        "minimum_parties": fields.whole("minimum_parties", 2, 1_000_000),
-        "deadline_seconds": fields.number("deadline_seconds", 0, LONGEST_DEADLINE_SECONDS),
-        "stop_early": stop_early_of(fields),
-    }
-    fields.finish()
-    return rounds
 
 
 def _aggregators(document: Fields) -> tuple[Operator, Operator]:

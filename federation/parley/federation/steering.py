@@ -20,6 +20,7 @@ from parley.federation.fields import Fields
 DIGEST = re.compile("[0-9a-f]{64}")
 MOST_PATIENCE = 1000
 LARGEST_LEAST = 1e6
+LONGEST_DEADLINE_SECONDS = 7 * 24 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -97,3 +98,14 @@ def sentences(start: Start | None, stop_early: StopEarly | None) -> list[str]:
             "rounds that were not made, one of the rule rdp gets them back."
         )
     return found
+
+
+def rounds_of(fields: Fields) -> dict[str, Any]:
+    """A manifest's [rounds]."""
+    rounds = {
+        "minimum_parties": fields.whole("minimum_parties", 2, 1_000_000),
+        "deadline_seconds": fields.number("deadline_seconds", 0, LONGEST_DEADLINE_SECONDS),
+        "stop_early": stop_early_of(fields),
+    }
+    fields.finish()
+    return rounds

@@ -66,6 +66,10 @@ def _subtitle(card: Mapping[str, Any]) -> str:
 def _warning(card: Mapping[str, Any]) -> str:
     if not _simulated(card):
         return ""
+    if card.get("records") in ("public", "made up"):
+        return (
+            f"Simulated, on records that are {card['records']}: nobody's privacy was at stake, and none is protected."
+        )
     if _protects_nobody(card):
         return "Simulated: this model protects nobody. It must not be passed on where its records are private."
     return (
@@ -166,7 +170,24 @@ def _guarantee(card: Mapping[str, Any]) -> list[Block]:
             f"against would have become more than {_factor(epsilon)} times as likely or as unlikely, except with "
             f"probability {number(card.get('delta'))}."
         )
-    return [*blocks, Table(("who", "what holds against them"), _adversaries(card))]
+    return [*blocks, Table(("who", "what holds against them"), _adversaries(card)), *_start(card)]
+
+
+def _start(card: Mapping[str, Any]) -> list[Block]:
+    """Of a run that went on from another model."""
+    start = _table(card.get("start"))
+    if not start:
+        return []
+    run = f"the model of {text(start['run'])}" if start.get("run") else "another model"
+    which = f"The run started from {run} (digest {text(start.get('digest'))})."
+    if start.get("private") is False:
+        return [f"{which} Nobody's privacy was spent on that one."]
+    own = (
+        f"ε = {number(start.get('epsilon'))} at δ = {number(start.get('delta'))}"
+        if start.get("epsilon")
+        else "not known"
+    )
+    return [f"{which} Private records had gone into that one, and what it cost them ({own}) adds to what stands here."]
 
 
 def _adversaries(card: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -202,6 +223,8 @@ def _quality(card: Mapping[str, Any]) -> list[Block]:
         return [Table(("figure", "value", "95 % interval"), rows)] if rows else nothing
     count = card.get("public_records")
     on = f"On {number(count)} records of a public set." if count is not None else "On a public set."
+    if card.get("chosen_round") is not None:
+        on += " The same set has chosen the round whose model this is, so on another set it would be a little worse."
     return [
         Table(("figure", "value", "95 % interval"), rows),
         f"{on} An interval says how far a figure would move with another public set of this size; with another draw of "
@@ -258,6 +281,7 @@ TRAINING = {
     "algorithm": "algorithm",
     "rounds": "rounds made",
     "rounds_planned": "rounds planned",
+    "chosen_round": "round whose model this is",
     "accountant": "accountant",
     "relation": "neighbours",
     "unit": "unit of privacy",

@@ -13,14 +13,26 @@ def located(data: bytes, file: str) -> Iterator[None]:
     try:
         yield
     except SchemaError as error:
-        text = data.decode(errors="replace")
-        found = sorted({(line_of(text, each.where) or 0, each.text) for each in error.problems})
-        said = [f"line {line}: {what}" if line else what for line, what in found]
+        found = _places(error, data.decode(errors="replace"))
+        said = [_said(line, what) for line, what in found]
         shown = f"{file}, {said[0]}" if found[0][0] else f"{file}: {said[0]}"
         if len(said) > 1:
             shown = "\n  ".join([f"{file} has {len(said):,} things to correct:", *said])
         again = [Problem(each.where, each.text) for each in error.problems]
         raise SchemaError(shown, again) from None
+
+
+def in_lines(error: SchemaError, text: str) -> str:
+    """The same in one line, for a part of a document of which others know the name."""
+    return "; ".join(_said(line, what) for line, what in _places(error, text))
+
+
+def _places(error: SchemaError, text: str) -> list[tuple[int, str]]:
+    return sorted({(line_of(text, each.where) or 0, each.text) for each in error.problems})
+
+
+def _said(line: int, what: str) -> str:
+    return f"line {line}: {what}" if line else what
 
 
 def line_of(text: str, where: str) -> int | None:

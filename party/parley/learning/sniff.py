@@ -23,8 +23,8 @@ MOST_SKIPPED = 20
 def sniffed(path: Path) -> Layout:
     """How to read a table whose form nobody has said; a DataError where it is none."""
     form = layout_by_name(path).format
-    if form == "parquet":
-        return Layout("parquet")
+    if form in ("parquet", "jsonl"):
+        return Layout(form)
     raw = bytes_of(Source(path))
     if form == "npz" or raw[:2] == b"\0\0" or raw[:2] == b"PK":
         raise DataError(f"{path.name} is no table with names: write features = {{ count = …, low = …, high = … }}")

@@ -40,9 +40,16 @@ REFUSALS = {
 
 
 def sql(url: str, query: str) -> Table:
-    """The rows of one query as a table, for a simulation; NULL is an empty cell.
+    """The rows of one query as a table, which `Study.simulate` takes as a party's records; NULL is an empty cell.
 
-    Example: study.sql("sqlite:///clinic.db", "SELECT age, pulse, sick FROM visits")
+    `url` is postgresql://USER:PASSWORD@HOST:5432/DATABASE or sqlite:///FILE. Nothing can be written, and no message
+    holds the address. Needs the extra `sql`.
+
+    >>> import sqlite3
+    >>> with sqlite3.connect("clinic.db") as clinic:
+    ...     _ = clinic.executescript("CREATE TABLE visits (age REAL, sick INTEGER); INSERT INTO visits VALUES (63, 1)")
+    >>> study.sql("sqlite:///clinic.db", "SELECT age, sick FROM visits").columns
+    {'age': (63.0,), 'sick': (1,)}
     """
     with opened(url, query) as (names, rows):
         held = list(rows)
@@ -117,7 +124,7 @@ def _engine(text: str) -> Any:
 def _secured(url: Any) -> dict[str, str]:
     """Over a network the server has to prove who it is, unless the address says otherwise."""
     host = str(url.query.get("host") or url.host or "")
-    if not host or host.startswith("/") or host in ("localhost", "127.0.0.1", "::1") or "sslmode" in url.query:
+    if host.startswith("/") or host in ("localhost", "127.0.0.1", "::1") or "sslmode" in url.query:
         return {}
     return {"sslmode": "verify-full"} | ({} if "sslrootcert" in url.query else {"sslrootcert": "system"})
 

@@ -31,6 +31,10 @@ def examine_party(node: PartyNode) -> Iterator[Finding]:
     settings = settings_of(node)
     for data in node.data:
         yield from _data_set(node, settings, data)
+    used = {path for data in node.data for path in data.files}
+    for path in sorted(set(node.state.glob("snapshot*.jsonl")) - used):
+        text = "has rows of a database, and no data set of node.toml is theirs"
+        yield Finding(f"data {path.name}", WARNING, text, f"remove {path}, unless you take its data set up again")
     if len(settings.populations) > 1:
         yield guarded("populations", lambda: _populations(node, settings))
     if not node.ledger.exists():

@@ -4,6 +4,8 @@ import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from parley.federation.admission import AdmissionRecord
+from parley.federation.manifest import Manifest, of_an_earlier_version
 from parley.learning.errors import PartyError
 from parley.learning.fit import Fit
 from parley.learning.holding import read_holding
@@ -11,8 +13,11 @@ from parley.node.data_sets import DataSet
 from parley.node.errors import NodeError
 from parley.node.trail import Trail
 from parley.party.admission import open_ledger
+from parley.party.outbox import JOINED
+from parley.party.overview import states_of
 from parley.party.process import party_node, settings_of
 from parley.party.seal import Taken, seal
+from parley.party.seal import taken as last_taken
 from parley.party.settings import Settings
 from parley.party.snapshot import take
 
@@ -24,6 +29,8 @@ class Checked:
     fit: Fit
     taken: Taken | None
     """When a query gave them; None of files."""
+    under_way: tuple[str, ...] = ()
+    """Runs for whose sake the database was not asked again."""
 
 
 def seal_node(folder: Path, name: str = "") -> Fit:
@@ -41,16 +48,46 @@ def chosen(settings: Settings, name: str) -> DataSet:
 
 
 def seal_data(settings: Settings, folder: Path, data: DataSet) -> Checked:
-    """Sealed where everything fits, noted in the trail. Of a database, its rows are taken anew first."""
+    """Sealed where everything fits, noted in the trail. Of a database, its rows are taken anew first, unless a run that
+    goes on only with the old ones is under way."""
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    runs: tuple[str, ...] = ()
+    taken = None
+    if data.query is not None:
+        runs = _under_way(settings, data)
+        taken = _kept(settings, data) if runs else take(data, folder if folder.is_dir() else folder.parent)
+    if taken is not None and not data.schema.exists():
+        raise NodeError(
+            f"the rows are in {data.files[0]}, and there is no {data.schema.name} yet: `parley schema draft "
+            f"{data.files[0]} -o {data.schema}` begins one"
+        )
     _require_one_unit(settings, data)
-    taken = take(data, folder if folder.is_dir() else folder.parent) if data.query is not None else None
     with contextlib.closing(open_ledger(settings)) as ledger:
         found = seal(settings, data, ledger, taken)
     with Trail.open(settings.trail, settings.identity.load().name) as trail:
         event = "records.sealed" if found.fits else "records.unsealed"
         trail.append(event, durable=True, data_set=data.name or None)
-    return Checked(found, taken)
+    return Checked(found, taken, runs)
+
+
+def _under_way(settings: Settings, data: DataSet) -> tuple[str, ...]:
+    """Runs on these rows that this party has joined and neither left nor seen end: other rows would end them."""
+    joined = [held for held in states_of(settings) if held.state == JOINED and not of_an_earlier_version(held.manifest)]
+    if not joined or not data.files[0].exists():
+        return ()
+    name, found = settings.identity.load().name.name, []
+    with contextlib.closing(AdmissionRecord(settings.admissions)) as record:
+        for held in joined:
+            admitted = record.held(held.run)
+            theirs = settings.chosen(Manifest.from_canonical(held.manifest).data_set_of(name))
+            if admitted is not None and not admitted[1] and theirs == data:
+                found.append(held.run)
+    return tuple(sorted(found))
+
+
+def _kept(settings: Settings, data: DataSet) -> Taken:
+    """When the rows that are there were taken; without a seal of them, when their file was written."""
+    return last_taken(settings.seal(data)) or Taken(data.files[0].stat().st_mtime, "")
 
 
 def _require_one_unit(settings: Settings, data: DataSet) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from parley.learning.errors import DataError, PartyError, SchemaError
 from parley.learning.fit import Fit, fit, population_rows
-from parley.learning.holding import Holding, Layout, holding_bytes, holding_from_bytes
+from parley.learning.holding import CSV, Holding, Layout, holding_bytes, holding_from_bytes
 from parley.learning.readers import Data, read
 from parley.node.data_sets import DataSet
 from parley.party.settings import Settings
@@ -167,13 +167,13 @@ def _holding(data: DataSet, schema: bytes) -> Holding:
     holding = holding_from_bytes(schema, data.schema.name)
     if data.query is None:
         return holding
-    plain = Layout(missing=holding.layout.missing, days=holding.layout.days)
-    if holding.layout != plain:
+    due = Layout("jsonl", missing=holding.layout.missing, days=holding.layout.days)
+    if holding.layout not in (due, replace(due, format=CSV.format)):  # where nothing is said it is CSV
         raise SchemaError(
             f"{data.schema.name} says what a file looks like, and a query gives these records: leave out format, "
             "delimiter, header, columns, skip and encoding"
         )
-    return replace(holding, layout=replace(plain, format="jsonl"))
+    return replace(holding, layout=due)
 
 
 def _read_seal(path: Path) -> Seal:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from parley.federation.manifest import Operator as Operator
     from parley.learning.schema import Schema as Schema
+    from parley.learning.sql import sql as sql
     from parley.study.document import read as read
     from parley.study.estimators import PrivateClassifier as PrivateClassifier
     from parley.study.estimators import PrivateRegressor as PrivateRegressor
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from parley.study.result import Interval as Interval
     from parley.study.result import Result as Result
     from parley.study.study import Study as Study
+    from parley.study.surroundings import BoundsWarning as BoundsWarning
+    from parley.study.surroundings import PrivacyWarning as PrivacyWarning
     from parley.study.sweep import Sweep as Sweep
 
 _PLACES = {
@@ -41,8 +44,11 @@ _PLACES = {
     "LoadedModel": ("parley.study.model_file", "LoadedModel"),
     "PrivateClassifier": ("parley.study.estimators", "PrivateClassifier"),
     "PrivateRegressor": ("parley.study.estimators", "PrivateRegressor"),
+    "PrivacyWarning": ("parley.study.surroundings", "PrivacyWarning"),
+    "BoundsWarning": ("parley.study.surroundings", "BoundsWarning"),
     "Schema": ("parley.learning.schema", "Schema"),
     "Operator": ("parley.federation.manifest", "Operator"),
+    "sql": ("parley.learning.sql", "sql"),
     "read": ("parley.study.document", "read"),
     "load": ("parley.study.model_file", "load"),
 }

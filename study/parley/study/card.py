@@ -39,6 +39,8 @@ class Fit:
     parties: Mapping[str, int]
     figures: Mapping[str, Figure] | None
     """Of this model on a PUBLIC set."""
+    tested: int | None = None
+    """Records in that set."""
     records: str = PRIVATE
     """Whose they are: private, public or made up."""
     chosen: int | None = None
@@ -87,6 +89,7 @@ def card_of(study: "Study", fit: Fit, repeatable: bool, total: Total) -> dict[st
         "delta_of_all_fits": total.delta if private else None,
         "evaluation": values,
         "quality": None if fit.figures is None else as_json(fit.figures),
+        "public_records": fit.tested,
         "software": {"name": DISTRIBUTION, "version": version(DISTRIBUTION)},
         "written": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
     }

@@ -5,10 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from parley.federation.files import toml_file
+from parley.federation.files import file_bytes, toml_table
 from parley.learning.columns import Uniform
 from parley.learning.errors import SchemaError
-from parley.learning.holding import CSV, Layout, holding_from, layout_by_name
+from parley.learning.holding import CSV, MOST_BYTES, Layout, holding_from, layout_by_name
+from parley.learning.located import located
 from parley.learning.schema import Schema, schema_from_json
 from parley.study.errors import StudyError
 
@@ -26,10 +27,12 @@ def columns_of(given: Schema | Path | str | Mapping[str, Any]) -> tuple[Schema, 
     if isinstance(given, Mapping):
         return schema_from_json(dict(given)), None
     path = Path(given)
-    body = toml_file(path, lambda what: StudyError(f"{path} {what}"))
+    data = file_bytes(path, lambda what: StudyError(f"{path} {what}"), most_bytes=MOST_BYTES)
+    body = toml_table(data, lambda what: StudyError(f"{path} {what}"))
     if "privacy" in body:
         raise StudyError(f"{path.name} is a study: read it with parley.study.read")
-    holding = holding_from({**ONE, **body})
+    with located(data, path.name):
+        holding = holding_from({**ONE, **body})
     targets = [each.name for each in holding.targets]
     if len(targets) > 1:
         raise SchemaError(f"{path.name} has {len(targets)} targets ({', '.join(targets)}): give a [schema] with one")

@@ -10,8 +10,8 @@ from typing import Any, get_args
 
 from parley.algorithms.regularisers import Regulariser
 from parley.federation.fields import Fields
-from parley.federation.manifest import ACCOUNTANTS, LARGEST_EPSILON, LONGEST_DEADLINE_SECONDS, Operator, noise_parts
-from parley.federation.steering import StopEarly, stop_early_of
+from parley.federation.manifest import ACCOUNTANTS, LARGEST_EPSILON, Operator, noise_parts
+from parley.federation.steering import LONGEST_DEADLINE_SECONDS, StopEarly, stop_early_of
 from parley.mpc.parts import usual_own
 from parley.mpc.tables import Cover, Precision
 from parley.privacy.lying import LARGEST_GUARANTEE
@@ -40,7 +40,11 @@ def tables_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
         if found := {name: _plain(arguments[name]) for name in names if arguments[name] is not None}:
             body[table] = found
     if arguments["parties"]:
-        body["parties"] = [{"name": name, "units": units} for name, units in dict(arguments["parties"]).items()]
+        named = dict(arguments["data_sets"] or {})
+        body["parties"] = [
+            {"name": name, "units": units} | ({"data_set": named[name]} if name in named else {})
+            for name, units in dict(arguments["parties"]).items()
+        ]
     operators: Sequence[Any] = arguments["aggregators"]
     if operators:
         body["aggregators"] = [_operator_table(each) for each in operators]
@@ -51,7 +55,7 @@ def tables_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def arguments_of(study: Fields) -> dict[str, Any]:
     """Arguments of a Study; a field that is missing, unknown or out of range is refused by its place."""
-    found: dict[str, Any] = {"parties": {}}
+    found: dict[str, Any] = {"parties": {}, "data_sets": {}}
     wrong = Collected()
     for read in (_recipe, _sizes, _privacy, _regulariser, _rounds, _noise, _operators):
         wrong.look(partial(read, study, found))
@@ -74,6 +78,8 @@ def _sizes(study: Fields, found: dict[str, Any]) -> None:
         if name in sizes:
             raise party.refuse("name", f"{name!r} is there twice: name each party once")
         sizes[name] = party.whole("units", 1, LARGEST_POPULATION)
+        if party.has("data_set"):
+            found["data_sets"][name] = party.label("data_set")
         party.finish()
 
 

@@ -20,10 +20,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parley.errors import ParleyError
 from parley.federation.fields import Fields
-from parley.federation.files import toml_file
+from parley.federation.files import file_bytes, toml_table
 from parley.federation.toml_text import toml_text
+from parley.learning.errors import SchemaError
+from parley.learning.located import in_lines
 from parley.learning.schema import Schema, schema_from_json
 from parley.study.columns import columns_of
 from parley.study.content import arguments_of, tables_of
@@ -44,18 +45,19 @@ def read(path: Path | str) -> "Study":
     Study(logistic of 'num' on 12 columns, auto, epsilon 1)
     """
     path = Path(path)
-    body = toml_file(path, lambda what: StudyError(f"{path.name} {what}"))
-    return parse(body, path)
+    text = file_bytes(path, lambda what: StudyError(f"{path.name} {what}"))
+    body = toml_table(text, lambda what: StudyError(f"{path.name} {what}"))
+    return parse(body, path, text.decode())
 
 
-def parse(body: dict[str, Any], path: Path) -> "Study":
-    """The same of a table; its files are looked for from the folder of `path`."""
+def parse(body: dict[str, Any], path: Path, text: str) -> "Study":
+    """The same of a table; its files are looked for from the folder of `path`, and errors' lines in `text`."""
     from parley.study.study import Study
 
     rest = {name: value for name, value in body.items() if name not in COLUMNS}
     wrong = Collected()
     data = wrong.look(lambda: Files.of(body["data"], path.parent)) if "data" in body else None
-    columns = wrong.look(lambda: _columns(body, data))
+    columns = wrong.look(lambda: _columns(body, data, text))
     arguments = wrong.look(lambda: arguments_of(Fields(rest, "", DocumentError)))
     start = wrong.look(lambda: path.parent / Fields(body, "", DocumentError).text("start")) if "start" in body else None
     wrong.finish()
@@ -64,14 +66,14 @@ def parse(body: dict[str, Any], path: Path) -> "Study":
     return Study(columns[0], layout=columns[1], data=data, start=start, **arguments)
 
 
-def _columns(body: dict[str, Any], data: Files | None) -> tuple[Schema, Any]:
+def _columns(body: dict[str, Any], data: Files | None, text: str) -> tuple[Schema, Any]:
     told, layout = (None, None) if data is None or data.schema is None else columns_of(data.schema)
     if "schema" in body:
         free = Fields(body, "", DocumentError).free("schema").body
         try:
             return schema_from_json(free), layout
-        except ParleyError as error:
-            raise DocumentError("schema", str(error)) from None
+        except SchemaError as error:
+            raise DocumentError("schema", in_lines(error, text)) from None
     if told is None:
         raise DocumentError("schema", "is missing, add it, or name a schema.toml in [data]")
     return told, layout

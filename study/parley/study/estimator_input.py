@@ -4,7 +4,7 @@ Whatever is wrong here is said to the person who fits, who holds the records; no
 """
 
 import numbers
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.errors import ParleyError
+from parley.federation.extras import missing
 from parley.learning.checks import label_of
+from parley.learning.columns import Features, Uniform
 from parley.learning.readers import Dense, Table
 from parley.study.errors import StudyError
 from parley.study.frames import cells_of, table_of
@@ -35,11 +37,15 @@ class InputError(StudyError, ValueError):
 
 @contextmanager
 def input_errors() -> Iterator[None]:
-    """Whatever parley refuses, as the ValueError that callers of estimators expect."""
+    """Whatever parley refuses, as the ValueError that callers of estimators expect; and what is to be installed."""
     try:
         yield
     except InputError:
         raise
+    except ModuleNotFoundError as error:
+        if (advice := missing(error)) is None:
+            raise
+        raise ModuleNotFoundError(advice, name=error.name) from None
     except ParleyError as error:
         raise InputError(str(error)) from None
 
@@ -66,13 +72,11 @@ class Matrix:
     values: Floats
     names: tuple[str, ...] | None
 
-    @property
-    def table(self) -> Table:
-        """Its columns, under made-up names where they have none."""
-        return self.named(self.names or [f"x{index}" for index in range(self.values.shape[1])])
-
-    def named(self, names: Iterable[str]) -> Table:
-        """Its columns under these names."""
+    def data(self, features: Features) -> Table | Dense:
+        """As these features want it: a matrix, or columns by their names in this order."""
+        if isinstance(features, Uniform):
+            return Dense(self.values, np.zeros(len(self.values)))
+        names = [each.name for each in features]
         return Table(dict(zip(names, self.values.T, strict=True)), len(self.values))
 
 

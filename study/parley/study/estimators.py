@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.learning.checks import label_of
-from parley.learning.columns import Target
+from parley.learning.columns import Target, Uniform
 from parley.learning.records import Records, encode
+from parley.learning.schema import Schema
 from parley.study.estimator_input import (
     InputError,
     finite,
@@ -32,7 +33,16 @@ from parley.study.estimator_input import (
 )
 from parley.study.model_file import LoadedModel
 from parley.study.one_site import Fitted, Privacy, play, prepare, usual_delta
-from parley.study.public_columns import Given, columns_from, columns_within, in_order, names_of_features, pair, rows_in
+from parley.study.public_columns import (
+    Given,
+    columns_from,
+    columns_within,
+    in_order,
+    names_of_features,
+    pair,
+    rows_in,
+    scaled,
+)
 from parley.study.spending import SPENDING, rows_of
 from parley.study.study import Study
 from parley.study.surroundings import BoundsWarning, warn, warn_of_surroundings
@@ -78,7 +88,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             )
         if self.bounds is not None:
             found = matrix(X)
-            return Given(columns_within(self.bounds, found.names, found.values.shape[1]), found.table, found.names)
+            columns = columns_within(self.bounds, found.names, found.values.shape[1])
+            return Given(columns, found.data(columns.features), found.names)
         columns = columns_from(self.schema)
         data = columns.read(X)
         if not rows_in(data):
@@ -99,7 +110,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             own=0.0,
         )
         prepared = prepare(study, records)
-        say_what_was_cut(records)
+        say_what_was_cut(records, schema)
         warn_of_surroundings()
         known = SPENDING.digests(rows_of(given.identifying, rows_in(given.data)))
         SPENDING.charge(known, prepared.calibrated.epsilon, delta)
@@ -118,7 +129,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         if self.schema is not None:
             return self._fitted.model.outputs(self._columns.read(X))
         found = matrix_like(X, type(self).__name__, getattr(self, "feature_names_in_", None), self.n_features_in_)
-        return self._fitted.model.outputs(found.named(names_of_features(self._fitted.model.schema.features)))
+        return self._fitted.model.outputs(found.data(self._columns.features))
 
     def _require_fit(self) -> None:
         if not hasattr(self, "privacy_"):
@@ -248,7 +259,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
             )
         low, high = (finite("target_bounds", end) for end in pair(self.target_bounds, "target_bounds"))
         in_order("target_bounds", low, high)
-        centre, spread = (low + high) / 2, (high - low) / 2
+        low, high, centre, spread = scaled(low, high)
         target = Target(given.free_name(y), "number", low=low, high=high, centre=centre, spread=spread)
         self._train(given, target, cells)
         return self
@@ -260,13 +271,15 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         return np.asarray(self._fitted.model.decided(outputs), np.float64)
 
 
-def say_what_was_cut(records: Records) -> None:
+def say_what_was_cut(records: Records, schema: Schema) -> None:
     """To whoever fits, and never in anything that is released."""
     for name, count in records.adjusted.items():
-        if count > MOST_CUT * len(records.rows):
+        many = schema.features.count if isinstance(schema.features, Uniform) and name == "features" else 1
+        share = count / (len(records.rows) * many)
+        if share > MOST_CUT:
             warn(
-                f"{name}: {count / len(records.rows):.0%} of the values lie outside what was given for it, and were "
-                "cut or left out: check the unit, and take wider bounds from public knowledge, not from these "
-                "records. This sentence tells of them: it is for you alone",
+                f"{name}: {share:.0%} of the values lie outside what was given for it, and were cut or left out: check "
+                "the unit, and take wider bounds from public knowledge, not from these records. This sentence tells of "
+                "them: it is for you alone",
                 BoundsWarning,
             )

@@ -44,6 +44,11 @@ def table_of(given: Any, names: Sequence[str] | None = None) -> Table | Dense:
         return _table(given.items())
     if hasattr(given, "__arrow_c_stream__"):
         return _through_arrow(given)
+    if hasattr(given, "columns"):
+        raise DataError(
+            f"a {type(given).__module__.partition('.')[0]} {type(given).__name__} is no frame that is read here: give "
+            "one of pandas, polars or pyarrow, or a dictionary of columns"
+        )
     if hasattr(given, "toarray") or hasattr(given, "todense"):
         raise DataError("a sparse matrix has no columns by name: make it dense, or write it as a LIBSVM file")
     if hasattr(given, "__array__") or isinstance(given, np.ndarray):
@@ -185,6 +190,7 @@ def _from_array(values: NDArray[Any], names: Sequence[str] | None) -> Table | De
 def _from_rows(rows: list[Any], names: Sequence[str] | None) -> Table | Dense:
     if not rows:
         return Table({name: [] for name in names or ()}, 0)
+    rows = [_row(row) for row in rows]
     if any(isinstance(row, Mapping) for row in rows):
         return _from_dictionaries(rows)
     if any(isinstance(row, str | bytes) or not isinstance(row, Iterable) for row in rows):
@@ -200,6 +206,13 @@ def _from_rows(rows: list[Any], names: Sequence[str] | None) -> Table | Dense:
         return _from_array(np.array(listed), None)
     except ValueError:
         raise DataError("the rows hold lists: give every row one number for each column") from None
+
+
+def _row(row: Any) -> Any:
+    """What has names by its names, never by the order: a record of a database, a named tuple, a row of a frame."""
+    if hasattr(row, "_asdict"):
+        return row._asdict()
+    return dict(row) if hasattr(row, "keys") and not isinstance(row, Mapping) else row
 
 
 def _from_dictionaries(rows: list[Any]) -> Table:

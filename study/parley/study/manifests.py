@@ -17,7 +17,7 @@ from parley.algorithms.registry import build_algorithm, check_answers, setting_o
 from parley.algorithms.regularisers import Regulariser
 from parley.federation.manifest import PROTOCOL, Manifest, Operator, longest_answer
 from parley.federation.meaning import finite_precision, verify
-from parley.federation.mechanism import mechanism_table, party_tables
+from parley.federation.mechanism import NO_DATA_SETS, mechanism_table, party_tables
 from parley.federation.steering import StopEarly, optional
 from parley.learning.contributor import Encoding
 from parley.learning.registry import build_model
@@ -90,6 +90,7 @@ def draft(
     coordinator: Operator,
     accountant_name: str = "pld",
     regulariser: Regulariser | None = None,
+    data_sets: Mapping[str, str] = NO_DATA_SETS,
     minimum_parties: int | None = None,
     deadline_seconds: float = 60.0,
     cover: Cover = "strips",
@@ -128,7 +129,7 @@ def draft(
             "schema": {name: value for name, value in schema.as_json().items() if value is not None},
             "privacy": {"epsilon": epsilon, "delta": delta, "accountant": accountant_name},
             "mechanism": mechanism_table(mechanism),
-            "parties": party_tables(mechanism),
+            "parties": party_tables(mechanism, data_sets),
             "noise": {
                 "cover": cover,
                 "precision": chosen,
@@ -221,6 +222,7 @@ def drafted(study: "Study", sizes: Mapping[str, int], **names: Any) -> Manifest:
         "algorithm": study.algorithm,
         "schema": study.schema,
         "sizes": sizes,
+        "data_sets": study.data_sets,
         "epsilon": study.epsilon,
         "delta": study.delta,
         "accountant_name": study.accountant,

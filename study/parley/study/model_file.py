@@ -98,7 +98,10 @@ class LoadedModel:
         """A fitted scikit-learn Pipeline with the same predictions, which needs no parley: see study.to_sklearn."""
         from parley.study.to_sklearn import to_sklearn
 
-        return to_sklearn(self)
+        try:
+            return to_sklearn(self)
+        except ModuleNotFoundError as error:
+            raise ModelFileError(f"{error.name} is not installed here: pip install scikit-learn pandas") from None
 
     def to_onnx(self) -> bytes:
         """An ONNX file: raw columns in, label and probabilities out; see study.to_onnx."""

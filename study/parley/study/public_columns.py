@@ -134,15 +134,18 @@ def columns_within(bounds: Any, names: Sequence[str] | None, width: int) -> Colu
     if isinstance(bounds, Mapping):
         lows, highs = _by_name(bounds, names)
     else:
-        lows, highs = (
-            _each(end, what, width) for end, what in zip(pair(bounds, "bounds"), ("low", "high"), strict=True)
-        )
-    named = names or [f"x{index}" for index in range(width)]  # as Matrix.table
+        low, high = pair(bounds, "bounds")
+        lows, highs = _each(low, "low", width), _each(high, "high", width)
+        if names is None and np.ndim(low) == np.ndim(high) == 0:
+            in_order("bounds", lows[0], highs[0])
+            one, other, centre, spread = scaled(float(lows[0]), float(highs[0]))
+            return Columns(Uniform(width, one, other, centre, spread))
+    named = names or [f"x{index}" for index in range(width)]
     for name, low, high in zip(named, lows, highs, strict=True):
         in_order(f"bounds of {name}", low, high)
     return Columns(
         tuple(
-            Number(name, low, high, (low + high) / 2, (high - low) / 2)
+            Number(name, *scaled(low, high))
             for name, low, high in zip(named, lows.tolist(), highs.tolist(), strict=True)
         )
     )
@@ -157,6 +160,11 @@ def pair(given: Any, what: str) -> tuple[Any, Any]:
             f"{what} is {str(given)[:40]!r}: give (low, high) from public knowledge, such as (0, 200)"
         ) from None
     return low, high
+
+
+def scaled(low: float, high: float) -> tuple[float, float, float, float]:
+    """low, high, centre and spread, so that the bounds become −1 and 1."""
+    return low, high, (low + high) / 2, (high - low) / 2
 
 
 def in_order(what: str, low: float, high: float) -> None:

@@ -97,6 +97,7 @@ def result_of(prepared: Prepared, seeds: int, repeatable: bool, workers: int) ->
         accountant=calibrated.accountant,
         parties=sets.sizes(),
         figures=first.figures if sets.may_decide else None,
+        tested=len(sets.test.rows) if sets.test and sets.may_decide else None,
         records=sets.kind,
         chosen=first.chosen,
         start=start.as_json() if start is not None else None,

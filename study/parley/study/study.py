@@ -5,7 +5,7 @@ study.toml; every command and this class take the same words.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +63,7 @@ class Study:
     run: str | None
     federation: str | None
     _parties: tuple[tuple[str, int], ...]
+    _data_sets: tuple[tuple[str, str], ...]
     aggregators: tuple[Operator, ...]
     coordinator: Operator | None
     minimum_parties: int | None
@@ -91,6 +92,7 @@ class Study:
         run: str | None = None,
         federation: str | None = None,
         parties: Mapping[str, int] | None = None,
+        data_sets: Mapping[str, str] | None = None,
         aggregators: Sequence[Operator | Mapping[str, str]] = (),
         coordinator: Operator | Mapping[str, str] | None = None,
         minimum_parties: int | None = None,
@@ -106,6 +108,8 @@ class Study:
         layout: Layout | None = None,
     ) -> None:
         columns, form = columns_of(schema)
+        if strange := sorted(set(data_sets or ()) - set(parties or ())):
+            raise StudyError(f"data_sets names {strange[0]!r}, which is none of the parties: name it there too")
         given = {
             "model": {"kind": model} if isinstance(model, str) else model,
             "epsilon": epsilon,
@@ -116,6 +120,7 @@ class Study:
             "run": run,
             "federation": federation,
             "parties": parties,
+            "data_sets": data_sets,
             "aggregators": aggregators,
             "coordinator": coordinator,
             "minimum_parties": minimum_parties,
@@ -132,10 +137,11 @@ class Study:
             "schema": columns,
             "layout": layout or form,
             "start": None if start is None else Path(start),
-            "data": data if data is None or isinstance(data, Files) else Files.of(data),
+            "data": _files(data, schema),
             "_model": Plain.of(found.pop("model")),
             "_algorithm": Plain.of(found.pop("algorithm")),
             "_parties": tuple(found.pop("parties").items()),
+            "_data_sets": tuple(found.pop("data_sets").items()),
             "regulariser": found["regulariser"] or Regulariser(),
         }
         for name, value in found.items():
@@ -160,6 +166,11 @@ class Study:
     def parties(self) -> dict[str, int]:
         """Each party's units of privacy, which are public; empty where the study names none."""
         return dict(self._parties)
+
+    @property
+    def data_sets(self) -> dict[str, str]:
+        """Which data set the study is about, of each party that has several."""
+        return dict(self._data_sets)
 
     @property
     def parts(self) -> NoiseParts:
@@ -304,3 +315,11 @@ class Study:
         model, algorithm = self.model["kind"], self.algorithm.get("name")
         columns, target = self.schema.width, self.schema.target.name
         return f"Study({model} of {target!r} on {columns} columns, {algorithm}, epsilon {self.epsilon:g})"
+
+
+def _files(data: Files | Mapping[str, Any] | None, schema: Any) -> Files | None:
+    """With the schema.toml that the columns are from, so that the study can be written."""
+    files = Files.of(data) if isinstance(data, Mapping) else data
+    if not isinstance(schema, str | Path) or (files is not None and files.schema is not None):
+        return files
+    return replace(files or Files(), schema=Path(schema))

@@ -17,8 +17,7 @@ REPEATING = {
     "calibration": "a calibration",
     "multiclass": "one fit for each class",
     "multioutput": "one fit for each output",
-    "feature_selection": "a selection of columns",
-    "semi_supervised": "labels by itself",
+    "semi_supervised": "self-training",
 }
 """Modules of scikit-learn that fit an estimator more than once, and what that is."""
 LIBRARIES = ("parley", "sklearn", "joblib", "contextlib", "concurrent", "threading", "multiprocessing")
@@ -26,11 +25,21 @@ LIBRARIES = ("parley", "sklearn", "joblib", "contextlib", "concurrent", "threadi
 
 
 class PrivacyWarning(UserWarning):
-    """The stated ε is not all that these records are exposed to."""
+    """The stated ε is not all that these records are exposed to: a fit is one of several, or a step before it learnt.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", study.PrivacyWarning)      # a program that must not go on
+    """
 
 
 class BoundsWarning(UserWarning):
-    """Bounds do not fit the records: for the eyes of whoever fits, and nobody else's."""
+    """Bounds do not fit the records: for the eyes of whoever fits, and nobody else's.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", study.BoundsWarning)      # a notebook that others will read
+    """
 
 
 def warn(message: str, category: type[Warning] = PrivacyWarning) -> None:

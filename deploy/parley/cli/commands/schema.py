@@ -132,7 +132,8 @@ def _warn(warnings: list[str], of: str = "") -> None:
 def check(node: NodeFolder, data: Name = None, json_output: Json = False) -> None:
     """Compare the records with the whole of schema.toml, and seal both if they fit; each data set for itself.
 
-    Where node.toml has a query, its rows are taken from the database first, and runs use these until the next check.
+    Where node.toml has a query, its rows are taken from the database first, and runs use these until the next check;
+    while a run on them is under way it is not asked.
     The output tells of records: it is for this machine's operator alone. Without a seal, or after any change of the
     files, the node waits and takes part in no run. Exit code 1 if something does not fit.
 
@@ -173,7 +174,7 @@ def _body(data: "DataSet", found: Checked) -> dict[str, Any]:
         "warnings": warnings_of(fit.spreads),
     }
     if found.taken is not None:
-        body["taken_at"] = found.taken.at
+        body |= {"taken_at": found.taken.at, "under_way": list(found.under_way)}
     return {"name": data.name} | body if data.name else body
 
 
@@ -183,7 +184,9 @@ def _show(data: "DataSet", found: Checked) -> None:
         print(f"{of}does not fit: {problem}")
     if fit.fits:
         print(f"{of}sealed: {fit.records:,} records of {fit.units:,} units, {fit.columns:,} columns")
-    if found.taken is not None:
+    if found.under_way:
+        print(f"  the database was not asked: {', '.join(found.under_way)} goes on with the rows that are here")
+    elif found.taken is not None:
         print("  taken from the database now: runs use these rows until the next check")
     for column, count in fit.adjusted.items():
         print(f"  {column}: {count:,} of {fit.records:,} cut to the bounds or left out")
