@@ -1,8 +1,8 @@
-# Everything runs in .venv, made here: a fresh machine needs Python 3.11 with venv, and make.
+# Everything runs in .venv, made here: a fresh machine needs Python 3.11 with venv, and make (docs/install.md).
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := pyproject.toml $(wildcard mpc/parley/mpc/native/*.c) mpc/parley/mpc/native/build.py
+SOURCES := pyproject.toml $(wildcard mpc/parley/mpc/native/*.[ch]) mpc/parley/mpc/native/build.py
 PROTOS := $(wildcard proto/parley/v1/*.proto)
 FAST := $(addprefix tests/,algorithms federation learning mpc privacy test_rules.py)
 # In those rooms, and yet processes, or accounting for minutes: in the default suite only.
@@ -64,7 +64,7 @@ fix: $(VENV)/.test-installed  ## what ruff can mend by itself, then its formatte
 generate: $(VENV)/.test-installed  ## rewrite the code generated from proto/
 	$(BIN)/python -m tools.generate
 
-release: $(VENV)/.test-installed  ## from the tag of this commit into dist/: wheel, sdist, images, SBOMs, sums, signature
+release: $(VENV)/.test-installed  ## from the tag of this commit into dist/: wheels, sdist, images, SBOMs, sums, signature
 	$(BIN)/python -m tools.release $(RELEASE_FLAGS)
 
 api-page: $(VENV)/.test-installed  ## rewrite docs/api.md, after a change of a public docstring
@@ -77,12 +77,12 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: $(SOURCES) | $(VENV)/bin/python
-	$(BIN)/pip install -q -e ".[accounting,dashboard]"
-	touch $@
+	@$(PYTHON) deploy/tools/install.py $(VENV) study,dashboard
+	@touch $@
 
 $(VENV)/.test-installed: $(SOURCES) | $(VENV)/bin/python
-	$(BIN)/pip install -q -e ".[dev]"
-	touch $@ $(VENV)/.installed
+	@$(PYTHON) deploy/tools/install.py $(VENV) dev
+	@touch $@ $(VENV)/.installed
 
 clean:  ## remove the environment and all caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

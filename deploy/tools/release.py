@@ -10,6 +10,7 @@ import argparse
 import gzip
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -106,15 +107,31 @@ def export(root: Path, tag: Tag, folder: Path) -> Path:
 
 
 def build_packages(source: Path, tag: Tag, output: Path) -> Path:
-    """The sdist, and from that the wheel."""
-    say("sdist, and the wheel from it")
+    """The sdist, and from that a wheel for each platform; that of this machine."""
+    say("sdist, and the wheels from it")
     env = {"SOURCE_DATE_EPOCH": str(tag.seconds), "LC_ALL": "C.UTF-8"}
-    run(sys.executable, "-m", "build", "--outdir", output, source, env=env)
-    wheels = list(output.glob("*.whl"))
-    if [path.name.split("-")[1] for path in wheels] != [tag.version]:
-        raise ReleaseError(f"one wheel of {tag.version} was to be built: {wheels}")
-    run(sys.executable, "-m", "check_wheel_contents", "--config", source / "pyproject.toml", wheels[0])
-    return wheels[0]
+    platforms = runpy.run_path(str(source / "mpc/parley/mpc/native/build.py"))
+    project = tomllib.loads((source / "pyproject.toml").read_text())
+    with tempfile.TemporaryDirectory(prefix="parley-build-") as work:
+        python = Path(work, "tools", "bin", "python")
+        run(sys.executable, "-m", "venv", "--without-pip", python.parents[1])
+        required = project["build-system"]["requires"]  # once for all of them: a compiler is large
+        run(sys.executable, "-m", "pip", "--python", python, "install", "-q", "build", *required)
+        build = (python, "-P", "-m", "build", "--no-isolation", "--outdir", output)
+        run(*build, "--sdist", source, env=env)
+        (sdist,) = output.glob("*.tar.gz")
+        with tarfile.open(sdist) as tar:
+            tar.extractall(work, filter="data")
+        for name in platforms["PLATFORMS"]:
+            run(*build, "--wheel", Path(work, sdist.name.removesuffix(".tar.gz")), env={**env, "PARLEY_PLATFORM": name})
+    made = {path.name for path in output.glob("*.whl")}
+    stem = sdist.name.removesuffix(".tar.gz")
+    wanted = {name: f"{stem}-py3-none-{each.tag}.whl" for name, each in platforms["PLATFORMS"].items()}
+    if tag.version != stem.split("-")[1] or made != set(wanted.values()):
+        raise ReleaseError(f"of {tag.version} {sorted(wanted.values())} were to be built, not {sorted(made)} of {stem}")
+    for wheel in sorted(made):
+        run(sys.executable, "-m", "check_wheel_contents", "--config", source / "pyproject.toml", output / wheel)
+    return output / wanted[platforms["this_machine"]()]
 
 
 def install(wheel: Path, folder: Path) -> Path:

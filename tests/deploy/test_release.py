@@ -4,8 +4,10 @@ import hashlib
 import json
 import re
 import shutil
+import struct
 import subprocess
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -185,8 +187,42 @@ def test_the_tag_is_the_version_and_the_tree_is_clean(clone: Path) -> None:
         tag_of(clone)
 
 
+MACHINES = {"x86_64": (62, 0x01000007), "arm64": (183, 0x0100000C), "aarch64": (183, 0x0100000C)}
+"""In the header of an ELF file, and of a Mach-O one."""
+
+
+def check_libraries(wheel: Path) -> None:
+    """Of the wheel's system and processor; a Mac's knows no folder, and is signed: an ARM Mac loads no other."""
+    named = re.search(r"(linux|macosx).*?_((?:x86|arm|aarch)\w*)\.whl", wheel.name)
+    assert named is not None
+    system, machine = named.groups()
+    with zipfile.ZipFile(wheel) as archive:
+        libraries = {Path(name).stem: archive.read(name) for name in archive.namelist() if name.endswith(".so")}
+    wide = {"kernels-wide", "products-wide"} if (system, machine) == ("linux", "x86_64") else set()
+    assert set(libraries) == {"processor", "kernels-baseline"} | wide
+    for name, data in libraries.items():
+        if system == "linux":
+            assert data[:5] == b"\x7fELF\x02"
+            assert int.from_bytes(data[18:20], "little") == MACHINES[machine][0]
+            continue
+        magic, found, _, kind, count, _, _, _ = struct.unpack_from("<8I", data)
+        assert (magic, found, kind) == (0xFEEDFACF, MACHINES[machine][1], 6), name  # 64 bits, a library
+        page, commands, at = {"arm64": 1 << 14}.get(machine, 1 << 12), {}, 32
+        for _ in range(count):
+            command, size = struct.unpack_from("<2I", data, at)
+            commands[command] = data[at : at + size]
+            if command == 0x19:  # a segment: its address, and where it lies in the file
+                address, _, offset = struct.unpack_from("<3Q", data, at + 24)
+                assert address % page == offset % page == 0, name
+            at += size
+        assert struct.unpack_from("<I", commands[0x2], 16)[0] % 8 == 0  # names of symbols: macOS 27 refuses others
+        assert commands[0xD][24:].rstrip(b"\0") == f"{name}.so".encode()  # its name, without the builder's folder
+        assert struct.unpack_from("<2I", commands[0x32], 8) == (1, 11 << 16)  # for macOS 11.0 and later
+        assert (0x1D in commands) or machine != "arm64", "not signed"
+
+
 @pytest.mark.slow
-def test_one_tag_gives_one_wheel_and_one_sdist(clone: Path, key: Path, tmp_path: Path) -> None:
+def test_one_tag_gives_one_wheel_for_each_platform_and_one_sdist(clone: Path, key: Path, tmp_path: Path) -> None:
     """Built twice, from two clones; what lies beside the tag's files is in neither. One release is made to its end."""
     other = tmp_path / "elsewhere" / "clone"
     git(tmp_path, "clone", "-q", str(clone), str(other))
@@ -198,14 +234,20 @@ def test_one_tag_gives_one_wheel_and_one_sdist(clone: Path, key: Path, tmp_path:
     build_packages(export(other, tag, tmp_path / "elsewhere" / "source"), tag, second)
     names = sorted(path.name for path in first.iterdir())
     built = [name for name in names if name.endswith((".whl", ".gz"))]
-    assert len(built) == 2
+    tags = sorted(name.split("-none-")[1] for name in built if name.endswith(".whl"))
+    assert tags == [
+        "macosx_11_0_arm64.whl", "macosx_11_0_x86_64.whl", "manylinux_2_28_aarch64.whl", "manylinux_2_28_x86_64.whl",
+    ]  # fmt: skip
+    assert len(built) == 5
+    for name in built[:4]:
+        check_libraries(first / name)
     for name in built:
         assert (first / name).read_bytes() == (second / name).read_bytes(), name
     assert stranger(first, clone / "docs" / SIGNERS) == 0
     document = (first / f"parley-federation-{VERSION}.cdx.json").read_text()
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(document) is None
     told = json.loads(document)
-    (wheel,) = (name for name in built if name.endswith(".whl"))
+    (wheel,) = (name for name in built if name.endswith("x86_64.whl") and "linux" in name)  # that was tried here
     digest = hashlib.sha256((first / wheel).read_bytes()).hexdigest()
     assert told["metadata"]["component"]["hashes"] == [{"alg": "SHA-256", "content": digest}]
     components = {each["name"] for each in told["components"]}

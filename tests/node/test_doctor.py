@@ -8,6 +8,7 @@ import pytest
 
 from parley.cli.commands.doctor import examine
 from parley.federation.names import NodeName, Role
+from parley.mpc import kernels
 from parley.node import doctor, trust
 from parley.node.authority import ThrowAwayAuthority, Validity
 from parley.node.credentials import NodeFolder
@@ -82,6 +83,7 @@ def test_aggregators_know_their_place(tmp_path: Path, ports: dict[str, int]) -> 
     )
     found = by_check(examine(north, [manifest()]))
     assert (found["aggregator south"].state, found["run heart-1: vocabulary"].state) == (OK, OK)
+    assert found["machine"].problem.endswith(" kernels")
     assert "run heart-1: noise" not in found
     fine = by_check(examine(north, [manifest(**{"noise.precision": "high"})]))["run heart-1: noise"]
     assert fine.state == FAILED
@@ -91,6 +93,22 @@ def test_aggregators_know_their_place(tmp_path: Path, ports: dict[str, int]) -> 
     found = by_check(examine(north, [manifest()]))
     assert found["aggregator south"].state == UNKNOWN
     assert "in the order north, south, and this node is dialled" in found["run heart-1"].problem
+
+
+def test_a_machine_that_the_node_cannot_run_on(party: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "processor_features", frozenset)
+    assert by_check(examine(party))["machine"].state == OK  # a party needs no kernel
+    north = node(tmp_path / "north", Role.aggregator, "north")
+    (north / "node.toml").write_text(
+        'role = "aggregator"\n[listen]\nshare = "127.0.0.1:0"\ncontrol = "127.0.0.1:0"\npeer = "127.0.0.1:0"\n'
+        '[peer]\nname = "south"\n'
+    )
+    found = by_check(examine(north))["machine"]
+    assert (found.state, found.problem.startswith("this machine has no AES instructions")) == (FAILED, True)
+    assert found.fix.startswith("run aggregators")
+    monkeypatch.setattr("sys.platform", "darwin")
+    found = by_check(examine(party))["machine"]
+    assert (found.state, found.problem) == (FAILED, "a node runs on Linux only")
 
 
 @pytest.mark.parametrize(("error", "state"), [(None, UNKNOWN), (0.02, OK), (60.0, FAILED)])

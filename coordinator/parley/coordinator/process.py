@@ -48,6 +48,7 @@ from parley.node.endings import verify_ends
 from parley.node.node_file import CoordinatorNode
 from parley.node.page_process import Pages
 from parley.node.pins import read_pins
+from parley.node.system import require_linux
 from parley.node.transport import server_credentials
 from parley.node.vigil import AioHealth, Vigil, disk_is_full, quiet_seconds
 from parley.privacy.filters import Cap, Charge, Policy
@@ -159,6 +160,7 @@ class CoordinatorProcess:
         """`adapt` is for the benchmark, whose baseline has other tools."""
         self.node, self._note = node, note
         node.state.mkdir(mode=0o700, exist_ok=True)
+        require_linux()
         trust.require(node)
         self.identity = node.identity.load()
         if self.identity.name.role is not Role.coordinator:

@@ -23,6 +23,8 @@ from parley.demo.report import Budget, PhaseCost, Report
 from parley.demo.screen import Cast, DemoScreen, Hospital
 from parley.federation.manifest import Manifest
 from parley.federation.names import Role
+from parley.mpc.kernels import best_variant
+from parley.node.system import require_linux
 from parley.privacy.ledger import Ledger
 from parley.privacy.lying import guaranteed
 from parley.research.comparison import compare
@@ -195,6 +197,8 @@ def _traffic(phase: str, history: list[RoundRecord]) -> int | None:
 
 def demo(console: Console, output: Path, keep: bool, study: Study) -> Iterator[tuple[Report, Cast]]:
     """The report once it is there; the federation lives until the generator is closed."""
+    require_linux()
+    best_variant()  # its two servers make noise: refused before anything is written
     with terminated_like_interrupted(), Demo(console, output, keep, study) as running:
         report, company = running.run()
         study.write(output / "study.toml")

@@ -7,6 +7,7 @@ operator's eyes: they are in the report of the machine that holds the records, a
 
 import datetime as dt
 import os
+import platform
 import shutil
 import stat
 import sys
@@ -24,12 +25,16 @@ from parley.federation.extras import EXTRAS, missing
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.policy import ROLES, PartyPolicy, Policy, read_policy
+from parley.mpc.errors import MpcError
+from parley.mpc.kernels import best_variant
 from parley.node import trust
 from parley.node.clock import clock_error_seconds
 from parley.node.credentials import KEY_FILE, Identity
+from parley.node.errors import NodeError
 from parley.node.node_file import Address, AggregatorNode, AnyNode, CoordinatorNode, PartyNode, read_node
 from parley.node.reachability import UnreachableError, probe
 from parley.node.software import software_version, source_digest
+from parley.node.system import require_linux
 from parley.node.trail import verify as verify_trail
 from parley.privacy.errors import PrivacyError
 
@@ -66,7 +71,7 @@ def examine_node(folder: Path) -> tuple[list[Finding], AnyNode | None, Identity 
     except FederationError as error:
         fix = "correct the field; docs/federation.md has them all"
         return [*found, Finding("node.toml", FAILED, str(error), fix)], None, None
-    found.append(Finding("node.toml", OK, node.role.with_article))
+    found += [Finding("node.toml", OK, node.role.with_article), _machine(node)]
     identity = _identity(node, found)
     policy = _policy(node, found)
     found += [*_folders(node), *_books(node)]
@@ -123,6 +128,17 @@ def _software() -> Finding:
             "pip install 'parley-federation[accounting]'",
         )
     return Finding("software", OK, version)
+
+
+def _machine(node: AnyNode) -> Finding:
+    """Whether the node can run on it."""
+    try:
+        require_linux()
+        made = f", {best_variant()} kernels" if isinstance(node, AggregatorNode) else ""
+    except (NodeError, MpcError) as error:
+        problem, _, fix = str(error).partition(": ")
+        return Finding("machine", FAILED, problem, fix)
+    return Finding("machine", OK, f"Linux on {platform.machine()}{made}")
 
 
 def _identity(node: AnyNode, found: list[Finding]) -> Identity | None:

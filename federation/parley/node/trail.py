@@ -41,6 +41,8 @@ KEYS = ["sequence", "time", "node", "event", "fields", "previous", "hash"]
 SYNC_SECONDS = 1.0
 ID_DIGITS = 16
 MOST_LINE = 1 << 16
+_to_disk: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
+"""A Mac has the second only; a node does not run there, but its operator may read and sign."""
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
@@ -157,7 +159,7 @@ class Trail:
         with self._lock:
             if self._handle >= 0:
                 with contextlib.suppress(OSError):
-                    os.fdatasync(self._handle)
+                    _to_disk(self._handle)
                 os.close(self._handle)
                 self._handle = -1
 
@@ -190,7 +192,7 @@ class Trail:
 
     def _sync(self) -> None:
         try:
-            os.fdatasync(self._handle)
+            _to_disk(self._handle)
         except OSError as error:
             raise TrailError(f"{self.path.name} cannot be written ({error.strerror}): check the disk") from None
         self._synced = time.monotonic()

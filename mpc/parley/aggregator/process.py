@@ -19,6 +19,7 @@ from parley.aggregator.server import Server
 from parley.aggregator.service import Service
 from parley.aggregator.servicers import ControlServicer, ShareServicer
 from parley.federation.names import NodeName, Role
+from parley.mpc.kernels import best_variant
 from parley.node import meters, trust
 from parley.node.authorization import AioAuthorization, Authorization, Authorizer
 from parley.node.collector import settle
@@ -26,6 +27,7 @@ from parley.node.connections import listening
 from parley.node.doorkeeper import Doorkeeper, room_for
 from parley.node.errors import NodeError
 from parley.node.node_file import Address, AggregatorNode, read_node
+from parley.node.system import require_linux
 from parley.node.transport import server_credentials
 from parley.node.vigil import AioHealth, Health, Vigil
 from parley.v1 import aggregator_pb2_grpc, noise_pb2_grpc
@@ -57,6 +59,8 @@ class AggregatorProcess:
 
     def __init__(self, path: Path) -> None:
         self.node = aggregator_node(path)
+        require_linux()
+        best_variant()  # without its kernels it could join a run, and make no noise for it
         trust.require(self.node)
         self.server = Server(self.node)
         self.service = Service(self.server, version("parley-federation"))

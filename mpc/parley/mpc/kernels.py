@@ -1,20 +1,20 @@
 """The compiled inner loops as typed functions of NumPy arrays: every shape is checked here, nothing is below.
 
-`mpc/parley/mpc/parley/mpc/native/kernels.c` says what each loop computes. The wide variant needs AVX-512, VAES,
-VPCLMULQDQ and GFNI (Intel Ice Lake, AMD Zen 4 and later); the baseline needs AES-NI and PCLMUL. Both give the same
-bytes.
+`native/kernels.c` says what each loop computes. The wide variant needs AVX-512, VAES, VPCLMULQDQ and GFNI (Intel Ice
+Lake, AMD Zen 4 and later); the baseline needs AES and carry-less products: AES-NI and PCLMUL on x86-64, the extension
+`aes` on ARM. All give the same bytes.
 """
 
 import ctypes
+import platform
 from functools import cache
-from importlib import resources
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parley.mpc.errors import ConfigurationError
+from parley.mpc.processor import native, processor_features
 
 Bytes = NDArray[np.uint8]
 Words = NDArray[np.uint64]
@@ -24,17 +24,8 @@ CHUNK = 2048
 CHUNK_BYTES = CHUNK // 8
 ROW_BYTES = 16
 WIDE_FEATURES = {"avx512f", "avx512bw", "avx512dq", "avx512vl", "gfni", "vaes", "vpclmulqdq"}
-BASELINE_FEATURES = {"aes", "pclmulqdq", "sse4_1"}
+BASELINE_FEATURES = {"aes", "pclmulqdq"} | (set() if platform.machine() in ("arm64", "aarch64") else {"sse4_1"})
 Variant = Literal["baseline", "wide"]
-
-
-def processor_features() -> set[str]:
-    """Flags of this machine's processor, as Linux names them."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return set()
-    return next((set(line.split(":", 1)[1].split()) for line in lines if line.startswith("flags")), set())
 
 
 def best_variant() -> Variant:
@@ -44,8 +35,11 @@ def best_variant() -> Variant:
         return "wide"
     if features >= BASELINE_FEATURES:
         return "baseline"
-    missing = ", ".join(sorted(BASELINE_FEATURES - features))
-    raise ConfigurationError(f"this processor lacks {missing}: an aggregation server needs an x86-64 one with AES-NI")
+    raise ConfigurationError(
+        f"this machine has no AES instructions that noise could be made with (it lacks "
+        f"{', '.join(sorted(BASELINE_FEATURES - features))}): run aggregators, and with them the demonstration, on one "
+        "that has them; studies, simulations, predictions and a party run here as they are"
+    )
 
 
 def _pointer(array: NDArray[Any]) -> int:
@@ -67,9 +61,8 @@ class Kernels:
 
     def __init__(self, variant: Variant) -> None:
         self.variant = variant
-        path = resources.files("parley.mpc").joinpath("native", f"kernels-{variant}.so")
         try:
-            self._library = ctypes.CDLL(str(path))
+            self._library = native(f"kernels-{variant}")
         except OSError as error:
             raise ConfigurationError(
                 f"the compiled kernels are missing ({error}): install the package, which compiles them"

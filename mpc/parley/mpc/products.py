@@ -7,13 +7,12 @@ a chunk has to fit, and the caller states a bound that proves it.
 
 import ctypes
 from functools import cache
-from importlib import resources
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.mpc.kernels import processor_features
+from parley.mpc.processor import native, processor_features
 
 CHUNK = 256
 """Records at once: what is packed stays in the second-level cache."""
@@ -28,7 +27,7 @@ def _library() -> ctypes.CDLL | None:
     if not processor_features() >= FEATURES:
         return None
     try:
-        library = ctypes.CDLL(str(resources.files("parley.mpc").joinpath("native", "products-wide.so")))
+        library = native("products-wide")
     except OSError:  # a platform that the wheel was not compiled for
         return None
     pointer, size = ctypes.c_void_p, ctypes.c_size_t

@@ -12,6 +12,7 @@ from parley.node import logs, meters, trust
 from parley.node.collector import settle
 from parley.node.errors import NodeError
 from parley.node.node_file import PartyNode, read_node
+from parley.node.system import require_linux
 from parley.party.client import PartyClient
 from parley.party.settings import Settings
 from parley.privacy.filters import Cap
@@ -41,6 +42,7 @@ def settings_of(node: PartyNode) -> Settings:
 def run(node: Path) -> None:
     """Until SIGTERM or SIGINT; a restart takes up what was under way."""
     here = party_node(node)
+    require_linux()
     trust.require(here)
     settings = settings_of(here)
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)

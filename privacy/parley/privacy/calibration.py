@@ -13,6 +13,9 @@ from parley.privacy.event import LARGEST_COUNT, LARGEST_NOISE, SMALLEST_NOISE, E
 from parley.privacy.paper_accountant import PaperAccountant
 
 TOLERANCE = 5e-4
+DIGITS = 9
+"""Of a noise that is tried. Processors round exponentials differently in the fourteenth digit: with fewer digits than
+that, one study has one noise, and so one manifest, wherever it is drafted."""
 STEEPEST = 3.0
 """Of log(ε / target), for the chord to be of use."""
 
@@ -76,6 +79,7 @@ def _narrowed(read: Callable[[float], Reading | None], epsilon: float, guess: fl
     """The bracket after a reading at `guess`, which is kept off its ends."""
     low, low_value, high, high_value, reading = bracket
     guess = min(max(guess, low * (1 + TOLERANCE / 4)), high / (1 + TOLERANCE / 4))
+    guess = float(f"{guess:.{DIGITS}g}")
     found = read(guess)
     if found is not None and found.epsilon <= epsilon:
         return low, low_value, guess, math.log(max(found.epsilon, 1e-300) / epsilon), found

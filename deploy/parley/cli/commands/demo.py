@@ -8,7 +8,10 @@ parley demo --keep          # leaves it running for a look around, until Ctrl-C
 
 import contextlib
 import io
+import os
+import shutil
 import signal
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -65,8 +68,17 @@ def demo(
         if report.report is not None and isinstance(plain.file, io.StringIO):
             report.report.write_text(plain.file.getvalue())
         show_report(console, report, company)
+        if shutil.which("parley") is None:
+            console.print(f"To type `parley` by itself: source {_activate()}")
         if json_output:
             emit_json(report.as_json())
         if keep:
             console.print(f"The federation is still running. Its nodes are in {report.folder}. Ctrl-C ends it.")
             signal.pause()
+
+
+def _activate() -> Path:
+    """As short as it can be typed from here."""
+    script = Path(sys.prefix, "bin", "activate")
+    near = Path(os.path.relpath(script))
+    return near if ".." not in near.parts else script

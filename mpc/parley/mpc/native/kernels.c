@@ -1,17 +1,13 @@
 /* The inner loops of the noise protocol: AES in bulk, oblivious-transfer extension, and the gates built on it.
  *
- * Compiled twice by build.py: a baseline (AES-NI, PCLMUL, SSE4.1) and a wide one (AVX-512, VAES, VPCLMUL, GFNI).
- * Both give the same bytes, so servers with different processors can work together; tests compare the two and a
- * plain Python reference. No branch and no address depends on a secret. Callers (mpc/kernels.py) check every shape:
+ * Compiled by build.py: a baseline (x86-64 with AES-NI, PCLMUL, SSE4.1; ARM with AES and PMULL: blocks.h) and a wide one
+ * (AVX-512, VAES, VPCLMUL, GFNI). All give the same bytes, so servers with different processors can work together; tests
+ * compare them with each other and with a plain Python reference. No branch and no address depends on a secret. Callers (mpc/kernels.py) check every shape:
  * nothing here validates. All integers are little-endian; "lanes" are independent samples of one batch.
  */
-#include <immintrin.h>
+#include "blocks.h"
 #include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#define EXPORT __attribute__((visibility("default")))
-#define INLINE static inline __attribute__((always_inline))
 
 /* ---------------------------------------------------------------- vectors of AES blocks */
 
@@ -29,16 +25,16 @@ INLINE vec v_count(uint64_t low, uint64_t high) {
     return _mm512_set_epi64(high, low + 3, high, low + 2, high, low + 1, high, low);
 }
 #else
-typedef __m128i vec;
+typedef block vec;
 #define WIDTH 1
-INLINE vec v_load(const void *p) { return _mm_loadu_si128(p); }
-INLINE void v_store(void *p, vec a) { _mm_storeu_si128(p, a); }
-INLINE vec v_xor(vec a, vec b) { return _mm_xor_si128(a, b); }
-INLINE vec v_zero(void) { return _mm_setzero_si128(); }
-INLINE vec v_same(const void *p) { return _mm_loadu_si128(p); }
-INLINE vec v_round(vec a, vec k) { return _mm_aesenc_si128(a, k); }
-INLINE vec v_last(vec a, vec k) { return _mm_aesenclast_si128(a, k); }
-INLINE vec v_count(uint64_t low, uint64_t high) { return _mm_set_epi64x(high, low); }
+INLINE vec v_load(const void *p) { return b_load(p); }
+INLINE void v_store(void *p, vec a) { b_store(p, a); }
+INLINE vec v_xor(vec a, vec b) { return b_xor(a, b); }
+INLINE vec v_zero(void) { return b_zero(); }
+INLINE vec v_same(const void *p) { return b_load(p); }
+INLINE vec v_round(vec a, vec k) { return b_round(a, k); }
+INLINE vec v_last(vec a, vec k) { return b_last(a, k); }
+INLINE vec v_count(uint64_t low, uint64_t high) { return b_words(low, high); }
 #endif
 
 #define ROUND_KEYS 176 /* bytes of an expanded AES-128 key */
@@ -55,22 +51,21 @@ INLINE void encrypt_strip(const uint8_t *keys, vec s[STRIP]) {
     for (int i = 0; i < STRIP; i++) s[i] = v_last(s[i], key);
 }
 
-#define EXPAND_STEP(i, rcon)                                                        \
-    do {                                                                            \
-        __m128i t = _mm_shuffle_epi32(_mm_aeskeygenassist_si128(k, rcon), 0xff);    \
-        k = _mm_xor_si128(k, _mm_slli_si128(k, 4));                                 \
-        k = _mm_xor_si128(k, _mm_slli_si128(k, 8));                                 \
-        k = _mm_xor_si128(k, t);                                                    \
-        _mm_storeu_si128((__m128i *)(out + 16 * (i)), k);                           \
-    } while (0)
-
-/* FIPS 197 key expansion of `count` AES-128 keys. */
+/* FIPS 197 key expansion of `count` AES-128 keys. With one word in all four columns the last round moves no byte: it is
+ * SubWord. */
 EXPORT void aes_expand(const uint8_t *keys, size_t count, uint8_t *out) {
+    static const uint8_t rcon[10] = {0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80, 0x1b, 0x36};
     for (size_t j = 0; j < count; j++, keys += 16, out += ROUND_KEYS) {
-        __m128i k = _mm_loadu_si128((const __m128i *)keys);
-        _mm_storeu_si128((__m128i *)out, k);
-        EXPAND_STEP(1, 0x01); EXPAND_STEP(2, 0x02); EXPAND_STEP(3, 0x04); EXPAND_STEP(4, 0x08); EXPAND_STEP(5, 0x10);
-        EXPAND_STEP(6, 0x20); EXPAND_STEP(7, 0x40); EXPAND_STEP(8, 0x80); EXPAND_STEP(9, 0x1b); EXPAND_STEP(10, 0x36);
+        uint32_t w[4], same[4];
+        memcpy(w, keys, 16);
+        memcpy(out, w, 16);
+        for (int r = 0; r < 10; r++) {
+            for (int i = 0; i < 4; i++) same[i] = w[3];
+            b_store(same, b_last(b_load(same), b_zero()));
+            w[0] ^= (same[0] >> 8 | same[0] << 24) ^ rcon[r];
+            for (int i = 1; i < 4; i++) w[i] ^= w[i - 1];
+            memcpy(out + 16 * (r + 1), w, 16);
+        }
     }
 }
 
@@ -286,18 +281,21 @@ EXPORT void extend_sender(const uint8_t *keys, int k, uint64_t first_block, size
 
 /* sum[32] ^= sum of x_i * y_i as polynomials over F_2, not reduced; blocks of 16 bytes. */
 EXPORT void inner_product(const uint8_t *x, const uint8_t *y, size_t blocks, uint8_t *sum) {
-    __m128i low = _mm_setzero_si128(), middle = low, high = low;
+    block low = b_zero(), middle = low, high = low;
     for (size_t i = 0; i < blocks; i++) {
-        __m128i a = _mm_loadu_si128((const __m128i *)(x + 16 * i)), b = _mm_loadu_si128((const __m128i *)(y + 16 * i));
-        low = _mm_xor_si128(low, _mm_clmulepi64_si128(a, b, 0x00));
-        high = _mm_xor_si128(high, _mm_clmulepi64_si128(a, b, 0x11));
-        middle = _mm_xor_si128(middle, _mm_xor_si128(_mm_clmulepi64_si128(a, b, 0x01), _mm_clmulepi64_si128(a, b, 0x10)));
+        block a = b_load(x + 16 * i), b = b_load(y + 16 * i);
+        low = b_xor(low, b_multiply(a, b, 0, 0));
+        high = b_xor(high, b_multiply(a, b, 1, 1));
+        middle = b_xor(middle, b_xor(b_multiply(a, b, 0, 1), b_multiply(a, b, 1, 0)));
     }
-    low = _mm_xor_si128(low, _mm_slli_si128(middle, 8));
-    high = _mm_xor_si128(high, _mm_srli_si128(middle, 8));
-    __m128i *out = (__m128i *)sum;
-    _mm_storeu_si128(out, _mm_xor_si128(_mm_loadu_si128(out), low));
-    _mm_storeu_si128(out + 1, _mm_xor_si128(_mm_loadu_si128(out + 1), high));
+    uint64_t parts[3][2], total[4];
+    b_store(parts[0], low);
+    b_store(parts[1], middle);
+    b_store(parts[2], high);
+    memcpy(total, sum, 32);
+    for (int part = 0; part < 3; part++) /* each half a place higher than the one before */
+        for (int half = 0; half < 2; half++) total[part + half] ^= parts[part][half];
+    memcpy(sum, total, 32);
 }
 
 #ifdef __VPCLMULQDQ__
@@ -515,14 +513,12 @@ EXPORT void lookup(const uint8_t *onehot, size_t width, const uint8_t *rows, con
     (void)matrices;
     for (size_t t = 0; t < tables; t++)
         for (size_t i = 0; i < count; i++) {
-            const __m128i *row = (const __m128i *)rows + t * 8 * width;
-            __m128i sum = _mm_setzero_si128();
+            const uint8_t *row = rows + t * 8 * width * ROW;
+            block sum = b_zero();
             for (size_t j = 0; j < width; j++)
-                for (int b = 0; b < 8; b++, row++) {
-                    __m128i mask = _mm_set1_epi8(-(onehot[i * width + j] >> b & 1));
-                    sum = _mm_xor_si128(sum, _mm_and_si128(_mm_loadu_si128(row), mask));
-                }
-            _mm_storeu_si128((__m128i *)(out + (t * count + i) * ROW), sum);
+                for (int b = 0; b < 8; b++, row += ROW)
+                    sum = b_xor(sum, b_and(b_load(row), b_same(-(onehot[i * width + j] >> b & 1))));
+            b_store(out + (t * count + i) * ROW, sum);
         }
 #endif
 }

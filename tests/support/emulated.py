@@ -1,0 +1,81 @@
+"""Python on processors that this machine has not, by QEMU's user-mode emulation (Debian's qemu-user).
+
+For ARM a Debian of its own is unpacked into a folder, by apt and dpkg-deb without touching this machine's packages, and
+the wheel for ARM is installed beside it with what it needs, as pip would there.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+WITHOUT_AES = "max,-aes,-pclmulqdq,-vaes,-vpclmulqdq,-fma"
+"""QEMU 7.2 computes some fused multiply-adds of x86-64 wrongly; without them (and with the least of OpenBLAS's kernels,
+which otherwise uses them unasked) it agrees with hardware."""
+GLIBCS = (17, 24, 26, 27, 28, 31, 34)
+"""Minor versions of glibc 2 that wheels are marked for."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """How a program is started there."""
+
+    command: tuple[str, ...]
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def python(self, *words: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [*self.command, *words], cwd=cwd, capture_output=True, text=True, check=False,
+            env={**os.environ, "MPLBACKEND": "Agg", "PYTHONDONTWRITEBYTECODE": "1", **self.environment},
+        )  # fmt: skip
+
+
+def intel_without_aes() -> Machine:
+    """This installation, on an x86-64 processor without AES-NI and PCLMUL."""
+    command = ("qemu-x86_64", "-cpu", WITHOUT_AES, sys.executable)
+    return Machine(command, {"OPENBLAS_CORETYPE": "Nehalem"})
+
+
+def arm(folder: Path) -> Machine:
+    """Debian's Python for ARM, and the wheel for ARM, in this folder."""
+    system, site = folder / "system", folder / "site"
+    _unpack(folder / "apt", system)
+    build = [sys.executable, "-m", "build", "-q", "--wheel", "--outdir", str(folder), str(ROOT)]
+    subprocess.run(build, check=True, capture_output=True, env={**os.environ, "PARLEY_PLATFORM": "linux-aarch64"})
+    (wheel,) = folder.glob("*_aarch64.whl")
+    (python,) = (each for each in (system / "usr" / "bin").glob("python3.*") if each.name.count(".") == 1)
+    command = [sys.executable, "-m", "pip", "install", "-q", "--target", str(site), "--only-binary=:all:"]
+    command += [f"--python-version={python.name.removeprefix('python')}", "--implementation=cp"]
+    command += [f"--platform=manylinux_2_{each}_aarch64" for each in GLIBCS] + ["--platform=manylinux2014_aarch64"]
+    subprocess.run([*command, f"{wheel}[study]", "pytest", "hypothesis"], check=True, capture_output=True)
+    return Machine(("qemu-aarch64", "-L", str(system), str(python)), {"PYTHONPATH": str(site)})
+
+
+def _unpack(place: Path, system: Path) -> None:
+    """What apt would install for a Python on an empty ARM machine of this Debian."""
+    for each in ("state/lists/partial", "cache/archives/partial"):
+        (place / each).mkdir(parents=True)
+    (place / "status").touch()
+    options = {
+        "APT::Architecture": "arm64",
+        "APT::Architectures": "arm64",
+        "APT::Sandbox::User": "root",
+        "Acquire::Languages": "none",
+        "Dir::State": place / "state",
+        "Dir::State::status": place / "status",
+        "Dir::Cache": place / "cache",
+    }
+    apt = ["apt-get", "-q", "-y", *(word for name, value in options.items() for word in ("-o", f"{name}={value}"))]
+    subprocess.run([*apt, "update"], check=True, capture_output=True)
+    wanted = ("install", "--no-install-recommends", "--download-only", "python3", "libstdc++6")
+    subprocess.run([*apt, *wanted], check=True, capture_output=True)
+    for package in sorted((place / "cache" / "archives").glob("*.deb")):
+        subprocess.run(["dpkg-deb", "-x", package, system], check=True)
+
+
+def missing(*programs: str) -> str:
+    """What is not here, or nothing."""
+    return ", ".join(each for each in programs if shutil.which(each) is None)
