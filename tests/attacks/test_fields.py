@@ -49,6 +49,8 @@ def manifests() -> Iterator[Manifest]:
     yield STUDY.manifest()
     yield documents.manifest(**{"parties.0.data_set": "cardiology"})
     yield documents.manifest(**{"privacy.epsilon_if_a_server_lies": 9.0})
+    start = {"digest": "9c" * 32, "private": True}
+    yield documents.manifest(start=start, **{"rounds.stop_early": {"patience": 5, "least": 0.1}})
     sizes = {
         "poisson": ({"expected": 15, "cap": 60}, {"expected": 30, "cap": 90}),
         "wor": ({"batch": 15}, {"batch": 30}),

@@ -39,3 +39,9 @@ def test_every_entry_is_a_column_that_a_schema_takes_and_says_where_it_is_from(k
 
 def test_names_are_read_as_words() -> None:
     assert words_of("ageAtIndex") == words_of("age_at_index") == words_of("Age-at.index") == "age at index"
+
+
+def test_the_names_that_stand_for_an_entry_find_it() -> None:
+    for known in KNOWN:
+        for name in known.names.split(", "):
+            assert known_bounds(name) is known, name

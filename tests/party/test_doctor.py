@@ -36,6 +36,20 @@ def test_the_seal_the_schema_and_the_count(party: Path) -> None:
     assert look()["seal"].problem.startswith("the records were not sealed yet")
 
 
+def test_bounds_that_do_not_suit_the_records_are_said_and_nothing_else_changes(party: Path) -> None:
+    found = by_check(examine(party))["bounds"]
+    assert (found.state, found.problem) == (OK, "those of schema.toml suit the records")
+    change(party / "schema.toml", "high = 90", "high = 9000")
+    assert "bounds" not in by_check(examine(party))  # the seal does not hold: no record is read
+    seal_node(party)
+    found = by_check(examine(party))["bounds"]
+    assert (found.state, found.problem.startswith("age: its values fill")) == (WARNING, True)
+    assert "write low = 0, high = 120" in found.problem
+    written = (party / "state/trail.jsonl").read_text()
+    assert "age" not in written
+    assert "fill" not in written
+
+
 def test_books_and_budget(party: Path) -> None:
     ledger = Ledger.open(party / "state/ledger.sqlite")
     ledger.register("patients", Unit(), Cap(4.0, 1e-4))

@@ -56,7 +56,7 @@ def test_a_slip_in_a_study_is_named(tmp_path: Path, old: str, new: str, says: st
     text = study.read_text()
     assert old in text
     study.write_text(text.replace(old, new, 1))
-    with pytest.raises(FieldError) as refused:
+    with pytest.raises(StudyError) as refused:
         read(study)
     assert says in str(refused.value)
 

@@ -67,6 +67,12 @@ def test_what_is_not_private_is_not_fitted() -> None:
         prepare(study(algorithm={"name": "storm", "passes": 1, "batch": 20}), records())
 
 
+@pytest.mark.parametrize("asked", [{"epsilon": 40.0}, {"epsilon": 1e-4}, {"delta": 1e-16}])
+def test_what_the_noise_cannot_carry_is_refused_with_what_it_can(asked: dict[str, float]) -> None:
+    with pytest.raises(StudyError, match=r"no certified noise reaches .* use an epsilon from 0\.01 to 10"):
+        prepare(study(**asked), records())
+
+
 @pytest.mark.parametrize(("units", "delta"), [(1, 1e-5), (10_000, 1e-5), (20_000, 5e-6), (10**9, 1e-10)])
 def test_delta_is_well_below_one_over_the_number_of_units(units: int, delta: float) -> None:
     assert usual_delta(units) == pytest.approx(delta)

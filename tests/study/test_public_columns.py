@@ -7,7 +7,9 @@ import numpy as np
 import pandas
 import pytest
 
+from parley.errors import ParleyError
 from parley.learning.columns import Number, Target, Uniform
+from parley.learning.errors import SchemaError
 from parley.learning.readers import Dense, Table
 from parley.learning.schema import schema_from_json
 from parley.study.estimator_input import InputError
@@ -42,10 +44,13 @@ def test_columns_without_names_are_counted_from_0() -> None:
         ((0, [[1, 1]]), "high has the shape"),
         ({"a": (0, 1)}, "bounds has no 'b'"),
         ({"a": (0, 1), "b": 7}, "bounds of b is '7'"),
+        ({"a": (0, 1), "b": (2, 2)}, "bounds of b: low 2 is not below high 2"),
+        ((float("nan"), 1), "bounds of a: low nan is not below high 1"),
+        ((0, float("inf")), "finite public number"),
     ],
 )
 def test_wrong_bounds_are_named(bounds: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(ParleyError, match=message):
         columns_within(bounds, ("a", "b"), 2)
     with pytest.raises(InputError, match="X has no names"):
         columns_within({"a": (0, 1)}, None, 1)
@@ -60,13 +65,27 @@ def test_a_schema_of_every_form_gives_its_features_and_whose_record_a_row_is(tmp
     assert columns_from(str(tmp_path / "schema.toml")) == wanted
     owned = columns_from({"features": [AGE], "unit": "patient", "records_per_unit": 3})
     assert (owned.unit, owned.records_per_unit) == ("patient", 3)
-    made = owned.schema(Target("y", "number"))
+    made = owned.schema(Target("y", "number", low=0, high=1))
     assert (made.unit, made.records_per_unit, made.intercept) == ("patient", 3, True)
     for wrong in (5, {"columns": [AGE]}):
         with pytest.raises(InputError, match="schema is no schema"):
             columns_from(wrong)
     with pytest.raises(InputError, match=r"absent\.toml"):
         columns_from(tmp_path / "absent.toml")
+
+
+def test_a_schema_toml_says_what_counts_as_empty_and_a_draft_is_none() -> None:
+    coded = {"kind": "category", "name": "code", "categories": ["-9", "1"], "missing": "zero"}
+    columns = columns_from({"features": [{**AGE, "missing": "centre"}, coded], "missing": ["-9"], "target": TARGET})
+    found = columns.read({"age": [-9, "-9", 5], "code": [-9, "1", 1], "more": [-9, -9, -9]})
+    assert found == Table({"age": [None, None, 5], "code": [-9, "1", 1], "more": [-9, -9, -9]}, 3)
+    plain = Table({"age": [-9]}, 1)
+    assert columns_from([AGE]).read(plain) is plain
+    with pytest.raises(SchemaError, match="this schema is a draft"):
+        columns_from({"features": [AGE], "draft": True})
+    assert names_of_features(columns_from({"features": [AGE, {**AGE, "name": "y"}], "target": TARGET}).features) == [
+        "age"
+    ]
 
 
 def test_records_are_known_by_their_owner_or_by_all_their_features() -> None:

@@ -14,6 +14,7 @@ from parley.study.result import Result
 from parley.study.simulate import constant
 from parley.study.spending import SPENDING
 from parley.study.study import Study
+from parley.study.surroundings import BoundsWarning
 from tests.study.test_plan import QUICK
 from tests.study.test_study import COLUMNS
 
@@ -220,3 +221,12 @@ def test_what_is_not_private_says_so_and_claims_nothing(tmp_path: Path) -> None:
 def test_numbers_of_runs_are_checked(wrong: dict[str, Any]) -> None:
     with pytest.raises(StudyError, match="whole numbers of at least 1"):
         STUDY.simulate(PARTIES, **wrong)
+
+
+def test_bounds_that_do_not_suit_are_said_to_whoever_simulates_and_go_nowhere_else(tmp_path: Path) -> None:
+    table = {**people(300, 5), "age": [each / 100 for each in range(300)]}
+    with pytest.warns(BoundsWarning, match=r"a: age: its values fill 3\.0% of low = 0, high = 100.* for you alone"):
+        found = STUDY.simulate({"a": table, "b": people(300, 6)}, test=PUBLIC, seeds=1)
+    found.save(tmp_path / "model.npz")
+    assert "fill" not in json.dumps(found.as_json())
+    assert "fill" not in json.dumps(read_archive(tmp_path / "model.npz")[1:], default=str)

@@ -52,6 +52,7 @@ class Scripted(aggregator_pb2_grpc.ControlServiceServicer):
     def __init__(self, identity: Identity, place: int, opening: threading.Event) -> None:
         self._identity, self._place, self._opening = identity, place, opening
         self.manifests: dict[bytes, Manifest] = {}
+        self.opened: dict[bytes, int] = {}
         self.refuse_end = self.away = False
         self.change: Callable[[Any], Any] = lambda answer: answer
         """What a hostile server makes of an honest answer to Open."""
@@ -66,6 +67,7 @@ class Scripted(aggregator_pb2_grpc.ControlServiceServicer):
             return aggregator_pb2.OpenResponse(
                 state=aggregator_pb2.OpenResponse.STATE_WAITING, missing=request.expected
             )
+        self.opened[request.manifest_digest] = request.round + 1
         words = np.zeros(request.length, "<u8").tobytes()
         return self.change(
             aggregator_pb2.OpenResponse(
@@ -82,14 +84,15 @@ class Scripted(aggregator_pb2_grpc.ControlServiceServicer):
             context.abort(grpc.StatusCode.UNAVAILABLE, "nobody is there")
         if self.refuse_end:
             context.abort(grpc.StatusCode.PERMISSION_DENIED, "this server signs nothing")
-        openings = self.manifests[request.manifest_digest].releases
+        openings = self.opened.get(request.manifest_digest, 0)
         return aggregator_pb2.EndResponse(end=sign_end(self._identity, request.manifest_digest, openings))
 
 
 class Lead:
     """The coordinator's process, and whoever calls it."""
 
-    def __init__(self, folder: Path, gather_seconds: float = 3600.0) -> None:
+    def __init__(self, folder: Path, gather_seconds: float = 3600.0, **settings: Any) -> None:
+        """`settings` are further ones of its node.toml."""
         self.folder = folder / "lead"
         self.authority = ThrowAwayAuthority("cardio")
         self.opening = threading.Event()
@@ -104,6 +107,7 @@ class Lead:
             aggregators={name.name: Address.parse(at) for name, at in zip(SERVERS, addresses, strict=True)},
             epsilon=1000.0,
             delta=0.1,
+            **settings,
         )
         write_node(node)
         self.socket = node.state / SOCKET

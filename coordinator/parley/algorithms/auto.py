@@ -3,8 +3,9 @@
 Noisy gradient descent (Yu, Zhang, Chen, Yin and Liu, Algorithm 2) on large Poisson batches with heavy-ball momentum and
 an averaged tail. What is otherwise tuned on private data follows from releases that the account counts like any other:
 
-1. Clip. A noised histogram of gradient norms at θ_0; the clip norm C is a multiple of its median, which grows slowly as
-   noise falls, for then bias costs more than noise. The mechanism's clip stays, parties scale gradients to it.
+1. Clip. A noised histogram of gradient norms at θ = 0 (a perceptron's at θ_0); the clip norm C is a multiple of its
+   median, which grows slowly as noise falls, for then bias costs more than noise. The mechanism's clip stays, parties
+   scale gradients to it.
 2. View, for linear models with an intercept. Feature rows share a mean that costs clip norm and says nothing, so that a
    noised mean m is released and parties see z = (x − m)·s. Of each coordinate of m only what noise does not explain is
    kept (James and Stein). s = sqrt(E|x − m| / 2E(x − m)²) does nothing to 0/1 columns, however rare, and stretches
@@ -115,11 +116,13 @@ class Auto(Algorithm):
         super().begin(plan, theta, noise, randomness)
         columns = self.columns if self.viewed else 1
         zero = np.zeros(1)
+        # Lengths of rows follow from gradients at zero, wherever the descent starts; a perceptron has none there.
+        measured = theta.copy() if self.model == "perceptron" else np.zeros_like(theta)
         self.state |= {
             "median": zero, "row": zero, "clip": zero, "distance": zero, "drift": zero, "square": zero,
             "shift": np.zeros(columns), "scale": np.ones(columns), "mean": np.zeros(columns),
             "absolute": np.zeros(columns), "second": np.zeros(columns),
-            "inner": theta.copy(), "origin": theta.copy(), "momentum": np.zeros_like(theta),
+            "inner": measured, "origin": theta.copy(), "momentum": np.zeros_like(theta),
         }  # fmt: skip
 
     def ask(self, round_index: int) -> Ask:
@@ -127,7 +130,7 @@ class Auto(Algorithm):
         if kind == "gradient":
             return self.seen(kind, 1 / self.number("clip"))
         if "norms" in kind:
-            return self.seen("norms", self.top) if round_index else Ask((self.theta,), "norms", self.top)
+            return self.seen("norms", self.top) if round_index else Ask((self.state["inner"],), "norms", self.top)
         return Ask(self.frame(around=kind != "mean"), MOMENTS[kind], 1 / self.number("row"))
 
     def seen(self, kind: str, scale: float) -> Ask:

@@ -19,8 +19,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from parley.algorithms.errors import AlgorithmError
+from parley.algorithms.stopping import evaluated_at
 from parley.coordinator.controls import Controls, Opener, Opening, ShortError, StalledError, Wanted
 from parley.coordinator.errors import CoordinatorError, RunFailedError
+from parley.coordinator.made import made_of
 from parley.coordinator.questions import Prepared, Question, signed_words
 from parley.coordinator.run import Run
 from parley.coordinator.store import RoundRecord, RunStore, State, pack, unpack
@@ -39,8 +41,6 @@ PROPOSE_SECONDS = 0.5
 STORAGE_ERRORS = (sqlite3.Error, OSError, TrailError)
 ROOM_SECONDS = 0.5
 """Between two looks at a disk that is full."""
-MOST_EVALUATIONS = 50
-"""Of a run, on the public set, besides the last."""
 
 
 class Books(Protocol):
@@ -261,9 +261,11 @@ class Driver:
         stored = self.tools.store.question(self.manifest.digest)
         if stored is not None:
             _, question, points, checkpoint = stored
-            prepared.algorithm.restore(prepared.plan, unpack(checkpoint))
+            prepared.restore(unpack(checkpoint))
             statements = self.tools.store.statements(self.manifest.digest)
             return Question(coordinator_pb2.Round.FromString(question), points, signed_words(statements))
+        if self.manifest.start is not None:
+            self.tools.note("run.warm_start", run=self.manifest.run, digest=self.manifest.start.digest)
         mechanism = self.manifest.mechanism
         last = mechanism.releases - 1
         noise = self.manifest.released_deviation(last) / mechanism.expected_batch(last)
@@ -282,7 +284,7 @@ class Driver:
             index,
             question.round.SerializeToString(),
             question.points,
-            pack(self._prepared.algorithm.checkpoint()),
+            pack(self._prepared.checkpoint()),
             record,
             statements,
         )
@@ -343,9 +345,12 @@ class Driver:
         self.tools.books.record(self.manifest, index, release)
         crash.point("coordinator.recorded")
         prepared.algorithm.tell(index, estimate)
+        model = prepared.algorithm.result()
+        evaluation = prepared.evaluate(model) if evaluated_at(index, mechanism.releases) else {}
         last = index + 1 == mechanism.releases
-        every = max(1, mechanism.releases // MOST_EVALUATIONS)
-        evaluation = prepared.evaluate(prepared.algorithm.result()) if last or index % every == 0 else {}
+        stopper = prepared.stopper
+        if stopper is not None and evaluation:
+            last = stopper.tell(index, model, evaluation["loss"]) or last
         now = time.monotonic()
         record = RoundRecord(
             round=index,
@@ -365,8 +370,9 @@ class Driver:
         )
         if not last:
             return self._ask(index + 1, record, opening.statements)
-        result = prepared.algorithm.result()
-        self.tools.store.finish(self.manifest.digest, result, prepared.measure(result), record, opening.statements)
+        if stopper is not None and stopper.best is not None:
+            model = stopper.best
+        self.tools.store.finish(self.manifest.digest, model, prepared.measure(model), record, opening.statements)
         crash.point("coordinator.result")
         return None
 
@@ -375,10 +381,13 @@ class Driver:
     async def _end(self) -> None:
         """After the last round; or before, where the operator has said so: then there is an outcome already."""
         early = self.run.outcome
+        made = await self._work(made_of, self.tools.store, self.manifest)
+        if not early and made.early:
+            self._note("run.stopped_early", round=made.rounds - 1, rounds=made.planned)
         await self._collect_ends(patience_seconds=2 * self.manifest.deadline_seconds + 60)
         await self.tools.books.close(self.manifest, self.run.ends)
         crash.point("coordinator.settled")
-        await self._move(State.failed if early else State.finished, early or f"{self.manifest.releases} rounds")
+        await self._move(State.failed if early else State.finished, early or str(made))
 
     async def _collect_ends(self, patience_seconds: float) -> None:
         # A server that has not admitted it says that it never will, once it knows who leads it.

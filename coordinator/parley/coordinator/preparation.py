@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from parley.algorithms.algorithm import Ask
 from parley.algorithms.registry import named_by
 from parley.algorithms.regularisers import Regulariser
+from parley.algorithms.stopping import Stopper
 from parley.coordinator.questions import Prepared
+from parley.coordinator.starts import warm_start
 from parley.federation.manifest import Manifest
 from parley.federation.question import answer_length
 from parley.learning import metrics
@@ -30,15 +32,23 @@ def prepare(
     evaluation: Sequence[Path] = (),
     randomness: Randomness | None = None,
     layout: Layout = CSV,
+    state: Path | None = None,
 ) -> Prepared:
-    """Refused where this installation cannot follow the manifest. `evaluation` is a PUBLIC data set in `layout`."""
+    """Refused where this installation cannot follow the manifest. `evaluation` is a PUBLIC data set in `layout`.
+
+    `state` is the coordinator's folder of state, where a run that starts from a model file finds it.
+    """
     named = named_by(manifest)
-    theta = named.model.initial(uniform_words(randomness or SystemRandomness(), named.model.dimension))
+    if manifest.start is None:
+        theta = named.model.initial(uniform_words(randomness or SystemRandomness(), named.model.dimension))
+    else:
+        theta = warm_start(manifest, state).theta
+    stopper = Stopper(manifest.stop_early) if manifest.stop_early else None
 
     def length(ask: Ask) -> int:
         return answer_length(ask.kind, len(ask.points), named.model.dimension)
 
-    return Prepared(named.algorithm, named.plan, theta, length, *evaluators(manifest, evaluation, layout))
+    return Prepared(named.algorithm, named.plan, theta, length, *evaluators(manifest, evaluation, layout), stopper)
 
 
 def evaluators(

@@ -11,6 +11,7 @@ import json
 import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from parley.coordinator.parties import PartyServicer
 from parley.coordinator.preparation import prepare
 from parley.coordinator.result import write_result
 from parley.coordinator.runs import GATHER_SECONDS, Runs
+from parley.coordinator.starts import require_steering
 from parley.coordinator.store import RunStore
 from parley.federation.admission import Admission, AdmissionRecord, Refusal, admit
 from parley.federation.claimed import reasons_even_if_true
@@ -59,7 +61,8 @@ OF_ONE_ADDRESS = 100
 """Connections, before they have shown a certificate."""
 SERVICE = "parley.v1.CoordinatorService"
 DASHBOARD = "parley.dashboard"
-"""Started by its name: it imports this room, never the other way round."""
+TRACKERS = {"mlflow": "parley.tracking.to_mlflow", "tensorboard": "parley.tracking.to_tensorboard"}
+"""Started by their names: they import this room, never the other way round."""
 HEALTH = "/grpc.health.v1.Health/Check"
 STOP_SECONDS = 2.0
 
@@ -80,6 +83,7 @@ class NodeBooks:
         policy = read_policy(self._node.policy) if self._node.policy.exists() else None
         if not by_hand:
             self._refuse(Refusal(reasons_even_if_true(manifest, self._name, policy)))
+        await loop.run_in_executor(self._worker, require_steering, manifest, self._node.evaluation, self._node.state)
         meaning, charge = await loop.run_in_executor(
             None, verify_apart_with_charge, manifest, "", Policy(), self._node.verified
         )
@@ -169,7 +173,7 @@ class CoordinatorProcess:
             store=self.store,
             books=books,
             worker=self._worker,
-            prepare=lambda manifest: prepare(manifest, node.evaluation, layout=layout_of(node)),
+            prepare=lambda manifest: prepare(manifest, node.evaluation, layout=layout_of(node), state=node.state),
             controls=lambda manifest: Controls(node.identity, manifest, addresses),
             opener=lambda controls: controls,
             note=note,
@@ -285,6 +289,13 @@ def bind_socket(server: grpc.aio.Server, folder: Path) -> SocketAddress:
     return address
 
 
+def beside_of(node: CoordinatorNode, note: Callable[..., str]) -> list[Pages]:
+    """The processes that only read: whatever becomes of them, runs go on."""
+    pages = [Pages(DASHBOARD, node.folder, lambda: note("dashboard.ended"))] if node.dashboard is not None else []
+    named = [name for name, place in vars(node.track).items() if place is not None]
+    return [*pages, *(Pages(TRACKERS[each], node.folder, partial(note, "tracker.ended", kind=each)) for each in named)]
+
+
 async def run(node: CoordinatorNode, note: Callable[..., str], gather_seconds: float) -> None:
     """Until SIGTERM or SIGINT."""
     loop = asyncio.get_running_loop()
@@ -298,12 +309,11 @@ async def run(node: CoordinatorNode, note: Callable[..., str], gather_seconds: f
     print(json.dumps(ready), flush=True)
     meters.start(node, process.identity.name)
     note("node.ready")
-    dashboard = Pages(DASHBOARD, node.folder, lambda: note("dashboard.ended")) if node.dashboard is not None else None
+    beside = beside_of(node, note)
     try:
         await done.wait()
     finally:
-        if dashboard is not None:
-            await dashboard.stop()
+        await asyncio.gather(*(each.stop() for each in beside))
         await process.stop()
         note("node.stopped")
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.algorithms.algorithm import Algorithm, Ask, Plan
+from parley.algorithms.stopping import BEST, COUNTS, Stopper
 from parley.federation.rounds import PIECE_BYTES, point_digest, query_digest
 from parley.v1 import common_pb2, coordinator_pb2
 
@@ -23,13 +24,25 @@ class Prepared:
     algorithm: Algorithm
     plan: Plan
     theta: Floats
-    """θ_0, from public randomness."""
+    """θ_0, from public randomness or a public model file."""
     length: Callable[[Ask], int]
     """How many integers answer a question."""
     evaluate: Callable[[Floats], dict[str, float]]
     """On the public set; empty without one."""
     measure: Callable[[Floats], dict[str, Any]]
     """The finished model on the same: the figures of `evaluate`, and those with intervals that a card has."""
+    stopper: Stopper | None = None
+    """Where the manifest lets the run stop early."""
+
+    def checkpoint(self) -> dict[str, Floats]:
+        """Everything that a restart needs."""
+        return self.algorithm.checkpoint() | (self.stopper.checkpoint() if self.stopper else {})
+
+    def restore(self, state: Mapping[str, Floats]) -> None:
+        """The inverse of `checkpoint`."""
+        if self.stopper:
+            self.stopper.restore(state)
+        self.algorithm.restore(self.plan, {name: each for name, each in state.items() if name not in (BEST, COUNTS)})
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.coordinator.made import Made, made_of
+from parley.coordinator.starts import started_from
 from parley.coordinator.store import RunRow, RunStore
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning
@@ -34,7 +36,10 @@ def write_result(folder: Path, store: RunStore, manifest: Manifest) -> Path | No
     if row is None or theta is None or not row.claim:
         return None
     path = model_path(folder, manifest.run)
-    write_model(path, theta, manifest, Meaning(manifest=manifest, **row.claim), row.evaluation or None, row.round)
+    started = started_from(manifest, folder / "state")
+    made = made_of(store, manifest)
+    meaning = Meaning(manifest=manifest, **row.claim)
+    write_model(path, theta, manifest, meaning, row.evaluation or None, made, started)
     return path
 
 
@@ -62,12 +67,14 @@ def write_model(
     manifest: Manifest,
     meaning: Meaning,
     evaluation: Mapping[str, Any] | None = None,
-    rounds: int | None = None,
+    made: Made | None = None,
+    started: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Write the file and its card, each in one step; the card is returned.
 
-    `meaning` is the verified one, whose ε is for the whole run and holds for one that was stopped after `rounds` too.
-    `evaluation` is of a PUBLIC set; figures with intervals, and of how many records, have fields of their own.
+    `meaning` is the verified one, whose ε is for the whole run and holds for one that was stopped early too, as `made`
+    says. `evaluation` is of a PUBLIC set; figures with intervals, and of how many records, have fields of their own.
+    `started` is what the card says of the model file that the run started from.
     """
     values = np.ascontiguousarray(theta, np.float64)
     if values.shape != (manifest.model.dimension,) or not np.isfinite(values).all():
@@ -97,8 +104,12 @@ def write_model(
         "aggregators": body["aggregators"],
         "coordinator": body["coordinator"],
         "algorithm": manifest.algorithm.name,
-        "rounds": manifest.releases if rounds is None else rounds,
+        "records": "private",
+        "rounds": made.rounds if made else manifest.releases,
         "rounds_planned": manifest.releases,
+        "stop_early": manifest.stop_early.as_json() if manifest.stop_early else None,
+        "chosen_round": made.chosen + 1 if made and made.chosen is not None else None,
+        "start": dict(started) if started is not None else None,
         "evaluation": figures if evaluation is not None else None,
         **measured,
         "software": {"name": DISTRIBUTION, "version": software_version(), "source_digest": source_digest()},

@@ -132,7 +132,7 @@ class Runs:
         assert stored is not None
         begun = stored.started is not None
         await self._set(run, State.running if begun else State.verifying, "")
-        if begun and stored.round >= run.manifest.releases:
+        if begun and (stored.round >= run.manifest.releases or self._tools.store.theta(stored.digest) is not None):
             await self._set(run, State.ending, "")
         self._drive(run)
         return run.state

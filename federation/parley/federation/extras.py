@@ -11,6 +11,8 @@ EXTRAS = {
     "pyarrow": "parquet",
     "matplotlib": "plots",
     **dict.fromkeys(("sqlalchemy", "psycopg"), "sql"),
+    "mlflow": "mlflow",
+    "tensorboard": "tensorboard",
     "onnx": "onnx",
 }
 """The modules of pyproject's optional dependencies that users install, and the extra that brings each."""

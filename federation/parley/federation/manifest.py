@@ -11,8 +11,7 @@ agree; in the free tables (`schema`, `regulariser`, what `model` and `algorithm`
 differ, as they may to the code that reads them. A reader of the canonical form encodes what it understood again and
 refuses the bytes if they differ: two documents with one meaning, or one with two, do not exist.
 
-What costs seconds or megabytes (the accountant, the noise's law) is in `parley.federation.meaning`; everything else is
-checked when a manifest is made.
+What costs seconds or megabytes is in `parley.federation.meaning`; everything else is checked when one is made.
 """
 
 import hashlib
@@ -28,6 +27,7 @@ from parley.federation.fields import Fields, Plain
 from parley.federation.files import toml_file, toml_table
 from parley.federation.mechanism import data_sets_from, mechanism_from, mechanism_table, party_tables
 from parley.federation.names import NodeName, Role
+from parley.federation.steering import Start, StopEarly, optional, start_of, stop_early_of
 from parley.mpc.errors import MpcError
 from parley.mpc.parts import NoiseParts, parts_of
 from parley.mpc.ring import Lattice
@@ -137,6 +137,8 @@ class Manifest:
     coordinator: Operator
     data_sets: tuple[tuple[str, str], ...] = ()
     """Parties and which of their data sets the run is about, if they have several. Whose budget is theirs to say."""
+    start: Start | None = None
+    stop_early: StopEarly | None = None
 
     def __post_init__(self) -> None:
         count = len(self.parties)
@@ -247,6 +249,7 @@ class Manifest:
     def as_json(self) -> dict[str, Any]:
         """The table, with every default spelled out."""
         lying = self.guarantee.epsilon_if_a_server_lies
+        rounds = {"minimum_parties": self.minimum_parties, "deadline_seconds": self.deadline_seconds}
         return {
             "protocol": PROTOCOL,
             "run": self.run,
@@ -270,9 +273,10 @@ class Manifest:
                 "security": self.noise.parts.security,
                 "own": self.noise.parts.own,
             },
-            "rounds": {"minimum_parties": self.minimum_parties, "deadline_seconds": self.deadline_seconds},
-            "aggregators": [_operator_table(operator) for operator in self.aggregators],
-            "coordinator": _operator_table(self.coordinator),
+            "rounds": rounds | optional("stop_early", self.stop_early),
+            **optional("start", self.start),
+            "aggregators": [dict(vars(each)) for each in self.aggregators],
+            "coordinator": dict(vars(self.coordinator)),
         }
 
     @classmethod
@@ -294,6 +298,7 @@ class Manifest:
             **_rounds(document.table("rounds")),
             aggregators=_aggregators(document),
             coordinator=_operator(document.table("coordinator")),
+            start=start_of(document),
         )
         document.finish()
         return manifest
@@ -320,8 +325,7 @@ class Manifest:
 
 def of_an_earlier_version(data: bytes) -> bool:
     """Whether a node's own record holds a manifest that this version does not read any more."""
-    found = data[: len(HEADER)]
-    return found != HEADER and found.startswith(b"parley manifest ")
+    return data.startswith(b"parley manifest ") and not data.startswith(HEADER)
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -343,8 +347,7 @@ def _schema(document: Fields) -> Plain:
 
 
 def _guarantee(fields: Fields) -> Guarantee:
-    epsilon = fields.number("epsilon", 0, LARGEST_EPSILON)
-    delta = fields.number("delta", 0, 0.5)
+    epsilon, delta = fields.number("epsilon", 0, LARGEST_EPSILON), fields.number("delta", 0, 0.5)
     accountant = fields.choice("accountant", ACCOUNTANTS)
     name = "epsilon_if_a_server_lies"
     lying = fields.number(name, 0, LARGEST_EPSILON) if fields.has(name) else None
@@ -378,6 +381,7 @@ def _rounds(fields: Fields) -> dict[str, Any]:
     rounds = {
         "minimum_parties": fields.whole("minimum_parties", 2, 1_000_000),
         "deadline_seconds": fields.number("deadline_seconds", 0, LONGEST_DEADLINE_SECONDS),
+        "stop_early": stop_early_of(fields),
     }
     fields.finish()
     return rounds
@@ -394,7 +398,3 @@ def _operator(fields: Fields) -> Operator:
     operator = Operator(fields.label("name"), fields.text("legal_entity"))
     fields.finish()
     return operator
-
-
-def _operator_table(operator: Operator) -> dict[str, Any]:
-    return {"name": operator.name, "legal_entity": operator.legal_entity}

@@ -55,7 +55,7 @@ SPEAKING = frozenset(
     f"parley.{room}"
     for room in (
         *("federation", "node", "mpc", "privacy", "aggregator", "algorithms", "coordinator", "dashboard"),
-        *("study", "research", "cli", "demo", "bench", "attacks"),
+        *("tracking", "study", "research", "cli", "demo", "bench", "attacks"),
     )
 )
 """Rooms whose exceptions speak of protocol and configuration. `learning` and `party` read records and quote cells."""

@@ -24,6 +24,8 @@
     certificate = "dashboard.crt"        # one that browsers know, with
     key = "dashboard.key"
     metrics = false                      # the default; true: /metrics without a token, on loopback
+    [track]                              # optional: parley.node.track_settings
+    tensorboard = "events"
 
 The coordinator's name, as its certificate has it, stands before its address; it may be left out where the party's
 policy lists exactly one coordinator. What stands in an aggregator's [noise] here are the defaults. A party's budget
@@ -54,6 +56,7 @@ from parley.mpc.tables import Cover, Precision
 from parley.node.credentials import NodeFolder
 from parley.node.data_sets import DataSet, data_sets, files_of
 from parley.node.errors import NodeFileError
+from parley.node.track_settings import NOWHERE, TrackSettings, track_settings
 
 NODE_FILE = "node.toml"
 MOST_BYTES = 1 << 16
@@ -230,6 +233,7 @@ class CoordinatorNode(Node):
     delta: float = COORDINATOR_BUDGET[1]
     dashboard: DashboardSettings | None = None
     """None for none."""
+    track: TrackSettings = NOWHERE
     connections: int = PARTIES_CONNECTIONS
     """Of parties, at once; as an aggregator's."""
 
@@ -248,6 +252,8 @@ def read_node(folder: Path) -> AnyNode:
     node = readers[fields.choice("role", tuple(Role))](fields, home, _log(fields))
     if isinstance(node, CoordinatorNode) and fields.has("dashboard"):
         node = replace(node, dashboard=_dashboard(fields.table("dashboard"), home))
+    if isinstance(node, CoordinatorNode) and fields.has("track"):
+        node = replace(node, track=track_settings(fields.table("track"), home))
     node = replace(node, metrics=_metrics(fields.table("metrics")) if fields.has("metrics") else None)
     fields.finish()
     return node

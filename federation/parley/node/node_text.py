@@ -88,6 +88,8 @@ def _coordinator(node: CoordinatorNode) -> dict[str, Any]:
             **{name: path_text(path, node.folder) for name, path in files.items() if path is not None},
             **({"metrics": True} if page.metrics else {}),
         }
+    if track := node.track.as_json(node.folder):
+        body["track"] = track
     return body
 
 

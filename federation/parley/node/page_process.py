@@ -1,4 +1,4 @@
-"""A role's pages beside its process: a child that serves them, started by its module's name and kept running.
+"""A role's pages or a tracker beside its process: a child, started by its module's name and kept running.
 
 A process of its own: whatever happens in it, the run goes on, and no role loads a web framework. It ends with its
 role's process, however that ends, because it reads a pipe that is held there; it is started again when it dies early,

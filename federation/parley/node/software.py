@@ -16,7 +16,7 @@ from pathlib import Path
 
 DISTRIBUTION = "parley-federation"
 PARTY = ("errors", "v1", "privacy", "mpc", "federation", "node", "learning", "party", "cli")
-SERVER = (*PARTY, "web", "algorithms", "aggregator", "coordinator", "dashboard", "study")
+SERVER = (*PARTY, "web", "algorithms", "aggregator", "coordinator", "dashboard", "tracking", "study")
 IMAGES = {"party": PARTY, "server": SERVER, "demo": (*SERVER, "demo")}
 """The rooms of each image. Read by deploy/tools/image.py too, which takes all others out."""
 ROOMS = (*SERVER, "research", "demo", "attacks", "bench")

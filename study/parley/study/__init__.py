@@ -30,11 +30,13 @@ if TYPE_CHECKING:
     from parley.study.result import Interval as Interval
     from parley.study.result import Result as Result
     from parley.study.study import Study as Study
+    from parley.study.sweep import Sweep as Sweep
 
 _PLACES = {
     "Study": ("parley.study.study", "Study"),
     "Plan": ("parley.study.plan", "Plan"),
     "Adversary": ("parley.study.plan", "Adversary"),
+    "Sweep": ("parley.study.sweep", "Sweep"),
     "Result": ("parley.study.result", "Result"),
     "Interval": ("parley.study.result", "Interval"),
     "LoadedModel": ("parley.study.model_file", "LoadedModel"),

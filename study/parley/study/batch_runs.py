@@ -19,6 +19,7 @@ from parley.privacy.accountants import accountant
 from parley.privacy.mechanism import Mechanism, Unit
 from parley.study.data import Sets
 from parley.study.simulation import Calibrated, Federation, calibrate
+from parley.study.steering import EarlyStop, start_at
 
 if TYPE_CHECKING:
     from parley.study.study import Study
@@ -88,6 +89,7 @@ def federation_of(prepared: Prepared, key: int) -> Federation:
     study, chosen, parties = prepared.study, prepared.calibrated, prepared.sets.parties(key)
     algorithm = study.new_algorithm()
     plan = algorithm.plan(_setting(study, sum(records.units for records in parties.values())))
+    start = start_at(study.start, algorithm, study.model, study.schema)
     return Federation(
         algorithm,
         plan,
@@ -98,6 +100,8 @@ def federation_of(prepared: Prepared, key: int) -> Federation:
         noise=prepared.noise,
         precision=chosen.precision,
         parts=chosen.parts,
+        start=start.theta if start is not None else None,
+        early=EarlyStop(study, prepared.sets) if study.stop_early is not None else None,
     )
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from parley.learning.metrics import Figure, as_json
 from parley.learning.model_archive import FORMAT, with_digests
 from parley.privacy.mechanism import Mechanism
+from parley.study.open_records import PRIVATE
 from parley.study.spending import Total
 
 if TYPE_CHECKING:
@@ -38,6 +39,12 @@ class Fit:
     parties: Mapping[str, int]
     figures: Mapping[str, Figure] | None
     """Of this model on a PUBLIC set."""
+    records: str = PRIVATE
+    """Whose they are: private, public or made up."""
+    chosen: int | None = None
+    """The round whose model it is, where the public set chose it."""
+    start: Mapping[str, Any] | None = None
+    """What the card says of the model file that it started from."""
 
 
 def described(study: "Study", theta: Floats) -> dict[str, Any]:
@@ -56,7 +63,7 @@ def card_of(study: "Study", fit: Fit, repeatable: bool, total: Total) -> dict[st
         "run": study.run,
         "federation": study.federation,
         "manifest_digest": None,
-        "statement": statement_of(study, fit, repeatable),
+        "statement": statement_of(study, fit, repeatable) + (among(total) if private else ""),
         "epsilon": fit.epsilon,
         "delta": study.delta if private else None,
         "security": None,
@@ -65,13 +72,16 @@ def card_of(study: "Study", fit: Fit, repeatable: bool, total: Total) -> dict[st
         "accountant": fit.accountant,
         "unit": fit.mechanism.unit.name,
         "relation": fit.mechanism.relation.value,
-        "records": "private",
+        "records": fit.records,
         "parties": dict(fit.parties),
         "aggregators": [],
         "coordinator": None,
         "algorithm": study.algorithm["name"],
         "rounds": fit.rounds,
         "rounds_planned": fit.mechanism.releases,
+        "stop_early": study.stop_early.as_json() if study.stop_early else None,
+        "chosen_round": fit.chosen + 1 if fit.chosen is not None else None,
+        "start": dict(fit.start) if fit.start is not None else None,
         "fits": total.fits if private else None,
         "epsilon_of_all_fits": total.epsilon if private else None,
         "delta_of_all_fits": total.delta if private else None,
@@ -85,11 +95,23 @@ def card_of(study: "Study", fit: Fit, repeatable: bool, total: Total) -> dict[st
 
 def statement_of(study: "Study", fit: Fit, repeatable: bool) -> str:
     """The guarantee in a sentence, or that there is none."""
+    if fit.records != PRIVATE:
+        return f"Trained on {fit.records.replace(' ', '-')} records: it cost nobody's privacy, and protects nobody's."
     if repeatable:
         return "Repeatable: the noise follows from a seed that anybody can try, so this model protects nobody."
     if fit.epsilon is None:
         return "No guarantee was computed for this training, so this model protects nobody."
     return central_statement(fit.mechanism, fit.epsilon, study.delta, fit.accountant)
+
+
+def among(total: Total) -> str:
+    """What holds of a model that may have been chosen because of what others looked like."""
+    if total.fits < 2:
+        return ""
+    return (
+        f" {total.fits} fits were shown where it was trained; all together, and so any that was chosen among them, "
+        f"are ({total.epsilon:.4g}, {total.delta:.3g})-differentially private."
+    )
 
 
 def central_statement(mechanism: Mechanism, epsilon: float, delta: float, accountant: str) -> str:

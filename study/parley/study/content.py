@@ -11,6 +11,7 @@ from typing import Any, get_args
 from parley.algorithms.regularisers import Regulariser
 from parley.federation.fields import Fields
 from parley.federation.manifest import ACCOUNTANTS, LARGEST_EPSILON, LONGEST_DEADLINE_SECONDS, Operator, noise_parts
+from parley.federation.steering import StopEarly, stop_early_of
 from parley.mpc.parts import usual_own
 from parley.mpc.tables import Cover, Precision
 from parley.privacy.lying import LARGEST_GUARANTEE
@@ -20,7 +21,7 @@ from parley.study.errors import Collected
 PLACES = {
     "privacy": ("epsilon", "delta", "accountant", "worst_epsilon"),
     "noise": ("cover", "precision", "security", "own"),
-    "rounds": ("minimum_parties", "deadline_seconds"),
+    "rounds": ("minimum_parties", "deadline_seconds", "stop_early"),
 }
 """Arguments by the table that holds them."""
 LARGEST_WEIGHT = 1e12
@@ -36,7 +37,7 @@ def tables_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
     if penalty is not None:
         body["regulariser"] = penalty
     for table, names in PLACES.items():
-        if found := {name: arguments[name] for name in names if arguments[name] is not None}:
+        if found := {name: _plain(arguments[name]) for name in names if arguments[name] is not None}:
             body[table] = found
     if arguments["parties"]:
         named = dict(arguments["data_sets"] or {})
@@ -110,6 +111,7 @@ def _rounds(study: Fields, found: dict[str, Any]) -> None:
         found["minimum_parties"] = rounds.whole("minimum_parties", 2, max(2, len(found["parties"])))
     if rounds.has("deadline_seconds"):
         found["deadline_seconds"] = rounds.number("deadline_seconds", 0, LONGEST_DEADLINE_SECONDS)
+    found["stop_early"] = stop_early_of(rounds)
     rounds.finish()
 
 
@@ -147,6 +149,10 @@ def _operator(fields: Fields) -> Operator:
     operator = Operator(fields.label("name"), fields.text("legal_entity"))
     fields.finish()
     return operator
+
+
+def _plain(given: Any) -> Any:
+    return given.as_json() if isinstance(given, StopEarly) else given
 
 
 def _operator_table(given: Any) -> Any:

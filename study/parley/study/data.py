@@ -19,9 +19,11 @@ from parley.learning.readers import Data, Dense, Sparse, read
 from parley.learning.records import Records, encode
 from parley.learning.rows import DenseRows, Rows, SparseRows
 from parley.learning.schema import Schema
+from parley.learning.spreads import Spread, warnings_of
 from parley.study.columns import layout_for
 from parley.study.errors import StudyError
 from parley.study.frames import data_of
+from parley.study.open_records import MADE_UP, OPEN, PRIVATE, is_made_up
 from parley.study.simulation import SeededRandomness, of_units, permutation, split
 from parley.study.spending import SPENDING, rows_of
 
@@ -42,8 +44,17 @@ class Sets:
     test: Records | None = None
     public: bool = False
     """Whether the test set is no part of the records: then figures on it may be shown to anybody."""
+    kind: str = PRIVATE
+    """Whose the records are: private; public, by the user's word; or made up, by this process."""
     rows: tuple[bytes, ...] = ()
     """What this process counts the records' fits by: parley.study.spending."""
+    warnings: tuple[str, ...] = ()
+    """Bounds that do not suit the records: for the eyes of whoever simulates."""
+
+    @property
+    def may_decide(self) -> bool:
+        """Whether what the test set says may be known to anybody."""
+        return self.public or self.kind != PRIVATE
 
     @property
     def pooled(self) -> Records:
@@ -77,19 +88,31 @@ class Sets:
         return replace(self, own=kept, test=together(taken), public=False)
 
 
-def sets_of(study: "Study", data: Any = None, test: Any = None, randomness: SeededRandomness | None = None) -> Sets:
-    """What `Study.simulate` was given, read and encoded; without `randomness` nothing is held out."""
+def sets_of(
+    study: "Study",
+    data: Any = None,
+    test: Any = None,
+    randomness: SeededRandomness | None = None,
+    public: bool = False,
+) -> Sets:
+    """What `Study.simulate` was given, read and encoded; without `randomness` nothing is held out.
+
+    `public` is the user's word that all of it is.
+    """
     sources, shares = _sources(study, data)
     found = {name: _records(study, source) for name, source in sources.items()}
-    rows = tuple({row for _, each in found.values() for row in each})  # once, also of those whom two parties have
-    sets = Sets({name: records for name, (records, _) in found.items()}, shares, rows=rows)
+    rows = tuple({row for each in found.values() for row in each.rows})  # once, also of those whom two parties have
+    of = {name: f"{name}: " if len(found) > 1 else "" for name in found}
+    said = tuple(of[name] + text for name, each in found.items() for text in each.warnings)
+    kind = OPEN if public else MADE_UP if all(each.made_up for each in found.values()) else PRIVATE
+    sets = Sets({name: each.records for name, each in found.items()}, shares, kind=kind, rows=rows, warnings=said)
     if test is None and study.data is not None and study.data.test:
         test = study.data.test
     if isinstance(test, float):
         if not 0 < test < 1:
             raise StudyError(f"test is {test:g}: give a share between 0 and 1, a path or a frame")
     elif test is not None:
-        return replace(sets, test=_records(study, test)[0], public=True)
+        return replace(sets, test=_records(study, test).records, public=True)
     return sets if randomness is None else sets.held_out(HELD_OUT if test is None else test, randomness)
 
 
@@ -121,14 +144,32 @@ def shares_of(count: int) -> tuple[str, ...]:
     return tuple(f"party-{index + 1}" for index in range(count))
 
 
-def _records(study: "Study", source: Any) -> tuple[Records, tuple[bytes, ...]]:
-    """Encoded, and what their fits are counted by."""
+@dataclass(frozen=True)
+class Read:
+    """One set of records."""
+
+    records: Records
+    rows: tuple[bytes, ...]
+    """What their fits are counted by."""
+    warnings: tuple[str, ...]
+    made_up: bool
+    """Whether this process has made them up."""
+
+    @classmethod
+    def of(cls, raw: Data, schema: Schema, layout: Layout) -> "Read":
+        spreads: dict[str, Spread] = {}
+        records = encode(raw, schema, layout, spreads)
+        return cls(records, _rows(raw, schema), tuple(warnings_of(spreads)), is_made_up(raw))
+
+
+def _records(study: "Study", source: Any) -> Read:
+    """Encoded."""
     if isinstance(source, str | Path):
         source = (Path(source),)
     if isinstance(source, tuple) and source and all(isinstance(each, Path) for each in source):
         return _from_files(source, _stamps(source), layout_for(source[0], study.schema, study.layout), study.schema)
     raw = source if isinstance(source, Sparse) else data_of(source, study.schema)
-    return encode(raw, study.schema, study.layout or CSV), _rows(raw, study.schema)
+    return Read.of(raw, study.schema, study.layout or CSV)
 
 
 def _stamps(paths: Sequence[Path]) -> tuple[tuple[int, int], ...]:
@@ -138,23 +179,22 @@ def _stamps(paths: Sequence[Path]) -> tuple[tuple[int, int], ...]:
 
 
 @lru_cache(maxsize=4)
-def _from_files(
-    paths: tuple[Path, ...], stamps: tuple[tuple[int, int], ...], layout: Layout, schema: Schema
-) -> tuple[Records, tuple[bytes, ...]]:
+def _from_files(paths: tuple[Path, ...], stamps: tuple[tuple[int, int], ...], layout: Layout, schema: Schema) -> Read:
     """Read once for all rows of a table of experiments."""
     raw = read(paths, layout, schema.target.name)
-    return encode(raw, schema, layout), _rows(raw, schema)
+    return Read.of(raw, schema, layout)
 
 
 def _rows(data: Data, schema: Schema) -> tuple[bytes, ...]:
-    """By the values of each record's features, as an estimator counts them."""
+    """By whose record it is, or by the values of its features, as an estimator counts them."""
     if isinstance(data, Sparse):
         ends = zip(data.starts, data.starts[1:], strict=False)
         return SPENDING.digests(data.columns[a:b].tobytes() + data.values[a:b].tobytes() for a, b in ends)
     if isinstance(data, Dense):
         return SPENDING.digests(rows_of(list(data.values.T), len(data.values)))
     assert not isinstance(schema.features, Uniform)
-    return SPENDING.digests(rows_of([data.columns[each.name] for each in schema.features], data.count))
+    names = [each.name for each in schema.features] if schema.unit is None else [schema.unit]
+    return SPENDING.digests(rows_of([data.columns[name] for name in names], data.count))
 
 
 def together(sets: Sequence[Records]) -> Records:

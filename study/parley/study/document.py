@@ -2,19 +2,21 @@
 
     run = "heart-1"                     names of the run and of its federation, once there is one
     federation = "cardio"
+    start = "model.npz"                 a public model file that runs start from
     [model]  [algorithm]                kind and options; name and parameters
     [privacy]                           epsilon, delta, and perhaps accountant and worst_epsilon
     [regulariser]                       kind and weight
     [schema]                            the columns; without it all those of [data] schema, and an intercept
     [data]                              files of records: parley.study.files
     [noise]                             cover, precision, security, own
-    [rounds]                            minimum_parties, deadline_seconds
+    [rounds]                            minimum_parties, deadline_seconds, stop_early
     [[parties]]                         name, units: the public size of each data set
     [[aggregators]]  [coordinator]      name, legal_entity
 
 docs/study.md explains every key. Whatever a command does not need may be left out.
 """
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +33,8 @@ from parley.study.files import Files
 if TYPE_CHECKING:
     from parley.study.study import Study
 
-COLUMNS = ("schema", "data")
-"""Tables whose meaning is not `parley.study.content`'s."""
+COLUMNS = ("schema", "data", "start")
+"""What is not `parley.study.content`'s."""
 
 
 def read(path: Path | str) -> "Study":
@@ -55,10 +57,11 @@ def parse(body: dict[str, Any], path: Path) -> "Study":
     data = wrong.look(lambda: Files.of(body["data"], path.parent)) if "data" in body else None
     columns = wrong.look(lambda: _columns(body, data))
     arguments = wrong.look(lambda: arguments_of(Fields(rest, "", DocumentError)))
+    start = wrong.look(lambda: path.parent / Fields(body, "", DocumentError).text("start")) if "start" in body else None
     wrong.finish()
     assert columns is not None
     assert arguments is not None
-    return Study(columns[0], layout=columns[1], data=data, **arguments)
+    return Study(columns[0], layout=columns[1], data=data, start=start, **arguments)
 
 
 def _columns(body: dict[str, Any], data: Files | None) -> tuple[Schema, Any]:
@@ -80,6 +83,7 @@ def write(study: "Study", path: Path) -> None:
         raise StudyError("what the files look like is in no schema.toml: name one in [data], or give no layout")
     arguments = {name: getattr(study, name) for name in study.arguments()}
     body = {
+        **({} if study.start is None else {"start": os.path.relpath(study.start, path.resolve().parent)}),
         **tables_of(arguments),
         "schema": {name: value for name, value in study.schema.as_json().items() if value is not None},
         **({} if study.data is None else {"data": study.data.as_json(path.resolve().parent)}),

@@ -30,10 +30,9 @@ from parley.study.estimator_input import (
     measured,
     positive,
 )
-from parley.study.frames import data_for
 from parley.study.model_file import LoadedModel
 from parley.study.one_site import Fitted, Privacy, play, prepare, usual_delta
-from parley.study.public_columns import Given, columns_from, columns_within, names_of_features, pair, rows_in
+from parley.study.public_columns import Given, columns_from, columns_within, in_order, names_of_features, pair, rows_in
 from parley.study.spending import SPENDING, rows_of
 from parley.study.study import Study
 from parley.study.surroundings import BoundsWarning, warn, warn_of_surroundings
@@ -81,7 +80,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             found = matrix(X)
             return Given(columns_within(self.bounds, found.names, found.values.shape[1]), found.table, found.names)
         columns = columns_from(self.schema)
-        data = data_for(X, columns.features)
+        data = columns.read(X)
         if not rows_in(data):
             raise InputError("Found array with 0 sample(s) while a minimum of 1 is required: give some")
         return Given(columns, data, names_of_features(columns.features) or None)
@@ -106,7 +105,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         SPENDING.charge(known, prepared.calibrated.epsilon, delta)
         fit = play(prepared)
         self.privacy_ = Privacy(study, fit, known)
-        self._fitted = Fitted.of(study, fit)
+        self._fitted, self._columns = Fitted.of(study, fit), given.columns
         self.n_features_in_ = given.columns.count
         if given.names is not None:
             self.feature_names_in_ = np.array(given.names, object)
@@ -117,7 +116,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         """Of the model, for rows like those that were fitted."""
         self._require_fit()
         if self.schema is not None:
-            return self._fitted.model.outputs(X)
+            return self._fitted.model.outputs(self._columns.read(X))
         found = matrix_like(X, type(self).__name__, getattr(self, "feature_names_in_", None), self.n_features_in_)
         return self._fitted.model.outputs(found.named(names_of_features(self._fitted.model.schema.features)))
 
@@ -148,12 +147,16 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
     for frames with categories and gaps. `classes` lists the labels, or is "from y" where it is public which labels
     there are. `delta` is 1e-5 unless given, less for more than 10,000 records. `model` is logistic (softmax for more
     than two classes), smoothed-hinge or perceptron, or a table with options; `algorithm` as in a study.
+    docs/estimators.md explains every argument.
 
-    >>> import numpy as np
-    >>> X = np.random.default_rng(0).uniform(0, 1, (2000, 3))
-    >>> made = study.PrivateClassifier(epsilon=1.0, bounds=(0, 1), classes=[0, 1]).fit(X, X[:, 0] > 0.5)
-    >>> made.predict(X[:4]).shape, round(made.privacy_.epsilon, 2)
-    ((4,), 1.0)
+    >>> ages, sick = [[20], [70], [30], [60]] * 50, [False, True, False, True] * 50
+    >>> model = study.PrivateClassifier(epsilon=5.0, bounds=(0, 100), classes=[False, True]).fit(ages, sick)
+    >>> model.predict([[25], [65]]).tolist()
+    [False, True]
+    >>> model.predict_proba([[25]]).shape
+    (1, 2)
+    >>> model.privacy_.delta
+    1e-05
     """
 
     def __init__(
@@ -212,11 +215,10 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     As PrivateClassifier; `target_bounds` is (low, high) of what is predicted, from public knowledge. `model` is linear,
     huber or perceptron, or a table with options.
 
-    >>> import numpy as np
-    >>> X = np.random.default_rng(0).uniform(0, 1, (2000, 3))
-    >>> made = study.PrivateRegressor(epsilon=1.0, bounds=(0, 1), target_bounds=(0, 2)).fit(X, X[:, 0] + X[:, 1])
-    >>> made.predict(X[:4]).shape
-    (4,)
+    >>> metres, kilos = [[1.5], [1.9], [1.6], [1.8]] * 50, [55, 90, 60, 80] * 50
+    >>> model = study.PrivateRegressor(epsilon=5.0, bounds=(1, 2), target_bounds=(30, 150)).fit(metres, kilos)
+    >>> bool(model.predict([[1.85]])[0] > model.predict([[1.55]])[0])
+    True
     """
 
     def __init__(
@@ -245,6 +247,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
                 "(0, 100); the smallest and the largest y would tell of two records"
             )
         low, high = (finite("target_bounds", end) for end in pair(self.target_bounds, "target_bounds"))
+        in_order("target_bounds", low, high)
         centre, spread = (low + high) / 2, (high - low) / 2
         target = Target(given.free_name(y), "number", low=low, high=high, centre=centre, spread=spread)
         self._train(given, target, cells)

@@ -9,6 +9,7 @@ import contextlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from parley.algorithms.algorithm import Plan
@@ -17,6 +18,7 @@ from parley.algorithms.regularisers import Regulariser
 from parley.federation.manifest import PROTOCOL, Manifest, Operator, longest_answer
 from parley.federation.meaning import finite_precision, verify
 from parley.federation.mechanism import NO_DATA_SETS, mechanism_table, party_tables
+from parley.federation.steering import StopEarly, optional
 from parley.learning.contributor import Encoding
 from parley.learning.registry import build_model
 from parley.learning.schema import Schema
@@ -32,6 +34,7 @@ from parley.privacy.lying import NO_GUARANTEE
 from parley.privacy.mechanism import Mechanism, Unit
 from parley.study.errors import StudyError
 from parley.study.simulation import mechanism_of
+from parley.study.steering import start_at
 
 if TYPE_CHECKING:
     from parley.study.study import Study
@@ -93,6 +96,8 @@ def draft(
     cover: Cover = "strips",
     precision: Precision | None = None,
     parts: NoiseParts = USUAL,
+    start: Path | None = None,
+    stop_early: StopEarly | None = None,
 ) -> Manifest:
     """A complete manifest that claims exactly (ε, δ).
 
@@ -108,6 +113,7 @@ def draft(
     check_answers(str(algorithm["name"]), stepping, built.dimension)
     if not plan.private:
         raise StudyError(f"{algorithm['name']} is not private: choose an algorithm that is")
+    found = start_at(start, stepping, model, schema)
     mechanism, chosen, _ = least_noise(
         plan, counted, Unit(schema.unit), epsilon, delta, accountant_name, built.dimension, parts, cover, precision
     )
@@ -134,7 +140,9 @@ def draft(
             "rounds": {
                 "minimum_parties": len(counted) if minimum_parties is None else minimum_parties,
                 "deadline_seconds": deadline_seconds,
+                **optional("stop_early", stop_early),
             },
+            **optional("start", found.start if found is not None else None),
             "aggregators": [{"name": each.name, "legal_entity": each.legal_entity} for each in aggregators],
             "coordinator": {"name": coordinator.name, "legal_entity": coordinator.legal_entity},
         }
@@ -223,6 +231,8 @@ def drafted(study: "Study", sizes: Mapping[str, int], **names: Any) -> Manifest:
         "deadline_seconds": study.deadline_seconds,
         "cover": study.cover,
         "precision": study.precision,
+        "start": study.start,
+        "stop_early": study.stop_early,
     }
     if study.worst_epsilon is None:
         return draft(**wanted, parts=study.parts)

@@ -15,7 +15,9 @@ import numpy as np
 
 from parley.algorithms.algorithm import Plan
 from parley.learning.records import Records
+from parley.mpc.errors import MpcError
 from parley.mpc.parts import JOINT
+from parley.privacy.errors import InvalidParameterError
 from parley.privacy.mechanism import Unit
 from parley.study.batch_runs import Prepared, federation_of, plan_for
 from parley.study.card import Fit, card_of, described, statement_of
@@ -38,10 +40,14 @@ def prepare(study: Study, records: Records) -> Prepared:
     plan = plan_for(study, records.units)
     if not plan.private:
         raise StudyError(f"{study.algorithm['name']} is not private: choose an algorithm that is")
-    dimension = study.new_model().dimension
-    calibrated = _calibrated(
-        plan, records.units, dimension, study.epsilon, study.delta, study.accountant, study.schema.unit
-    )
+    public = study.new_model().dimension, study.epsilon, study.delta, study.accountant, study.schema.unit
+    try:
+        calibrated = _calibrated(plan, records.units, *public)
+    except (MpcError, InvalidParameterError) as error:
+        raise StudyError(
+            f"no certified noise reaches epsilon {study.epsilon:g} at delta {study.delta:g} in {plan.releases} rounds: "
+            f"use an epsilon from 0.01 to 10, a larger delta or fewer rounds ({error})"
+        ) from None
     return Prepared(study, Sets({SITE: records}), calibrated)
 
 

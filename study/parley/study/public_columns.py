@@ -9,13 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.federation.files import toml_file
-from parley.learning.columns import Features, Number, Target, Uniform
+from parley.learning.cells import emptiness
+from parley.learning.checks import label_of
+from parley.learning.columns import Category, Features, Number, Target, Uniform
+from parley.learning.holding import CSV, STUDY_FIELDS, holding_from
 from parley.learning.readers import Dense, Table
 from parley.learning.schema import Schema
-from parley.learning.schema_tables import features_from
 from parley.study.estimator_input import InputError
+from parley.study.frames import data_for
 
 Floats = NDArray[np.float64]
+SOME_TARGET = {"name": "(what is predicted)", "kind": "number", "low": 0, "high": 1}
+"""For a document without one, which is no business of a table of features."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,22 @@ class Columns:
     features: Features
     unit: str | None = None
     records_per_unit: int = 1
+    missing: tuple[str, ...] = CSV.missing
+    """Cells that count as empty."""
+
+    def read(self, X: Any) -> Table | Dense:
+        """The cells, whatever holds them; what this schema alone counts as empty is None."""
+        data = data_for(X, self.features)
+        own = tuple(word for word in self.missing if word not in CSV.missing)
+        if isinstance(data, Dense) or isinstance(self.features, Uniform) or not own:
+            return data
+        empty, columns = emptiness(own), dict(data.columns)
+        for feature in self.features:
+            labels = {label_of(each) for each in feature.categories} if isinstance(feature, Category) else set()
+            columns[feature.name] = [
+                None if empty(cell) and label_of(cell) not in labels else cell for cell in columns[feature.name]
+            ]
+        return Table(columns, data.count)
 
     @property
     def count(self) -> int:
@@ -87,17 +108,25 @@ def rows_in(data: Table | Dense) -> int:
 
 
 def columns_from(schema: Any) -> Columns:
-    """Of a Schema, a table with `features`, a list of features, or a file with such a table; a target is left out."""
+    """Of a Schema, a list of features, a table with `features`, or a schema.toml; what it predicts is left out."""
     if isinstance(schema, Schema):
         return Columns(schema.features, schema.unit, schema.records_per_unit)
     if isinstance(schema, str | Path):
         path = Path(schema)
         schema = toml_file(path, lambda what: InputError(f"{path.name} {what}"))
-    if isinstance(schema, Sequence):
+    elif isinstance(schema, Sequence):
         schema = {"features": list(schema)}
     if not isinstance(schema, Mapping) or "features" not in schema:
         raise InputError("schema is no schema: give a Schema, a list of features, or the path of a schema.toml")
-    return Columns(features_from(schema["features"]), schema.get("unit"), schema.get("records_per_unit", 1))
+    body = {name: value for name, value in schema.items() if name not in STUDY_FIELDS}
+    if "target" not in body and "targets" not in body:
+        body["target"] = SOME_TARGET
+    holding = holding_from({"units": 1, **body})
+    features = holding.features
+    if not isinstance(features, Uniform):
+        predicted = {each.name for each in holding.targets}
+        features = tuple(each for each in features if each.name not in predicted)
+    return Columns(features, holding.unit, holding.records_per_unit, holding.layout.missing)
 
 
 def columns_within(bounds: Any, names: Sequence[str] | None, width: int) -> Columns:
@@ -109,6 +138,8 @@ def columns_within(bounds: Any, names: Sequence[str] | None, width: int) -> Colu
             _each(end, what, width) for end, what in zip(pair(bounds, "bounds"), ("low", "high"), strict=True)
         )
     named = names or [f"x{index}" for index in range(width)]  # as Matrix.table
+    for name, low, high in zip(named, lows, highs, strict=True):
+        in_order(f"bounds of {name}", low, high)
     return Columns(
         tuple(
             Number(name, low, high, (low + high) / 2, (high - low) / 2)
@@ -126,6 +157,12 @@ def pair(given: Any, what: str) -> tuple[Any, Any]:
             f"{what} is {str(given)[:40]!r}: give (low, high) from public knowledge, such as (0, 200)"
         ) from None
     return low, high
+
+
+def in_order(what: str, low: float, high: float) -> None:
+    """Refuse bounds that hold nothing between them."""
+    if not low < high:
+        raise InputError(f"{what}: low {low:g} is not below high {high:g}: exchange or correct them")
 
 
 def _each(end: Any, what: str, width: int) -> Floats:

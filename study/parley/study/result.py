@@ -18,6 +18,7 @@ from parley.learning.model_archive import write_archive
 from parley.study.batch_runs import mean_of
 from parley.study.card import Fit, card_of, described
 from parley.study.model_file import LoadedModel
+from parley.study.open_records import PRIVATE
 from parley.study.plan import Plan
 from parley.study.spending import SPENDING
 
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
 CONFIDENCE = 0.95
 NOT_PRIVATE = "Not private: these figures are for you alone."
+FIGURES = ("runs", "mean", "quality", "without_privacy", "constant", "worse_than_guessing")
+"""Of `as_json`: functions of the records without noise, or of more fits than one."""
+WORSE = "Worse than guessing: the same answer for everybody does as well. More records or epsilon?"
+OPEN_RECORDS = "The records are {}: nothing is charged for fits of them, and these figures are nobody's secret."
 SMALLER_IS_BETTER = ("loss", "rmse")
 """The first of these that there is says whether guessing does as well."""
 
@@ -178,7 +183,8 @@ class Result:
             "repeatable": self.repeatable,
             "fits": self.fits,
             "plan": self.plan.as_json() if self.plan else None,
-            "not_private": ["runs", "mean", "quality", "without_privacy", "constant", "worse_than_guessing"],
+            "records": self.fit.records,
+            "not_private": list(FIGURES) if self.fit.records == PRIVATE else [],
         }
 
     def __str__(self) -> str:
@@ -229,9 +235,11 @@ class Result:
     @property
     def remarks(self) -> list[str]:
         """What a reader of the figures must know."""
+        if self.fit.records != PRIVATE:
+            return [OPEN_RECORDS.format(self.fit.records), *([WORSE] if self.worse_than_guessing else [])]
         found = [f"{NOT_PRIVATE} What may be passed on is the first seed's model, with its card."]
         if self.worse_than_guessing:
-            found.append("Worse than guessing: the same answer for everybody does as well. More records or epsilon?")
+            found.append(WORSE)
         if self.repeatable:
             found.append("Repeatable: the noise follows from the seed, so this model protects nobody either.")
         elif self.plan is None:

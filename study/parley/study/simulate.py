@@ -19,10 +19,13 @@ from parley.study.batch_runs import Prepared, federation_of, guarantee, prepare,
 from parley.study.card import Fit
 from parley.study.data import Sets, sets_of
 from parley.study.errors import StudyError
+from parley.study.open_records import PRIVATE
 from parley.study.plan import of_calibrated
 from parley.study.result import Curve, Result
 from parley.study.simulation import Federation, SeededRandomness
 from parley.study.spending import SPENDING
+from parley.study.steering import start_of
+from parley.study.surroundings import BoundsWarning, warn
 
 if TYPE_CHECKING:
     from parley.study.study import Study
@@ -41,33 +44,62 @@ class Played:
     theta: Floats
     figures: Mapping[str, Figure]
     curve: tuple[tuple[int, float], ...] = ()
+    chosen: int | None = None
+    """The round whose model it is, where the run may stop early."""
 
 
-def simulate(study: "Study", data: Any, *, test: Any, seeds: int, repeatable: bool, workers: int) -> Result:
+def simulate(
+    study: "Study", data: Any, *, test: Any, seeds: int, repeatable: bool, workers: int, public: bool = False
+) -> Result:
     """`Study.simulate`."""
+    require_counts(seeds, workers)
+    study.new_algorithm()  # a central method has another door, and says which
+    sets = drawn_sets(study, data, test, repeatable, public)
+    prepared = prepare(study, sets, certified=True)
+    if claimed(prepared, repeatable):  # before the first run, whatever becomes of it
+        for _ in range(seeds):
+            SPENDING.charge(sets.rows, prepared.calibrated.epsilon, study.delta)
+    return result_of(prepared, seeds, repeatable, workers)
+
+
+def require_counts(seeds: int, workers: int) -> None:
+    """Whole numbers of at least 1."""
     if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1 or workers < 1:
         raise StudyError("seeds and workers are whole numbers of at least 1: give such")
-    study.new_algorithm()  # a central method has another door, and says which
-    keys = [number if repeatable else secrets.randbits(KEY_BITS) for number in range(seeds)]
+
+
+def drawn_sets(study: "Study", data: Any, test: Any, repeatable: bool, public: bool) -> Sets:
+    """With a test set, held out by a fresh key where none is given."""
     drawn = SeededRandomness("hold-out", 0 if repeatable else secrets.randbits(KEY_BITS))
-    sets = sets_of(study, data, test, drawn)
-    prepared = prepare(study, sets, certified=True)
-    calibrated = prepared.calibrated
-    claimed = calibrated.claim is not None and not repeatable
-    if claimed:  # before the first run, whatever becomes of it
-        for _ in keys:
-            SPENDING.charge(sets.rows, calibrated.epsilon, study.delta)
+    sets = sets_of(study, data, test, drawn, public)
+    for said in sets.warnings:
+        warn(f"{said}. This sentence tells of the records: it is for you alone", BoundsWarning)
+    return sets
+
+
+def claimed(prepared: Prepared, repeatable: bool) -> bool:
+    """Whether a fit has a guarantee, and so a price: none where anybody knows the noise, or the records."""
+    return prepared.calibrated.claim is not None and not repeatable and prepared.sets.kind == PRIVATE
+
+
+def result_of(prepared: Prepared, seeds: int, repeatable: bool, workers: int) -> Result:
+    """Played; what it costs has been charged."""
+    study, sets, calibrated = prepared.study, prepared.sets, prepared.calibrated
+    keys = [number if repeatable else secrets.randbits(KEY_BITS) for number in range(seeds)]
     wanted = [Wanted(key, watched=key == keys[0]) for key in keys]
     *private, plain = spread(partial(_played, prepared), [*wanted, Wanted(keys[0], watched=True, noise=False)], workers)
-    first = private[0]
+    first, start = private[0], start_of(study)
     fit = Fit(
         theta=first.theta,
         rounds=first.row["rounds"],
         mechanism=prepared.mechanism,
-        epsilon=calibrated.epsilon if claimed else None,
+        epsilon=calibrated.epsilon if claimed(prepared, repeatable) else None,
         accountant=calibrated.accountant,
         parties=sets.sizes(),
-        figures=first.figures if sets.public else None,
+        figures=first.figures if sets.may_decide else None,
+        records=sets.kind,
+        chosen=first.chosen,
+        start=start.as_json() if start is not None else None,
     )
     assert sets.test is not None
     return Result(
@@ -117,7 +149,8 @@ def _played(prepared: Prepared, wanted: Wanted) -> Played:
         **qualities(study, prepared.sets, outcome.theta),
     }
     figures = metrics(study.new_model(), test, outcome.theta, study.schema.target)
-    return Played(row, outcome.theta, figures, tuple(points))
+    chosen = federation.early.chosen if federation.early else None
+    return Played(row, outcome.theta, figures, tuple(points), chosen)
 
 
 def measure(target: Target) -> str:

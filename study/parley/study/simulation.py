@@ -9,6 +9,7 @@ import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,6 +132,18 @@ class Outcome:
     """Made; fewer than the mechanism's where the algorithm had finished"""
 
 
+class Early(Protocol):
+    """Decides on public facts whether a run stops before its last round, and which of its models is kept."""
+
+    def __call__(self, round_index: int, releases: int, algorithm: Algorithm) -> bool: ...
+
+    @property
+    def best(self) -> Floats | None: ...
+
+    @property
+    def chosen(self) -> int | None: ...
+
+
 class Federation:
     """Parties, lattices and noise of one run; `run` plays it to the end."""
 
@@ -146,7 +159,11 @@ class Federation:
         noise: bool = True,
         precision: Precision = "standard",
         parts: NoiseParts = JOINT,
+        start: Floats | None = None,
+        early: Early | None = None,
     ) -> None:
+        """`start` is θ_0 where it is not the model's own; `early` is asked after each round whether to stop."""
+        self._start, self.early = start, early
         self.algorithm, self.plan, self.model, self.mechanism = algorithm, plan, model, mechanism
         self.noise = noise and plan.private
         tables = load("strips", precision)
@@ -159,7 +176,9 @@ class Federation:
         ]
 
     def start(self) -> Floats:
-        """θ_0, from public randomness."""
+        """θ_0, from public randomness or a public model file."""
+        if self._start is not None:
+            return self._start.copy()
         words = np.frombuffer(self.public.read(8 * self.model.dimension), "<u8").astype(np.uint64)
         return self.model.initial(words)
 
@@ -173,13 +192,15 @@ class Federation:
         """`watch` is shown the number of releases made and the iterate, for figures."""
         wall, cpu = time.perf_counter(), time.process_time()
         self.algorithm.begin(self.plan, self.start(), self.noise_level(), self.public)
-        made = 0
-        while made < self.mechanism.releases and not self.algorithm.finished(made):
+        made, stop = 0, False
+        while made < self.mechanism.releases and not (stop or self.algorithm.finished(made)):
             self.algorithm.tell(made, self.round(made))
+            stop = self.early is not None and self.early(made, self.mechanism.releases, self.algorithm)
             made += 1
             if watch:
                 watch(made, self.algorithm.theta)
-        theta = self.algorithm.result()
+        best = self.early.best if self.early else None
+        theta = self.algorithm.result() if best is None else best
         return Outcome(theta, time.perf_counter() - wall, time.process_time() - cpu, made)
 
     def round(self, round_index: int) -> Floats:

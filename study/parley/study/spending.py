@@ -46,15 +46,15 @@ class Spending:
         """Of each different row once, under this process's key."""
         return tuple({hashlib.blake2b(row, key=self._key, digest_size=16).digest() for row in rows})
 
-    def charge(self, records: Sequence[bytes], epsilon: float, delta: float) -> None:
-        """One fit of all of these."""
+    def charge(self, records: Sequence[bytes], epsilon: float, delta: float, fits: int = 1) -> None:
+        """A fit of all of these, or several that were fixed beforehand and cost this together."""
         grown: dict[Total, Total] = {}
         with self._lock:
-            self._everything = _plus(self._everything, epsilon, delta)
+            self._everything = _plus(self._everything, epsilon, delta, fits)
             for record in records:
                 before = self._known.get(record, NOTHING)
                 if before not in grown:
-                    grown[before] = _plus(before, epsilon, delta)
+                    grown[before] = _plus(before, epsilon, delta, fits)
                 self._known[record] = grown[before]
 
     def worst(self, records: Iterable[bytes]) -> Total:
@@ -69,8 +69,8 @@ class Spending:
         return self._everything
 
 
-def _plus(total: Total, epsilon: float, delta: float) -> Total:
-    return Total(total.fits + 1, total.epsilon + epsilon, min(1.0, total.delta + delta))
+def _plus(total: Total, epsilon: float, delta: float, fits: int) -> Total:
+    return Total(total.fits + fits, total.epsilon + epsilon, min(1.0, total.delta + delta))
 
 
 SPENDING = Spending()
@@ -105,6 +105,6 @@ def _number(cell: Any) -> float:
     try:
         return float(cell)
     except (TypeError, ValueError, OverflowError):
-        digest = hashlib.blake2b(str(cell).encode(), digest_size=6).digest()
+        digest = hashlib.blake2b(str(cell).encode(errors="surrogatepass"), digest_size=6).digest()
         # Of 48 bits, so that it is a number that no cell is likely to be.
         return float(int.from_bytes(digest)) + 0.5

@@ -15,6 +15,7 @@ from parley.algorithms.regularisers import Regulariser
 from parley.federation.fields import Fields, Plain
 from parley.federation.kinds import CENTRAL
 from parley.federation.manifest import Manifest, Operator
+from parley.federation.steering import StopEarly
 from parley.learning.holding import Layout
 from parley.learning.models import Model
 from parley.learning.registry import build_model
@@ -29,6 +30,7 @@ from parley.study.files import Files
 if TYPE_CHECKING:
     from parley.study.plan import Plan
     from parley.study.result import Result
+    from parley.study.sweep import Sweep
 
 Given = Any
 """Records as a user has them: a path, a data frame, a dictionary of columns, a list of dictionaries, a matrix."""
@@ -71,6 +73,10 @@ class Study:
     worst_epsilon: float | None
     cover: Cover
     precision: Precision | None
+    stop_early: StopEarly | None
+    """Whether a run ends once its loss on the public test set has stopped falling."""
+    start: Path | None
+    """A public model file that runs start from."""
     data: Files | None
 
     def __init__(
@@ -96,6 +102,8 @@ class Study:
         worst_epsilon: float | None = None,
         cover: Cover = "strips",
         precision: Precision | None = None,
+        stop_early: StopEarly | Mapping[str, Any] | None = None,
+        start: Path | str | None = None,
         data: Files | Mapping[str, Any] | None = None,
         layout: Layout | None = None,
     ) -> None:
@@ -122,11 +130,13 @@ class Study:
             "worst_epsilon": worst_epsilon,
             "cover": cover,
             "precision": precision,
+            "stop_early": stop_early,
         }
         found: dict[str, Any] = dict.fromkeys(given) | arguments_of(Fields(tables_of(given), "", DocumentError))
         found |= {
             "schema": columns,
             "layout": layout or form,
+            "start": None if start is None else Path(start),
             "data": data if data is None or isinstance(data, Files) else Files.of(data),
             "_model": Plain.of(found.pop("model")),
             "_algorithm": Plain.of(found.pop("algorithm")),
@@ -202,12 +212,14 @@ class Study:
         seeds: int = SEEDS,
         repeatable: bool = False,
         workers: int = 1,
+        public: bool = False,
     ) -> "Result":
         """Train as the federation would, in this process, `seeds` times.
 
         `data` has one entry per party, or is one set of records; without it the study's own files are read. `test` is
         public: a path, a frame, or a share of the records that is held out (a fifth where nothing is given). Keys are
-        fresh and thrown away; with `repeatable` they are 0, 1, 2 …, and the noise protects nobody.
+        fresh and thrown away; with `repeatable` they are 0, 1, 2 …, and the noise protects nobody. `public` is your
+        word that the records are: then nothing is charged, as nothing is on rows of `made_up`.
 
         >>> files = {"a": "cleveland.csv", "b": "hungarian.csv"}
         >>> result = study.read("study.toml").simulate(files, test="test.csv", seeds=2)
@@ -216,7 +228,50 @@ class Study:
         """
         from parley.study.simulate import simulate
 
-        return simulate(self, data, test=test, seeds=seeds, repeatable=repeatable, workers=workers)
+        return simulate(self, data, test=test, seeds=seeds, repeatable=repeatable, workers=workers, public=public)
+
+    def sweep(
+        self,
+        data: Mapping[str, Given] | Given | None = None,
+        *,
+        epsilon: Sequence[float] = (),
+        model: Sequence[str | Mapping[str, Any]] = (),
+        algorithm: Sequence[str | Mapping[str, Any]] = (),
+        test: Given | float | None = None,
+        seeds: int = 1,
+        repeatable: bool = False,
+        workers: int = 1,
+        public: bool = False,
+    ) -> "Sweep":
+        """`simulate` with every combination of these, each `seeds` times, and what all of it costs together.
+
+        What is left out is the study's own. Every fit is charged, because every one is shown: try on `made_up` rows or
+        on public records first, which costs nobody anything.
+
+        >>> s = study.read("study.toml")
+        >>> found = s.sweep(epsilon=[0.5, 1.0], algorithm=["dp-gd"])
+        >>> found.cost.fits, 1.0 < found.cost.epsilon < 1.5
+        (2, True)
+        """
+        from parley.study.sweep import sweep
+
+        choices = {"epsilon": epsilon, "model": model, "algorithm": algorithm}
+        return sweep(self, data, choices, test=test, seeds=seeds, repeatable=repeatable, workers=workers, public=public)
+
+    def made_up(self, records: int, seed: int = 0) -> dict[str, list[Any]]:
+        """A table of made-up rows that fit the schema and can be learned from; no record has a part in it.
+
+        Trying a study on it costs nobody anything. The same seed gives the same rows; another one gives other rows of
+        the same kind, so that `test=study.made_up(500, seed=1)` fits.
+
+        >>> s = study.read("study.toml")
+        >>> rows = s.made_up(200)
+        >>> len(rows["age"]), s.simulate(rows, test=s.made_up(100, seed=1), seeds=1).model.card["records"]
+        (200, 'made up')
+        """
+        from parley.study.imitation import made_up
+
+        return made_up(self, records, seed)
 
     def manifest(self, records: Mapping[str, int] | None = None) -> Manifest:
         """The manifest that a federation runs: rounds, batches and the least noise that keeps the promise.

@@ -17,6 +17,10 @@ def run(
         Path, typer.Argument(help="The run's manifest, as TOML: `parley manifest draft` writes one.", metavar="FILE")
     ],
     node: CoordinatorOption,
+    start: Annotated[
+        Path | None,
+        typer.Option(help="The public model file that the manifest starts from.", metavar="MODEL.npz"),
+    ] = None,
     detach: Annotated[bool, typer.Option(help="Submit it and return at once; `parley watch` follows it.")] = False,
     json_output: Json = False,
 ) -> None:
@@ -30,11 +34,15 @@ def run(
     from parley.algorithms.registry import named_by
     from parley.cli.watch_screen import follow_to_its_end
     from parley.coordinator.operator_client import Coordinator
+    from parley.coordinator.starts import keep_start, require_steering
     from parley.federation.manifest import read_manifest
 
     document = read_manifest(manifest)
     named_by(document)
     coordinator = Coordinator(node)
+    if start is not None:
+        keep_start(document, start, coordinator.node.state)
+    require_steering(document, coordinator.node.evaluation, coordinator.node.state)  # a refused run's name is used up
     digest = coordinator.submit(document)
     progress(f"run {document.run} submitted, manifest {digest.hex()}")
     if detach:

@@ -30,7 +30,7 @@ SchemaFile = Annotated[Path, typer.Argument(help="schema.toml, or a draft of it.
 Table = Annotated[Path, typer.Argument(help="A table with names: CSV of any form, or Parquet.", metavar="FILE")]
 MOST_WORDS = 10
 """Of one column on the screen; --json has all."""
-app = typer.Typer(help="Compare an institution's records with what it says of them.", no_args_is_help=True)
+app = typer.Typer(help="Say what an institution's records are, and compare them with it.", no_args_is_help=True)
 
 
 @app.command()

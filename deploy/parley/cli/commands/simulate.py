@@ -4,6 +4,7 @@ parley simulate STUDY.toml
 parley simulate STUDY.toml --seeds 10 --workers 2 -o model.npz --plot curve.png
 """
 
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,7 +52,11 @@ def simulate(
             fail(f"{wanted.algorithm['name']} is a central method for research: it writes no model and draws no curve")
         _central(wanted, seeds, repeatable, workers, json_output)
         return
-    found = wanted.simulate(seeds=seeds, repeatable=repeatable, workers=workers)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        found = wanted.simulate(seeds=seeds, repeatable=repeatable, workers=workers)
+    for each in heard:
+        progress(f"WARNING: {each.message}")
     if output:
         found.save(output)
         progress(f"{output}: the first seed's model")

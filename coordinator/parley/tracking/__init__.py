@@ -1,0 +1,1 @@
+"""What MLflow and TensorBoard are told of a coordinator's runs: released values, by processes of their own."""
