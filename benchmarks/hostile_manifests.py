@@ -37,6 +37,10 @@ def bodies() -> dict[str, Callable[[dict[str, Any]], None]]:
     def numbers(body: dict[str, Any]) -> None:
         body["schema"]["features"] = fill(lambda n: {"name": f"c{n:x}", "low": 0.0, "high": 1.0}, 52)
 
+    def patterns(body: dict[str, Any]) -> None:
+        """Short: each entry stands for many columns, and all of them for as many as may be."""
+        body["schema"]["features"] = [{"name": f"c{n}_{{1..16}}", "low": 0.0, "high": 1.0} for n in range(1024)]
+
     def unknown(body: dict[str, Any]) -> None:
         body["schema"] |= {f"featurf{n:05x}": 1 for n in range(MOST // 17)}
 
@@ -58,6 +62,7 @@ def bodies() -> dict[str, Callable[[dict[str, Any]], None]]:
         "9,900 parties of other sizes": parties,
         "categories": categories,
         "columns": numbers,
+        "patterns of columns": patterns,
         "unknown fields of a schema": unknown,
         "unknown fields": fields,
         "empty lists": lists,
