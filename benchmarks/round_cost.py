@@ -35,7 +35,8 @@ import runpy, sys
 module, *sys.argv[1:] = sys.argv[1:]
 runpy.run_module(module, run_name="__main__", alter_sys=True)
 """
-"""A role's process on the processor that valgrind plays: /proc/cpuinfo is still this machine's."""
+"""A role's process on the processor that valgrind plays, also where a checkout asks /proc/cpuinfo: that is still this
+machine's."""
 COUNTED = re.compile(r"I\s+refs:\s+([\d,]+)")
 
 
