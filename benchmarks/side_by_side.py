@@ -34,7 +34,7 @@ SMALL = 5_000
 OUTPUT = Path(__file__).parent.parent / "docs" / "experiments" / "side-by-side.json"
 SETS = {"adult": adult, "diabetes-130": diabetes, "sba-loans": loans}
 OPACUS = {"lr": (0.1, 0.3, 1.0), "share": (0.02, 0.2), "epochs": (10, 30), "clip": (1.0, 4.0)}
-DIFFPRIVLIB = {"C": (0.001, 0.01, 0.1, 1.0), "low": (0.0, -1.0)}
+DIFFPRIVLIB = {"C": (0.0001, 0.001, 0.01, 0.1, 1.0), "low": (0.0, -1.0)}
 Side = Callable[..., np.ndarray]
 
 

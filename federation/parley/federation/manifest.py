@@ -11,8 +11,7 @@ agree; in the free tables (`schema`, `regulariser`, what `model` and `algorithm`
 differ, as they may to the code that reads them. A reader of the canonical form encodes what it understood again and
 refuses the bytes if they differ: two documents with one meaning, or one with two, do not exist.
 
-What costs seconds or megabytes (the accountant, the noise's law) is in `parley.federation.meaning`; everything else is
-checked when a manifest is made.
+What costs seconds or megabytes is in `parley.federation.meaning`; everything else is checked when one is made.
 """
 
 import hashlib
@@ -325,8 +324,7 @@ class Manifest:
 
 def of_an_earlier_version(data: bytes) -> bool:
     """Whether a node's own record holds a manifest that this version does not read any more."""
-    found = data[: len(HEADER)]
-    return found != HEADER and found.startswith(b"parley manifest ")
+    return data.startswith(b"parley manifest ") and not data.startswith(HEADER)
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -348,8 +346,7 @@ def _schema(document: Fields) -> Plain:
 
 
 def _guarantee(fields: Fields) -> Guarantee:
-    epsilon = fields.number("epsilon", 0, LARGEST_EPSILON)
-    delta = fields.number("delta", 0, 0.5)
+    epsilon, delta = fields.number("epsilon", 0, LARGEST_EPSILON), fields.number("delta", 0, 0.5)
     accountant = fields.choice("accountant", ACCOUNTANTS)
     name = "epsilon_if_a_server_lies"
     lying = fields.number(name, 0, LARGEST_EPSILON) if fields.has(name) else None
