@@ -16,7 +16,7 @@ from parley.coordinator.store import State
 from parley.demo.local import LocalFederation, NodeProcess, sealed
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import verify
-from parley.federation.steering import StopEarly
+from parley.federation.start_and_stop import StopEarly
 from parley.learning.registry import model_of
 from parley.learning.warm import read_start
 from parley.node.trail import verify as verify_trail

@@ -12,9 +12,9 @@ from parley.privacy.accountants import accountant
 from parley.study.batch_runs import federation_of, plan_for
 from parley.study.card import card_of
 from parley.study.errors import StudyError
+from parley.study.fit_costs import SPENDING, Total
 from parley.study.one_site import SITE, Fitted, Privacy, play, prepare, usual_delta
 from parley.study.simulation import calibrate
-from parley.study.spending import SPENDING, Total
 from parley.study.study import Study
 
 SCHEMA: dict[str, Any] = {

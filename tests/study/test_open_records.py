@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from parley.study.fit_costs import SPENDING
 from parley.study.model_file import load
-from parley.study.spending import SPENDING
 from parley.study.study import Study
 from tests.study.test_plan import QUICK
 from tests.study.test_study import COLUMNS

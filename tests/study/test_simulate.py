@@ -10,10 +10,10 @@ import pytest
 from parley import study
 from parley.learning.model_archive import read_archive
 from parley.study.errors import StudyError
+from parley.study.fit_costs import SPENDING
 from parley.study.result import Result
 from parley.study.simulate import constant
 from parley.study.simulation import Federation, Outcome
-from parley.study.spending import SPENDING
 from parley.study.study import Study
 from parley.study.surroundings import BoundsWarning
 from tests.study.test_plan import QUICK

@@ -18,8 +18,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from parley.algorithms.early_stop import evaluated_at
 from parley.algorithms.errors import AlgorithmError
-from parley.algorithms.stopping import evaluated_at
 from parley.coordinator.controls import Controls, Opener, Opening, ShortError, StalledError, Wanted
 from parley.coordinator.errors import CoordinatorError, RunFailedError
 from parley.coordinator.made import made_of

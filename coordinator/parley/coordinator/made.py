@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from parley.algorithms.stopping import best_round
+from parley.algorithms.early_stop import best_round
 from parley.coordinator.store import RunStore
 from parley.federation.manifest import Manifest
 

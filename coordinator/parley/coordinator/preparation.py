@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.algorithms.algorithm import Ask
+from parley.algorithms.early_stop import Stopper
 from parley.algorithms.registry import named_by
 from parley.algorithms.regularisers import Regulariser
-from parley.algorithms.stopping import Stopper
 from parley.coordinator.questions import Prepared
 from parley.coordinator.starts import warm_start
 from parley.federation.manifest import Manifest

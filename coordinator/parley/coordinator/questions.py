@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.algorithms.algorithm import Algorithm, Ask, Plan
-from parley.algorithms.stopping import BEST, COUNTS, Stopper
+from parley.algorithms.early_stop import BEST, COUNTS, Stopper
 from parley.federation.rounds import PIECE_BYTES, point_digest, query_digest
 from parley.v1 import common_pb2, coordinator_pb2
 

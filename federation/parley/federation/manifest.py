@@ -27,7 +27,7 @@ from parley.federation.fields import Fields, Plain
 from parley.federation.files import toml_file, toml_table
 from parley.federation.mechanism import data_sets_from, mechanism_from, mechanism_table, party_tables
 from parley.federation.names import NodeName, Role
-from parley.federation.steering import Start, StopEarly, optional, rounds_of, start_of
+from parley.federation.start_and_stop import Start, StopEarly, optional, rounds_of, start_of
 from parley.mpc.errors import MpcError
 from parley.mpc.parts import NoiseParts, parts_of
 from parley.mpc.ring import Lattice

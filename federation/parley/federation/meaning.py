@@ -20,7 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from parley.federation import columns, steering
+from parley.federation import columns, start_and_stop
 from parley.federation.errors import FederationError, ManifestError
 from parley.federation.extras import missing
 from parley.federation.manifest import Manifest
@@ -99,7 +99,7 @@ class Meaning:
             f"Range: no overflow from answers that follow the protocol ({int(self.range_margin_bits)} bits to spare).",
             f"Aggregators, who must not collude: {first.name} of {first.legal_entity}, {second.name} of "
             f"{second.legal_entity}. Coordinator: {manifest.coordinator.name} of {manifest.coordinator.legal_entity}.",
-            *steering.sentences(manifest.start, manifest.stop_early),
+            *start_and_stop.sentences(manifest.start, manifest.stop_early),
         ]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.federation.steering import Start
+from parley.federation.start_and_stop import Start
 from parley.learning.errors import ModelFileError
 from parley.learning.holding import LAYOUT_FIELDS
 from parley.learning.model_archive import read_archive

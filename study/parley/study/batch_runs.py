@@ -19,7 +19,7 @@ from parley.privacy.accountants import accountant
 from parley.privacy.mechanism import Mechanism, Unit
 from parley.study.data import Sets
 from parley.study.simulation import Calibrated, Federation, calibrate
-from parley.study.steering import EarlyStop, start_at
+from parley.study.start_and_stop import EarlyStop, start_at
 
 if TYPE_CHECKING:
     from parley.study.study import Study

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from parley.learning.metrics import Figure, as_json
 from parley.learning.model_archive import FORMAT, with_digests
 from parley.privacy.mechanism import Mechanism
+from parley.study.fit_costs import Total
 from parley.study.open_records import PRIVATE
-from parley.study.spending import Total
 
 if TYPE_CHECKING:
     from parley.study.study import Study

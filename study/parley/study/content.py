@@ -11,7 +11,7 @@ from typing import Any, get_args
 from parley.algorithms.regularisers import Regulariser
 from parley.federation.fields import Fields
 from parley.federation.manifest import ACCOUNTANTS, LARGEST_EPSILON, Operator, noise_parts
-from parley.federation.steering import LONGEST_DEADLINE_SECONDS, StopEarly, stop_early_of
+from parley.federation.start_and_stop import LONGEST_DEADLINE_SECONDS, StopEarly, stop_early_of
 from parley.mpc.parts import usual_own
 from parley.mpc.tables import Cover, Precision
 from parley.privacy.lying import LARGEST_GUARANTEE

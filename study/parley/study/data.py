@@ -22,10 +22,10 @@ from parley.learning.schema import Schema
 from parley.learning.spreads import Spread, warnings_of
 from parley.study.columns import layout_for
 from parley.study.errors import StudyError
+from parley.study.fit_costs import SPENDING, rows_of
 from parley.study.frames import data_of
 from parley.study.open_records import MADE_UP, OPEN, PRIVATE, is_made_up
 from parley.study.simulation import SeededRandomness, of_units, permutation, split
-from parley.study.spending import SPENDING, rows_of
 
 if TYPE_CHECKING:
     from parley.study.study import Study
@@ -47,7 +47,7 @@ class Sets:
     kind: str = PRIVATE
     """Whose the records are: private; public, by the user's word; or made up, by this process."""
     rows: tuple[bytes, ...] = ()
-    """What this process counts the records' fits by: parley.study.spending."""
+    """What this process counts the records' fits by: parley.study.fit_costs."""
     warnings: tuple[str, ...] = ()
     """Bounds that do not suit the records: for the eyes of whoever simulates."""
 

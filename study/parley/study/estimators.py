@@ -31,6 +31,7 @@ from parley.study.estimator_input import (
     measured,
     positive,
 )
+from parley.study.fit_costs import SPENDING, rows_of
 from parley.study.model_file import LoadedModel
 from parley.study.one_site import Fitted, Privacy, play, prepare, usual_delta
 from parley.study.public_columns import (
@@ -43,7 +44,6 @@ from parley.study.public_columns import (
     rows_in,
     scaled,
 )
-from parley.study.spending import SPENDING, rows_of
 from parley.study.study import Study
 from parley.study.surroundings import BoundsWarning, warn, warn_of_surroundings
 

@@ -18,7 +18,7 @@ from parley.algorithms.regularisers import Regulariser
 from parley.federation.manifest import PROTOCOL, Manifest, Operator, longest_answer
 from parley.federation.meaning import finite_precision, verify
 from parley.federation.mechanism import NO_DATA_SETS, mechanism_table, party_tables
-from parley.federation.steering import StopEarly, optional
+from parley.federation.start_and_stop import StopEarly, optional
 from parley.learning.contributor import Encoding
 from parley.learning.registry import build_model
 from parley.learning.schema import Schema
@@ -34,7 +34,7 @@ from parley.privacy.lying import NO_GUARANTEE
 from parley.privacy.mechanism import Mechanism, Unit
 from parley.study.errors import StudyError
 from parley.study.simulation import mechanism_of
-from parley.study.steering import start_at
+from parley.study.start_and_stop import start_at
 
 if TYPE_CHECKING:
     from parley.study.study import Study

@@ -24,9 +24,9 @@ from parley.study.card import Fit, card_of, described, statement_of
 from parley.study.certified import calibrate_certified
 from parley.study.data import Sets
 from parley.study.errors import StudyError
+from parley.study.fit_costs import SPENDING, Total
 from parley.study.model_file import LoadedModel
 from parley.study.simulation import Calibrated
-from parley.study.spending import SPENDING, Total
 from parley.study.study import Study
 
 SITE = "site"

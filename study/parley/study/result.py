@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from parley.learning.model_archive import write_archive
 from parley.study.batch_runs import mean_of
 from parley.study.card import Fit, card_of, described
+from parley.study.fit_costs import SPENDING
 from parley.study.model_file import LoadedModel
 from parley.study.open_records import PRIVATE
 from parley.study.plan import Plan
-from parley.study.spending import SPENDING
 
 if TYPE_CHECKING:
     from parley.study.plots import Picture

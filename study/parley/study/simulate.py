@@ -19,12 +19,12 @@ from parley.study.batch_runs import Prepared, federation_of, guarantee, prepare,
 from parley.study.card import Fit
 from parley.study.data import Sets, sets_of
 from parley.study.errors import StudyError
+from parley.study.fit_costs import SPENDING
 from parley.study.open_records import PRIVATE
 from parley.study.plan import of_calibrated
 from parley.study.result import Curve, Result
 from parley.study.simulation import Federation, SeededRandomness
-from parley.study.spending import SPENDING
-from parley.study.steering import start_of
+from parley.study.start_and_stop import start_of
 from parley.study.surroundings import BoundsWarning, warn
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from parley.algorithms.regularisers import Regulariser
 from parley.federation.fields import Fields, Plain
 from parley.federation.kinds import CENTRAL
 from parley.federation.manifest import Manifest, Operator
-from parley.federation.steering import StopEarly
+from parley.federation.start_and_stop import StopEarly
 from parley.learning.holding import Layout
 from parley.learning.models import Model
 from parley.learning.registry import build_model

@@ -17,10 +17,10 @@ from parley.privacy.event import Event, SampledGaussian
 from parley.privacy.finite_precision import FinitePrecision, gaussian_reading
 from parley.study.batch_runs import Prepared, prepare
 from parley.study.errors import StudyError
+from parley.study.fit_costs import SPENDING
 from parley.study.open_records import PRIVATE
 from parley.study.result import NOT_PRIVATE, OPEN_RECORDS, Result
 from parley.study.simulate import claimed, drawn_sets, require_counts, result_of
-from parley.study.spending import SPENDING
 
 if TYPE_CHECKING:
     from parley.study.study import Study

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from parley.algorithms.stopping import MOST_EVALUATIONS, Stopper, best_round, evaluated_at
-from parley.federation.steering import StopEarly
+from parley.algorithms.early_stop import MOST_EVALUATIONS, Stopper, best_round, evaluated_at
+from parley.federation.start_and_stop import StopEarly
 
 
 def played(losses: Sequence[float], patience: int, least: float = 0.0) -> tuple[int | None, int]:

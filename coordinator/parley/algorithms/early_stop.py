@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.federation.steering import StopEarly
+from parley.federation.start_and_stop import StopEarly
 
 Floats = NDArray[np.float64]
 BEST, COUNTS = "stop early: best", "stop early: counts"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.study.spending import Spending, Total, rows_of
+from parley.study.fit_costs import Spending, Total, rows_of
 
 
 def test_the_worst_record_decides_whatever_the_others_were_in() -> None:

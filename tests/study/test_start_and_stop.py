@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parley.algorithms.stopping import evaluated_at
+from parley.algorithms.early_stop import evaluated_at
 from parley.federation.errors import ManifestError
-from parley.federation.steering import StopEarly
+from parley.federation.start_and_stop import StopEarly
 from parley.learning.errors import ModelFileError
 from parley.study import load, read
 from parley.study.errors import StudyError

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.algorithms.algorithm import Algorithm
-from parley.algorithms.stopping import Stopper, evaluated_at
+from parley.algorithms.early_stop import Stopper, evaluated_at
 from parley.learning.evaluation import evaluate
 from parley.learning.schema import Schema
 from parley.learning.warm import WarmStart, read_start

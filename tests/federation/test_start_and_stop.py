@@ -6,7 +6,7 @@ import pytest
 
 from parley.federation.errors import ManifestError
 from parley.federation.manifest import Manifest
-from parley.federation.steering import Start, StopEarly
+from parley.federation.start_and_stop import Start, StopEarly
 from tests.support.documents import manifest, meaning
 
 DIGEST = "9c" * 32
