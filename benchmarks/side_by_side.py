@@ -1,12 +1,12 @@
 """parley beside diffprivlib and Opacus: one table, ε = 1, the code that a user writes, seconds, and quality.
 
-    python3 -m venv /tmp/side && /tmp/side/bin/pip install -e ".[accounting,sklearn]" torch==2.13.0 opacus==1.6.0 \\
+    python3 -m venv /tmp/side && /tmp/side/bin/pip install -e ".[accounting]" torch==2.13.0 opacus==1.6.0 \\
         diffprivlib==0.6.6 scikit-learn==1.5.2 pandas
     /tmp/side/bin/python benchmarks/side_by_side.py choose --data DIR      # settings of the others, on public records
     /tmp/side/bin/python benchmarks/side_by_side.py compare --data DIR     # writes docs/experiments/side-by-side.json
     /tmp/side/bin/python benchmarks/side_by_side.py table                  # the page's tables, from that file
 
-scikit-learn is the newest that diffprivlib 0.6.6 works with. The code between `# user code` and `# end` is what is
+diffprivlib 0.6.6 does not load with scikit-learn 1.9. The code between `# user code` and `# end` is what is
 counted as lines of user code. All sides get the same frames and the same public facts (side_by_side_data.py), and
 nobody looks at the private records to choose a setting: `choose` tries settings of the other two on as many records of
 bank-marketing as the data set has. parley has `auto`, which leaves nothing to choose.
