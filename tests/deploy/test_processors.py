@@ -113,14 +113,14 @@ def test_on_an_x86_64_without_aes_instructions(folder: Path, here: dict[str, Any
 @pytest.mark.long
 @pytest.mark.skipif(bool(missing("qemu-aarch64", "apt-get", "dpkg-deb")), reason="no qemu-user, or no Debian")
 def test_on_an_arm_from_its_wheel(folder: Path, here: dict[str, Any], tmp_path: Path) -> None:
-    """Also the kernels there: AES and products of its own instructions, against plain Python and known answers, and two
-    servers that sample noise together."""
+    """Also the kernels there: AES and products of its own instructions, against plain Python and known answers, and the
+    gates that two servers make of them."""
     machine = arm(tmp_path)
     found = said(machine.python("script.py", cwd=folder))
     assert set(found["features"]) == {"aes", "pclmulqdq"}
     require_same(found, here, exactly=False)  # dot products add in another order there
     shutil.copytree(ROOT / "tests", tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__"))
-    modules = [f"tests/mpc/test_{name}.py" for name in ("kernels", "vectors", "ot_extension", "transcript")]
+    modules = [f"tests/mpc/test_{name}.py" for name in ("kernels", "vectors", "ot_extension", "gates")]
     done = machine.python("-m", "pytest", "-q", "-p", "no:cacheprovider", *modules, cwd=tmp_path)
     print(done.stdout[-500:])
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
