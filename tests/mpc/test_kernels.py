@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
+from parley.mpc.errors import ConfigurationError
 from parley.mpc.kernels import CHUNK, Bytes, Kernels, as_matrices, best_variant, kernels
 from parley.mpc.randomness import Csprng
 
@@ -126,3 +127,13 @@ def test_wrong_shapes_are_refused_before_the_loops(native: Kernels, rng: Csprng)
     with pytest.raises(ValueError, match="1 to 64"):
         words = rng.words(4)
         native.ring_message(words, words, rng.bits(4), words, 65)
+
+
+def test_what_was_not_compiled_is_not_said_to_lack_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(name: str) -> None:
+        raise OSError(f"{name}.so: no such file")
+
+    monkeypatch.setattr("parley.mpc.kernels.processor_features", frozenset)
+    monkeypatch.setattr("parley.mpc.kernels.native", nothing)
+    with pytest.raises(ConfigurationError, match="the compiled kernels are missing .* install the package"):
+        best_variant()

@@ -41,7 +41,7 @@ BODY: dict[str, Any] = {
         {"name": name, "sampler": {"kind": "wor", "units": UNITS, "batch": UNITS}}
         for name in (PARTY.name, "hospital-b")
     ],
-    "noise": {"cover": "strips", "precision": "high", "fraction_bits": 14, "security": "semi-honest", "own": 0.5},
+    "noise": {"cover": "strips", "precision": "high", "fraction_bits": 24, "security": "semi-honest", "own": 0.5},
     "rounds": {"minimum_parties": 2, "deadline_seconds": 30.0},
     "aggregators": [{"name": name, "legal_entity": entity} for name, entity in ENTITIES.items()],
     "coordinator": {"name": LEAD.name, "legal_entity": "University Hospital"},

@@ -35,10 +35,21 @@ def best_variant() -> Variant:
         return "wide"
     if features >= BASELINE_FEATURES:
         return "baseline"
+    try:
+        native("processor")
+    except OSError as error:
+        raise _not_compiled(error) from None
     raise ConfigurationError(
         f"this machine has no AES instructions that noise could be made with (it lacks "
         f"{', '.join(sorted(BASELINE_FEATURES - features))}): run aggregators, and with them the demonstration, on one "
         "that has them; studies, simulations, predictions and a party run here as they are"
+    )
+
+
+def _not_compiled(error: OSError) -> ConfigurationError:
+    return ConfigurationError(
+        f"the compiled kernels are missing ({error}): install the package, which compiles them on Linux and Macs with an "
+        "x86-64 or ARM processor"
     )
 
 
@@ -64,9 +75,7 @@ class Kernels:
         try:
             self._library = native(f"kernels-{variant}")
         except OSError as error:
-            raise ConfigurationError(
-                f"the compiled kernels are missing ({error}): install the package, which compiles them"
-            ) from None
+            raise _not_compiled(error) from None
         pointer, size, integer, word = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint64
         signatures: dict[str, list[Any]] = {
             "aes_expand": [pointer, size, pointer],
