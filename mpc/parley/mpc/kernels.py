@@ -48,8 +48,8 @@ def best_variant() -> Variant:
 
 def _not_compiled(error: OSError) -> ConfigurationError:
     return ConfigurationError(
-        f"the compiled kernels are missing ({error}): install the package, which compiles them on Linux and Macs with an "
-        "x86-64 or ARM processor"
+        f"the compiled kernels are missing ({error}): install the package, which compiles them on Linux and Macs with "
+        "an x86-64 or ARM processor"
     )
 
 
