@@ -106,6 +106,9 @@ WITHOUT = {
     "resume": "heart-disease --node lead",
     "run": "study.toml --node lead",
     "schema check": "va",
+    "schema confirm": "nowhere --by me",
+    "schema diff": "nowhere nowhere",
+    "schema draft": "nowhere",
     "schema study": "va",
     "status": "--node lead",
     "stop": "heart-disease --node lead",
@@ -135,6 +138,7 @@ WITH = {
     "reproduce figures": "--data {data} --out pictures",
     "reproduce ijcnn1": "--data {data} --seeds 1 --method ddp-srm",
     "simulate": "simulated.toml",
+    "study plan": "simulated.toml",
     "study sweep": "simulated.toml",
 }
 BY = {"reproduce figures": "plots", "dashboard": "dashboard", "audit attacks": "dashboard"}
@@ -142,13 +146,12 @@ BY = {"reproduce figures": "plots", "dashboard": "dashboard", "audit attacks": "
 OF_SERVERS = (
     "aggregator approve", "aggregator run", "aggregator status", "aggregator withdraw",
     "coordinator approve", "coordinator run", "coordinator status", "dashboard", "export",
-    "manifest check", "manifest draft", "predict", "resume", "run", "status", "stop",
-    "study made-up", "study sweep", "watch",
+    "manifest check", "manifest draft", "predict", "resume", "run", "simulate", "status", "stop",
+    "study made-up", "study plan", "study sweep", "watch",
 )  # fmt: skip
 OF_NO_NODE = (
     "audit attacks", "audit privacy", "bench aggregate", "bench gradients", "bench noise", "bench train", "demo",
     "provision", "reproduce a9a", "reproduce adaptive", "reproduce convex", "reproduce figures", "reproduce ijcnn1",
-    "simulate",
 )  # fmt: skip
 NOT_IN = {
     "party": (*OF_SERVERS, *OF_NO_NODE),
@@ -158,7 +161,6 @@ NOT_IN = {
 """Commands of rooms that an image does not hold."""
 RUN_FILE = """
 data.train = ["a9a/a9a.xz"]
-schema.format = "libsvm"
 schema.nonzeros = 14
 schema.features = { count = 123, low = 0, high = 1, whole = true }
 schema.target = { name = "label", kind = "binary", positive = ["1"], negative = ["-1"] }
