@@ -5,6 +5,7 @@ import pytest
 
 from parley.demo.heart_data import COLUMNS, hold_out_file
 from parley.demo.recipe import HOSPITALS, STUDY
+from parley.federation.manifest import Manifest
 from parley.learning.columns import Category, Number
 from parley.learning.records import load
 from parley.research.comparison import compare
@@ -48,8 +49,15 @@ def test_names_are_the_manifests_and_every_operator_is_another_legal_entity() ->
 
 
 def test_the_file_means_the_manifest_that_the_demonstration_always_ran() -> None:
-    """What it was before it was a file that a user can open: nothing changed but where it stands."""
-    assert STUDY.manifest().digest.hex() == "0353fcb27157c512734b2f431a9ec246ed69bd5c4fe906656b36926d479b1deb"
+    """Byte for byte what it was before it was a file that a user can open, but for the digits of its noise.
+
+    Those were 8.168780610057492, whose last ones differed from processor to processor.
+    """
+    made = STUDY.manifest().as_json()
+    assert made["mechanism"]["noise_multiplier"] == 8.16878061
+    made["mechanism"]["noise_multiplier"] = 8.168780610057492
+    digest = Manifest.from_json(made).digest.hex()
+    assert digest == "0353fcb27157c512734b2f431a9ec246ed69bd5c4fe906656b36926d479b1deb"
 
 
 def test_the_files_are_each_hospitals_own_and_the_public_hold_out() -> None:
