@@ -76,7 +76,10 @@ def _require_card(card: Mapping[str, Any], name: str) -> None:
     numbers = [card[each] for each in ("epsilon", "delta") if card.get(each) is not None]
     texts = [card[each] for each in ("run", "statement") if card.get(each) is not None]
     if (
-        any(isinstance(each, bool) or not isinstance(each, int | float) or not 0 <= each <= MOST_COST for each in numbers)
+        any(
+            isinstance(each, bool) or not isinstance(each, int | float) or not 0 <= each <= MOST_COST
+            for each in numbers
+        )
         or card.get("epsilon") == 0
         or any(not isinstance(each, str) or len(each) > LONGEST_SAID or not each.isprintable() for each in texts)
     ):
