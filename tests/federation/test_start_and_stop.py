@@ -62,10 +62,10 @@ def test_anything_else_is_refused_by_its_name(changes: dict[str, Any], where: st
 
 
 def test_whoever_approves_a_run_reads_of_both() -> None:
-    said = " ".join(meaning(start=START, **{"rounds.stop_early": {"patience": 5}}).sentences)
+    said = " ".join(meaning(start=START, **{"rounds.stop_early": {"patience": 5, "least": 0.25}}).sentences)
     assert f"the model whose card has the digest {DIGEST}, by its card trained on private records" in said
     assert "could not tell" in said
-    assert "after 5 evaluations in a row without a fall" in said
+    assert "after 5 evaluations in a row without a fall of the loss by 0.25 or more on" in said
     assert "basic gets nothing back" in said
     plain = " ".join(meaning().sentences)
     assert "Start:" not in plain

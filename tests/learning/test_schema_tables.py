@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from parley.demo.recipe import STUDY
+from parley.learning import columns
 from parley.learning.errors import MOST_SAID, SchemaError
 from parley.learning.holding import described, holding_from
-from parley.learning.schema import schema_from_json
+from parley.learning.schema import Schema, schema_from_json
 from parley.research.experiments import public_schemas
 
 TARGET = {"name": "y", "kind": "binary", "positive": ["1"], "negative": ["0"]}
@@ -95,3 +96,23 @@ def test_no_reader_of_a_schema_takes_a_draft() -> None:
         for mark in (True, False, "no"):
             with pytest.raises(SchemaError, match="this schema is a draft"):
                 read({**body, "draft": mark})
+
+
+def test_the_cost_of_a_short_document_for_many_columns_grows_with_one_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its categories are checked once and not for each column: a stranger's manifest of 1 MB would take hours."""
+    checked: list[str] = []
+    asked: list[Schema] = []
+    monkeypatch.setattr(columns, "check_distinct", lambda where, labels: checked.append(where))
+    bits = Schema.fraction_bits
+
+    def counted(schema: Schema) -> int:
+        asked.append(schema)
+        return int(bits.__get__(schema, Schema))
+
+    monkeypatch.setattr(Schema, "fraction_bits", property(counted))
+    feature = {"name": "gene_{1..2000}", "kind": "category", "categories": [f"c{place}" for place in range(500)]}
+    schema = schema_from_json({"features": [feature], "target": TARGET})
+    assert (schema.width, schema.as_json()["features"][0]["name"]) == (1_000_000, "gene_{1..2000}")
+    assert (len(checked) < 5, len(asked) < 5) == (True, True)
+    with pytest.raises(SchemaError, match="a name is"):
+        schema_from_json({"features": [{**feature, "name": "a{1..2}\n"}], "target": TARGET})

@@ -94,3 +94,29 @@ def test_a_description_that_is_none_is_refused_in_words(tmp_path: Path) -> None:
     write_archive(path, theta, description, with_digests(plain, theta, description))
     with pytest.raises(ModelFileError, match="does not say what model it is"):
         read_start(path, MODEL, schema_from_json(SCHEMA))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"epsilon": True}, {"epsilon": -1.0}, {"epsilon": 0}, {"epsilon": "1"}, {"epsilon": 1e300}, {"delta": [1]},
+        {"statement": "x" * 1_900_000}, {"statement": ["x"]}, {"run": {"a": "<script>"}}, {"run": "a\nb"},
+    ],
+)  # fmt: skip
+def test_what_a_card_says_is_checked_before_it_stands_in_another(tmp_path: Path, changes: dict[str, Any]) -> None:
+    """2 MB of a sentence would make the model of the run that starts here one that nobody can read."""
+    path = recarded(model_file(tmp_path / "start.npz"), **changes)
+    with pytest.raises(ModelFileError, match="a card that parley did not write"):
+        read_start(path, MODEL, schema_from_json(SCHEMA))
+
+
+@pytest.mark.parametrize("schema", [None, [1], "x"])
+def test_a_file_without_a_schema_is_refused_in_words(tmp_path: Path, schema: Any) -> None:
+    path = model_file(tmp_path / "start.npz")
+    theta, description, card = read_archive(path)
+    card = {name: value for name, value in card.items() if not name.endswith("digest")}
+    description = {name: value for name, value in description.items() if name != "schema"}
+    description |= {} if schema is None else {"schema": schema}
+    write_archive(path, theta, description, with_digests(card, theta, description))
+    with pytest.raises(ModelFileError, match="does not say what model it is"):
+        read_start(path, MODEL, schema_from_json(SCHEMA))

@@ -74,7 +74,7 @@ def named(run: str, name: str) -> Manifest:
     return documents.manifest(run=run, **{"privacy.epsilon": 1.0, "parties.0.data_set": name})
 
 
-GUARDS = (Guard("rows-recognised", "parley.privacy.ledger:Ledger.find", lambda self, identity: None),)
+GUARDS = (Guard("rows-recognised", "parley.privacy.population:Identity.same_people", lambda self, other: False),)
 ATTACKS = (
     Attack("data-sets", "A coordinator names a party's data sets in turn.", ("one-population",), in_turn),
     Attack("people-twice", "The same people lie in two data sets of a party.", ("rows-recognised",), twice_over),

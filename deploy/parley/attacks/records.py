@@ -6,6 +6,7 @@ heard of them differs. `heard` is everything: joining, refusing and with which w
 
 import secrets
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -311,8 +312,8 @@ def _unchecked_seal(path: Path, data: DataSet) -> Sealed:
     from parley.party.seal import _digest, _read_seal
 
     seal, schema = _read_seal(path), holding_bytes(data.schema)
-    fresh = type(seal)(seal.schema, tuple(_digest(file) for file in data.files), seal.ledger, seal.identity)
-    return Sealed(holding_from_bytes(schema), fresh)
+    fresh = tuple(_digest(file) for file in data.files)
+    return Sealed(holding_from_bytes(schema), replace(seal, files=fresh))
 
 
 def _no_look(data: Data, holding: Holding) -> Fit:

@@ -92,8 +92,9 @@ def sentences(start: Start | None, stop_early: StopEarly | None) -> list[str]:
             "records nothing: parties answer at whatever model the coordinator sends, and could not tell."
         )
     if stop_early is not None:
+        least = f" by {stop_early.least:g} or more" if stop_early.least else ""
         found.append(
-            f"Early stop: after {stop_early.patience} evaluations in a row without a fall of the loss on the "
+            f"Early stop: after {stop_early.patience} evaluations in a row without a fall of the loss{least} on the "
             "coordinator's public set. The whole run is charged. A ledger of the rule basic gets nothing back for "
             "rounds that were not made, one of the rule rdp gets them back."
         )

@@ -131,12 +131,13 @@ class Schema:
     @property
     def _longest_squared(self) -> int:
         """A public bound on the squared norm of an encoded row of integers: so no record can be refused for its own."""
+        bits = self.fraction_bits  # once: it looks at every column, and a manifest comes from a stranger
         if isinstance(self.features, Uniform):
             most = min(self.features.count, self.nonzeros or self.features.count)
-            squared = most * integer_of(self.features.largest, self.fraction_bits) ** 2
+            squared = most * integer_of(self.features.largest, bits) ** 2
         else:
-            squared = sum(feature.longest_squared(self.fraction_bits) for feature in self.features)
-        return int(squared + self.intercept * 4**self.fraction_bits)
+            squared = sum(feature.longest_squared(bits) for feature in self.features)
+        return int(squared + self.intercept * 4**bits)
 
     @property
     def outputs(self) -> int:

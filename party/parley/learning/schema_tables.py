@@ -4,11 +4,12 @@ Unknown fields are refused, for they might have meant something. What is wrong w
 """
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import MISSING, Field, fields, replace
 from functools import partial
 from typing import Any
 
-from parley.learning.checks import LONGEST_TEXT, check_finite, check_texts
+from parley.learning.checks import LONGEST_TEXT, check_finite, check_text, check_texts
 from parley.learning.columns import KINDS, Column, Date, Features, Number, Target, Uniform, day_of
 from parley.learning.errors import Collected, SchemaError
 from parley.learning.patterns import MOST_EXPANDED, count_of, expanded, shortened
@@ -42,9 +43,19 @@ def features_from(found: Any) -> Features:
         room -= len(names) if _is_group(body) else 0
         if (first := collected.look(where, partial(_feature, body, names[0]))) is not None:
             columns.append(replace(first, group=str(body.get("name") or names[0])) if _is_group(body) else first)
-            columns += [replace(columns[-1], name=name) for name in names[1:]]
+            columns += collected.look(where, partial(_renamed, columns[-1], names[1:])) or []
     collected.finish()
     return tuple(columns)
+
+
+def _renamed(column: Column, names: list[str]) -> list[Column]:
+    """Columns of one meaning, which is checked once: checked for each name, a short manifest would cost hours."""
+    found = []
+    for name in names:
+        again = copy(column)
+        object.__setattr__(again, "name", check_text("features", "a name", name))
+        found.append(again)
+    return found
 
 
 def name_of(body: Any, otherwise: str = "a feature") -> str:
@@ -184,4 +195,4 @@ def _runs(columns: tuple[Column, ...]) -> Iterator[list[Column]]:
 
 def _means(one: Column, other: Column) -> bool:
     """Whether they differ in their names alone."""
-    return one.source == other.source and replace(one, name=other.name) == other
+    return one.source == other.source and _renamed(one, [other.name]) == [other]

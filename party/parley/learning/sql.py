@@ -137,7 +137,13 @@ def _read_only_file(path: str | None) -> sqlite3.Connection:
         raise DataError(f"there is no SQLite file {Path(path).name}: correct the database's address")
     connection = sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)
     connection.execute("PRAGMA query_only = ON")
+    connection.set_authorizer(_this_file_alone)
     return connection
+
+
+def _this_file_alone(what: int, *_: Any) -> int:
+    """ATTACH and VACUUM INTO make files beside one that is open for reading only."""
+    return sqlite3.SQLITE_DENY if what == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
 
 
 def _executed(connection: Any, query: str) -> Any:
@@ -221,7 +227,7 @@ def _refusal(error: BaseException | None, password: str) -> str:
     said = getattr(diagnosis, "message_primary", None) or str(error)
     code = getattr(diagnosis, "sqlstate", None) or ""
     advice = next((text for start, text in REFUSALS.items() if code.startswith(start)), "correct the query")
-    if "readonly" in said:
+    if "readonly" in said or "authoriz" in said:  # SQLite's words
         advice = REFUSALS["25006"]
     if password:
         said = said.replace(password, "…")

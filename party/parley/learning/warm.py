@@ -22,6 +22,8 @@ from parley.learning.schema import Schema, schema_from_json
 Floats = NDArray[np.float64]
 OPEN = ("public", "made up")
 """What a card may say of the records behind a model that nobody's privacy was spent on; all else counts as private."""
+MOST_COST = 1e6
+LONGEST_SAID = 10_000
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,8 @@ class WarmStart:
 def read_start(path: Path, model: Mapping[str, Any], schema: Schema) -> WarmStart:
     """`model` is the table [model] of the run that is to start there, with or without its dimension."""
     theta, description, card = read_archive(path)
-    columns = {name: value for name, value in description["schema"].items() if name not in LAYOUT_FIELDS}
     try:
+        columns = {name: value for name, value in description["schema"].items() if name not in LAYOUT_FIELDS}
         theirs = schema_from_json(columns)
         same = _meaning(description["model"], theirs) == _meaning(model, schema)
     except (KeyError, TypeError, AttributeError):
@@ -59,13 +61,29 @@ def read_start(path: Path, model: Mapping[str, Any], schema: Schema) -> WarmStar
     dimension = build_model(_plain(model), schema).dimension
     if theta.shape != (dimension,) or not np.isfinite(theta).all():
         raise ModelFileError(f"{path.name} does not hold {dimension:,} finite numbers, which this model has")
+    _require_card(card, path.name)
     found = WarmStart(theta, card)
-    if found.start.private and not isinstance(card.get("epsilon"), int | float):
+    if found.start.private and card.get("epsilon") is None:
         raise ModelFileError(
             f"{path.name} was trained on private records without any protection: what a run makes of it would tell of "
             "them too; start from a model that has an epsilon, or one of public records"
         )
     return found
+
+
+def _require_card(card: Mapping[str, Any], name: str) -> None:
+    """What a start's card says stands in the next model's card: a long or odd one would make that one unreadable."""
+    numbers = [card[each] for each in ("epsilon", "delta") if card.get(each) is not None]
+    texts = [card[each] for each in ("run", "statement") if card.get(each) is not None]
+    if (
+        any(
+            isinstance(each, bool) or not isinstance(each, int | float) or not 0 <= each <= MOST_COST
+            for each in numbers
+        )
+        or card.get("epsilon") == 0
+        or any(not isinstance(each, str) or len(each) > LONGEST_SAID or not each.isprintable() for each in texts)
+    ):
+        raise ModelFileError(f"{name} has a card that parley did not write: run, statement, epsilon or delta is none")
 
 
 def _plain(model: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,12 +20,14 @@ from parley.learning.readers import Data, read
 from parley.node.data_sets import DataSet
 from parley.party.settings import Settings
 from parley.privacy.durable import replace_durably
+from parley.privacy.errors import LedgerRefusedError
 from parley.privacy.ledger import Ledger
 from parley.privacy.population import Identity
 
 FORMAT = "parley seal 2"
 """Raised whenever cells are read in another way than before, or another word is missing by default: records that fitted
-under the old reading might fail a later one, so the operator looks again. 2: NaN, nan, N/A and null count as empty."""
+under the old reading might fail a later one, so the operator looks again. 2: NaN, nan, N/A and null count as empty, and
+a seal says whose records they are."""
 MOST_BYTES = 1 << 22
 CHUNK = 1 << 20
 Stamp = tuple[tuple[int, ...], ...]
@@ -55,6 +57,8 @@ class Seal:
     """SHA-256 of schema.toml."""
     files: tuple[str, ...]
     """SHA-256 of each data file, in the order of node.toml."""
+    population: str
+    """Whose records they are, as node.toml said."""
     ledger: str
     """Under whose salt `identity` is."""
     identity: Identity
@@ -67,6 +71,7 @@ class Seal:
             "format": FORMAT,
             "schema": self.schema,
             "files": list(self.files),
+            "population": self.population,
             "ledger": self.ledger,
             "identity": self.identity.as_json(),
         }
@@ -125,6 +130,11 @@ def verified(path: Path, data: DataSet) -> Sealed:
     schema = holding_bytes(data.schema)
     if hashlib.sha256(schema).hexdigest() != seal.schema:
         raise BrokenSealError(f"{data.schema.name} was changed since it was sealed: run `parley schema check` again")
+    if seal.population != data.population:
+        raise BrokenSealError(
+            f"{data.called}: sealed as those of population {seal.population}, and node.toml says population "
+            f"{data.population}: run `parley schema check` again"
+        )
     if len(seal.files) != len(data.files):
         raise BrokenSealError("[data] files names other files than were sealed: run `parley schema check` again")
     for file, digest in zip(data.files, seal.files, strict=True):
@@ -157,9 +167,30 @@ def seal(settings: Settings, data: DataSet, ledger: Ledger, when: Taken | None =
         return fitting
     identity = ledger.identity(population_rows(found, holding))
     ledger.require_own(data.population, identity, settings.populations)
+    _require_other_people(settings, data, ledger, identity)
     digests = [hashlib.sha256(each).hexdigest() for each in (schema, *raw)]
-    _write(settings.seal(data), Seal(digests[0], tuple(digests[1:]), ledger.mark, identity, when))
+    _write(settings.seal(data), Seal(digests[0], tuple(digests[1:]), data.population, ledger.mark, identity, when))
     return fitting
+
+
+def _require_other_people(settings: Settings, data: DataSet, ledger: Ledger, identity: Identity) -> None:
+    """Refused where the seal of another data set, of another population, is of the same people.
+
+    The ledger would say so as well, but only once one of the two was charged: then a run on the one would change what
+    a run on the other is answered, and a coordinator would learn from it who is in both.
+    """
+    for path in sorted(settings.state.glob("seal*.json")):  # also of one that is out of node.toml, and may come back
+        try:
+            known = _read_seal(path)
+        except BrokenSealError:
+            continue  # it is compared with this one when it is sealed itself
+        if path == settings.seal(data) or known.population == data.population or known.ledger != ledger.mark:
+            continue
+        if known.identity.same_people(identity):
+            raise LedgerRefusedError(
+                f"these rows are those that {path.name} is about, of population {known.population}: give both one "
+                "population, or remove that seal if its records are gone for good"
+            )
 
 
 def _holding(data: DataSet, schema: bytes) -> Holding:
@@ -184,7 +215,7 @@ def _read_seal(path: Path) -> Seal:
             raise BrokenSealError(f"{path.name} is of another version of parley: run `parley schema check` again")
         identity, last = Identity.from_json(body["identity"]), body.get("taken")
         when = Taken(float(last["at"]), str(last["query"])) if last else None
-        return Seal(body["schema"], tuple(body["files"]), body["ledger"], identity, when)
+        return Seal(body["schema"], tuple(body["files"]), body["population"], body["ledger"], identity, when)
     except FileNotFoundError:
         raise BrokenSealError("the records were not sealed yet: run `parley schema check`") from None
     except (OSError, ValueError, KeyError, TypeError):

@@ -32,7 +32,7 @@ from parley.privacy.head import GENESIS, START, Head
 from parley.privacy.ledger_salt import read_salt, salt_digest, salt_path, write_salt
 from parley.privacy.ledger_state import LAYOUT, Population, Run, State, replay
 from parley.privacy.mechanism import Unit
-from parley.privacy.population import LARGEST_OVERLAP, Identity
+from parley.privacy.population import Identity
 
 LIGHT = frozenset({"release"})
 """A run is charged whole when it is reserved: releases are evidence, and no budget is larger for want of one."""
@@ -136,9 +136,8 @@ class Ledger:
     def find(self, identity: Identity) -> str | None:
         """The population that has this content, or too much of it, under whatever file name."""
         for population in self._state.populations.values():
-            for known in population.identities:
-                if known.digest == identity.digest or known.overlap(identity) > LARGEST_OVERLAP:
-                    return population.name
+            if any(known.same_people(identity) for known in population.identities):
+                return population.name
         return None
 
     def declare_apart(self, name: str, by: str) -> None:

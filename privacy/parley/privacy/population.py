@@ -67,6 +67,10 @@ class Identity:
         jaccard = len(smallest & mine & its) / size
         return min(1.0, jaccard * (self.rows + other.rows) / (1 + jaccard) / min(self.rows, other.rows))
 
+    def same_people(self, other: "Identity") -> bool:
+        """Whether both are one population's, under whatever names."""
+        return self.digest == other.digest or self.overlap(other) > LARGEST_OVERLAP
+
     def as_json(self) -> dict[str, Any]:
         """As the ledger keeps it."""
         return {"digest": self.digest, "rows": self.rows, "sketch": list(self.sketch)}
