@@ -6,6 +6,7 @@ held out are functions of private records: they are shown here, marked as such, 
 
 import html
 import statistics
+import textwrap
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from parley.study.card import Fit, card_of, described
 from parley.study.fit_costs import SPENDING
 from parley.study.model_file import LoadedModel
 from parley.study.open_records import PRIVATE
-from parley.study.plan import Plan
+from parley.study.plan import SCREEN, Plan
 
 if TYPE_CHECKING:
     from parley.study.plots import Picture
@@ -191,7 +192,8 @@ class Result:
         rows = [("", *self._columns), *self._rows]
         widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-        return "\n".join([self._head, "", *lines, "", *self.remarks])
+        head, *remarks = (textwrap.fill(each, SCREEN) for each in (self._head, *self.remarks))
+        return "\n".join([head, "", *lines, "", *remarks])
 
     def _repr_html_(self) -> str:
         """For notebooks."""
