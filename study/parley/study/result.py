@@ -5,6 +5,7 @@ held out are functions of private records: they are shown here, marked as such, 
 """
 
 import html
+import math
 import statistics
 import textwrap
 from collections.abc import Mapping
@@ -35,6 +36,12 @@ WORSE = "Worse than guessing: the same answer for everybody does as well. More r
 OPEN_RECORDS = "The records are {}: nothing is charged for fits of them, and these figures are nobody's secret."
 SMALLER_IS_BETTER = ("loss", "rmse")
 """The first of these that there is says whether guessing does as well."""
+RANGES: tuple[tuple[tuple[str, ...], float, float], ...] = (
+    (("accuracy", "auc", "average_precision"), 0.0, 1.0),
+    (("loss", "brier", "rmse", "mae"), 0.0, math.inf),
+    (("r2",), -math.inf, 1.0),
+)
+"""Of figures by how their names begin: Student's interval of two seeds knows no end."""
 
 
 @dataclass(frozen=True)
@@ -56,15 +63,16 @@ class Interval:
         return f"{self.mean:.3g} ({self.low:.3g} to {self.high:.3g})"
 
 
-def interval(values: list[float]) -> Interval:
-    """Of the mean of independent runs."""
+def interval(values: list[float], name: str = "") -> Interval:
+    """Of the mean of independent runs; cut to what a figure of this name can be."""
     mean = statistics.fmean(values)
     if len(values) < 2:
         return Interval(mean, None, None)
     from scipy.special import stdtrit
 
     reach = float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2)) * statistics.stdev(values) / len(values) ** 0.5
-    return Interval(mean, mean - reach, mean + reach)
+    least, most = next((each for names, *each in RANGES if name.startswith(names)), (-math.inf, math.inf))
+    return Interval(mean, max(least, mean - reach), min(most, mean + reach))
 
 
 @dataclass(frozen=True)
@@ -127,7 +135,7 @@ class Result:
     def quality(self) -> dict[str, Interval]:
         """Each figure over the seeds, on the test set: not private."""
         names = [name for name in self.figures[0] if all(name in each for each in self.figures)]
-        return {name: interval([each[name] for each in self.figures]) for name in names}
+        return {name: interval([each[name] for each in self.figures], name) for name in names}
 
     @property
     def worse_than_guessing(self) -> bool:
