@@ -93,7 +93,8 @@ def confirm(
 def diff(schema: SchemaFile, file: Table, json_output: Json = False) -> None:
     """Compare a schema with a file: columns missing or unused, words in no list, bounds that do not suit.
 
-    The output tells of records: it is for this machine's operator alone. Exit code 1 if the file does not fit.
+    The output tells of records: it is for this machine's operator alone. Exit code 1 if the file does not fit,
+    or something in the schema is still open.
 
     Example: parley schema diff schema.toml records.csv. Next: parley schema confirm schema.toml --by "your name"
     """
@@ -116,7 +117,10 @@ def diff(schema: SchemaFile, file: Table, json_output: Json = False) -> None:
         if found.unused:
             print(f"not in {schema.name}: {', '.join(found.unused)}")
         _warn(found.warnings)
-        print(f"{file.name} fits {schema.name}" if found.fits else f"{file.name} does not fit {schema.name} yet")
+        if found.fits or found.complete:
+            print(f"{file.name} fits {schema.name}" + (", which waits to be confirmed" if found.complete else ""))
+        else:
+            print(f"{file.name} does not fit {schema.name} yet")
     if not found.fits:
         raise SystemExit(EXIT_BAD_NEWS)
 
