@@ -44,6 +44,9 @@ def test_from_a_file_to_a_schema_that_a_person_has_confirmed(ours: Path) -> None
     assert len(str(refused.exception).splitlines()) == 4  # the race, the dose and the target, and how many
     text = path.read_text().replace('source = ""', 'source = "the registry\'s codebook"')
     path.write_text(text.replace('name = "dose"', 'name = "dose"\nlow = 0\nhigh = 10000'))
+    complete = schema("diff", "schema.toml", "ours.csv")
+    assert complete.exit_code == 1
+    assert "ours.csv fits schema.toml, which waits to be confirmed" in complete.output
     confirmed = schema("confirm", "schema.toml", "--by", "Dr. Ada Osei", "--json")
     assert body_of(confirmed) == {"confirmed": "schema.toml", "by": "Dr. Ada Osei"}
     assert path.read_text().startswith("# Confirmed by Dr. Ada Osei on ")

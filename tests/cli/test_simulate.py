@@ -67,7 +67,8 @@ def test_it_writes_the_first_seeds_model_and_draws_its_curve(folder: Path) -> No
 def test_a_screen_says_whom_the_figures_are_for_and_what_privacy_costs(folder: Path) -> None:
     shown = simulated(write(folder, STUDY.replace("ALGORITHM", "auto")), "--seeds", "2").stdout
     for word in ("2 seeds", "without privacy", "constant", "Not private", "auc", "fits of these records"):
-        assert word in shown, word
+        assert word in " ".join(shown.split()), word
+    assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_a_study_without_records_says_what_to_give(folder: Path) -> None:

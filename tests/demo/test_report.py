@@ -30,6 +30,7 @@ def test_the_report_tells_a_newcomer_everything_within_the_width(width: int) -> 
         "54,321 bytes",
         "model.npz",
         "report.json",
+        "study.toml",
         "http://127.0.0.1:7500",
     ):
         assert words in flat, words

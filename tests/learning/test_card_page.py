@@ -94,7 +94,7 @@ def test_a_simulated_model_says_so_at_the_top() -> None:
     found = said({**CARD, "simulation": True, **fits})
     assert found.index("Simulated: one person had all records") < found.index("What it predicts")
     assert "the person who ran the simulation nothing" in found
-    assert "results were shown: 5. What all of them cost: ε = 7.5 at δ = 5e-05." in found
+    assert "shown where it was trained: 5. Together they cost ε = 7.5 at δ = 5e-05." in found
     assert "aggregator that" not in found
     unsure: object
     for unsure in (True, {}, "yes"):

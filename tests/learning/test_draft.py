@@ -106,7 +106,8 @@ def test_what_is_still_open_is_said_all_at_once(tmp_path: Path) -> None:
         assert words in found
         place = lines.index('name = "' + name + '"') + 1
         assert f"line {place}:" in found
-    assert len(said.splitlines()) == 6
+    assert "flag_a: name the public codebook" in said
+    assert len(said.splitlines()) == 7
 
 
 @pytest.mark.parametrize("source", ['source = ""', 'source = "  "', ""])
@@ -114,8 +115,8 @@ def test_a_category_without_a_codebook_is_never_confirmed(tmp_path: Path, source
     path, text = drafted(tmp_path)
     whole = completed(text)
     book = 'source = "the registry\'s codebook, 2019"'
-    before, _, after = whole.rpartition(book)
-    path.write_text(before + source + after)
+    start, race, rest = whole.partition('name = "race"')
+    path.write_text(start + race + rest.replace(book, source, 1))
     with pytest.raises(SchemaError, match="race: name the public codebook"):
         confirmed(path, "Dr. Ada Osei", DAY)
 
@@ -176,6 +177,20 @@ def test_no_bound_follows_the_values(tmp_path: Path) -> None:
     large = [line.replace(";0.", ";900000.") for line in rows()]
     texts = [drafted(tmp_path, lines=lines)[1] for lines in (rows(), large)]
     assert rules(tomllib.loads(texts[0])) == rules(tomllib.loads(texts[1]))
+
+
+def test_that_a_column_holds_0_and_1_alone_needs_a_source(tmp_path: Path) -> None:
+    """The highest value that is there is no bound: nothing else would hold a person up who confirms it."""
+    path, text = drafted(tmp_path)
+    at = text.index('"flag_a"')
+    path.write_text(completed(text[:at]) + text[at:])
+    with pytest.raises(SchemaError, match="flag_a: name the public codebook that its bounds are from"):
+        confirmed(path, "Dr. Ada Osei", DAY)
+
+
+def test_a_number_to_predict_is_no_pair_of_labels(tmp_path: Path) -> None:
+    target = tomllib.loads(drafted(tmp_path, target="age")[1])["target"]
+    assert (target["kind"], target["low"], target["high"]) == ("number", 0, 120)
 
 
 def test_a_column_that_is_not_there_is_said(tmp_path: Path) -> None:

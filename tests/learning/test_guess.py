@@ -45,6 +45,13 @@ def test_what_is_known_by_name_or_by_its_two_values() -> None:
     assert guess("dose", MANY).known is None
 
 
+def test_a_name_tells_more_than_that_only_0_and_1_are_there() -> None:
+    """That nobody here came twice is a fact of the records, and no bound."""
+    visits = guess("num_visits", ["0", "1"] * 9).known
+    assert visits is not None
+    assert visits.high == 1000
+
+
 def test_a_word_that_is_there_once_is_a_word() -> None:
     """And one that is there a thousand times is no better: a rule by counts would tell what is rare."""
     assert guess("race", ["a"] * 1000 + ["b"]).words == ("a", "b")

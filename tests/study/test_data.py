@@ -120,6 +120,8 @@ def test_all_rows_are_together_for_evaluation() -> None:
         ({"Hospital A": table()}, None, "called 'Hospital A'"),
         (table(2), None, "too few to hold out"),
         (table(), 1.5, "share between 0 and 1"),
+        (table(), 2, "test is 2: give a share between 0 and 1"),
+        ("there/nobody.csv", None, "there/nobody.csv: there is no such file"),
         ({"a": {"age": [1], "dose": [1]}}, None, "ill"),
         ({"a": {"aeg": [1], "dose": [1], "ill": [1]}}, None, "did you mean it by 'aeg'|no column 'age'"),
         ({"a": "nowhere.csv"}, None, "nowhere.csv"),

@@ -1,5 +1,6 @@
 """Pictures: of the right numbers, by the file's ending, the same bytes twice, and nothing cut off or overlapping."""
 
+import io
 import itertools
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.image import imread
 from matplotlib.text import Text
 from PIL import Image
 from sklearn.metrics import roc_curve
@@ -128,6 +130,9 @@ def test_a_model_is_drawn_by_its_kind(kind: str, target: dict[str, Any], theta: 
     data = {"a": [0.1, 0.9, 0.4, 0.7], "b": [0.5, 0.1, 0.9, 0.2], "y": ["0", "1", "0", "1"]}
     picture = plots.of_model(model, data)
     assert (picture.drawing.get_suptitle() or axes_of(picture).get_title("left")).startswith(title)
+    pixels = imread(io.BytesIO(picture.as_bytes("png")))[..., :3]
+    for edge in (pixels[:2], pixels[-2:], pixels[:, :2], pixels[:, -2:]):
+        assert (edge == 1).all(), "something is cut off"
 
 
 def test_a_users_own_settings_stay() -> None:

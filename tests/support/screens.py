@@ -45,5 +45,6 @@ def report() -> Report:
         bytes_up_per_party=54_321,
         model=Path("model.npz"),
         report=Path("report.json"),
+        study=Path("study.toml"),
         dashboard="http://127.0.0.1:7500",
     )

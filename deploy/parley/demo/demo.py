@@ -202,5 +202,4 @@ def demo(console: Console, output: Path, keep: bool, study: Study) -> Iterator[t
     with terminated_like_interrupted(), Demo(console, output, keep, study) as running:
         report, company = running.run()
         study.write(output / "study.toml")
-        text = output / "report.txt"
-        yield replace(report, report=text), company
+        yield replace(report, report=output / "report.txt", study=output / "study.toml"), company

@@ -71,6 +71,8 @@ class Report:
     """What left one hospital for A and B together in the whole run, the largest of them."""
     model: Path
     report: Path | None = None
+    study: Path | None = None
+    """What was run, to change and to run again."""
     folder: Path | None = None
     """Where the federation's files are, if they are kept."""
     dashboard: str | None = None
@@ -236,7 +238,7 @@ def places(report: Report) -> Table:
         f"at most {report.bytes_up_per_party:,} bytes to A and B together; each half looks random",
     )
     grid.add_row("model", str(report.model))
-    for name, value in (("report", report.report), ("federation", report.folder)):
+    for name, value in (("report", report.report), ("study", report.study), ("federation", report.folder)):
         if value is not None:
             grid.add_row(name, str(value))
     return grid

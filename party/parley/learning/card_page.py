@@ -270,9 +270,7 @@ def _training(card: Mapping[str, Any]) -> list[Block]:
     if card.get("fits") is not None:
         total = card.get("epsilon_of_all_fits")
         cost = f"ε = {number(total)} at δ = {number(card.get('delta_of_all_fits'))}" if _finite(total) else "not known"
-        blocks.append(
-            f"Fits of these records whose results were shown: {number(card['fits'])}. What all of them cost: {cost}."
-        )
+        blocks.append(f"Fits that were shown where it was trained: {number(card['fits'])}. Together they cost {cost}.")
     return blocks or ["The file does not say."]
 
 

@@ -23,6 +23,8 @@ from parley.learning.schema_tables import DRAFT, build, features_from, name_of, 
 from parley.learning.sniff import sniffed
 from parley.learning.spreads import warnings_of
 
+MARKED = "it is a draft: run `parley schema confirm` once it is complete"
+
 
 @dataclass
 class Difference:
@@ -44,6 +46,11 @@ class Difference:
     @property
     def fits(self) -> bool:
         return not (self.open or self.absent or self.problems)
+
+    @property
+    def complete(self) -> bool:
+        """Whether a draft fits, and only a person's word is missing."""
+        return self.open == [MARKED] and not (self.absent or self.problems)
 
 
 def difference(schema: Path, file: Path) -> Difference:
@@ -97,7 +104,7 @@ def _columns(body: dict[str, Any], found: Difference, text: str) -> list[Column 
             line = line_of(text, each.where)
             found.open.append(f"line {line}: {each.text}" if line else each.text)
     if DRAFT in body:
-        found.open.append("it is a draft: run `parley schema confirm` once it is complete")
+        found.open.append(MARKED)
     return columns
 
 

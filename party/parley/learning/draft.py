@@ -83,7 +83,7 @@ def _target(seen: list[Guess], target: str | None) -> str:
         return f"[target]\n{PRIVATE} name = …    # the column that is predicted\n{PRIVATE} kind = …    # its kind"
     body: dict[str, Any] = {"name": one.name}
     said = [] if not one.words else [f"{PRIVATE} its words: {_listed(one.words)}"]
-    words = one.words if one.known is None or one.kind == "category" else ("0", "1")
+    words = ("0", "1") if one.known is FLAG else one.words
     if len(words) == 2:
         positive = [word for word in words if word.lower() in POSITIVE]
         negative = [word for word in words if word.lower() in NEGATIVE]
@@ -139,6 +139,8 @@ def _entry(run: list[Guess], layout: Layout) -> str:
         body |= {"kind": one.kind, **_bounds(one), "missing": "centre"}
         what = "public bounds: the first and the last day" if one.kind == "date" else "public bounds"
         notes = [] if one.known else [f"{PRIVATE} low = …", f"{PRIVATE} high = …    # {what}"]
+        if one.known is FLAG:
+            notes = [f"{PRIVATE} source: the public codebook that knows nothing but 0 and 1; else other bounds"]
         if one.kind == "date" and one.form != layout.days:
             notes.append(f"{PRIVATE} days written as {one.form}, and a file has one form: {_toml(layout.days)}")
         elif one.kind == "date" and one.form in FORMS[2:4]:
@@ -151,7 +153,8 @@ def _bounds(one: Guess) -> dict[str, Any]:
     if one.known is None:
         return {}
     more = {"transform": one.known.transform} if one.known.transform != "none" else {}
-    return {"low": one.known.low, "high": one.known.high, **more, "source": one.known.source}
+    source = "" if one.known is FLAG else one.known.source
+    return {"low": one.known.low, "high": one.known.high, **more, "source": source}
 
 
 def _is_whole(word: str) -> bool:
@@ -191,9 +194,12 @@ def _require_complete(body: dict[str, Any]) -> None:
     found = Collected()
     holding = found.look("", lambda: holding_from(body))
     for entry in [*_tables(body.get("features")), body.get("target"), *_tables(body.get("targets"))]:
-        if isinstance(entry, dict) and _lists_words(entry) and not str(entry.get("source", "")).strip():
+        if isinstance(entry, dict) and not str(entry.get("source", "")).strip():
             name = str(entry.get("name") or (entry.get("names") or ["a column"])[0])
-            found.add(name, f"{name}: name the public codebook that lists its words, as source")
+            if _lists_words(entry):
+                found.add(name, f"{name}: name the public codebook that lists its words, as source")
+            elif "source" in entry:
+                found.add(name, f"{name}: name the public codebook that its bounds are from, as source")
     found.finish()
     assert isinstance(holding, Holding)
 

@@ -1,7 +1,8 @@
 """What a column of an undescribed file seems to be: kind, words, gaps. It tells of records, so it is their operator's.
 
 Bounds are never guessed from values: where a column's name does not tell public ones (`parley.learning.known`), they
-stay open for a person. Nothing is left out because it is rare: a rule by counts would tell what is rare.
+stay open for a person. That a column holds 0 and 1 alone is seen in the records too: a source has to say that no other
+value can come. Nothing is left out because it is rare: a rule by counts would tell what is rare.
 """
 
 import re
@@ -42,7 +43,7 @@ class Guess:
     words: tuple[str, ...] = ()
     """Of a category, all of them."""
     known: Known | None = None
-    """Public bounds by the column's name, or of a column of 0 and 1."""
+    """Public bounds by the column's name; `FLAG` if it has none and holds 0 and 1 alone."""
     gaps: frozenset[str] = frozenset()
     """Words that seem to mean an empty cell."""
     odd: tuple[str, ...] = ()
@@ -87,7 +88,7 @@ def _number(name: str, words: dict[str, int], gaps: frozenset[str], repeats: boo
     known, named = known_bounds(name), IDENTIFIER.fullmatch(words_of(name))
     whole = all(label.lstrip("-").isdigit() for label in labels)
     seen = Guess(name, "number", known=known, gaps=gaps, odd=odd, distinct=len(labels), repeats=repeats)
-    if labels <= {"0", "1"}:
+    if known is None and labels <= {"0", "1"}:
         return replace(seen, known=FLAG)
     if known is None and named and whole and len(labels) > MOST_WORDS:
         return replace(seen, kind="identifier")

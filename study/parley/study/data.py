@@ -108,7 +108,7 @@ def sets_of(
     sets = Sets({name: each.records for name, each in found.items()}, shares, kind=kind, rows=rows, warnings=said)
     if test is None and study.data is not None and study.data.test:
         test = study.data.test
-    if isinstance(test, float):
+    if isinstance(test, int | float):
         if not 0 < test < 1:
             raise StudyError(f"test is {test:g}: give a share between 0 and 1, a path or a frame")
     elif test is not None:
@@ -173,9 +173,11 @@ def _records(study: "Study", source: Any) -> Read:
 
 
 def _stamps(paths: Sequence[Path]) -> tuple[tuple[int, int], ...]:
-    """What changes with a file; a file that is not there is the reader's to refuse."""
-    found = [path.stat() if path.is_file() else None for path in paths]
-    return tuple((0, 0) if each is None else (each.st_mtime_ns, each.st_size) for each in found)
+    """What changes with a file. One that is not there is named with its folder: a study's paths are from its own."""
+    for path in paths:
+        if not path.is_file():
+            raise StudyError(f"{path}: there is no such file")
+    return tuple((found.st_mtime_ns, found.st_size) for found in (path.stat() for path in paths))
 
 
 @lru_cache(maxsize=4)

@@ -6,6 +6,7 @@ that the study does not have yet are filled in, and no figure depends on them.
 
 import html
 import math
+import textwrap
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,8 @@ NO_INTERCEPT = (
     "intercept is false: the model gives an average record no free score; write intercept = true, unless meant"
 )
 MOST_TIMES = 1e4
+SCREEN = 80
+"""Columns of a terminal that nobody has made wider."""
 
 
 @dataclass(frozen=True)
@@ -100,16 +103,13 @@ class Plan:
         return {**asdict(self), "parties": dict(self.parties)}
 
     def __str__(self) -> str:
-        width = max(len(each.who) for each in self.adversaries)
-        lines = [
-            self._head,
-            "",
-            self._condition,
-            "",
-            *(f"{each.who:{width}}  {each.learns}" for each in self.adversaries),
-            *(("", *self.advice) if self.advice else ()),
+        beside = max(len(each.who) for each in self.adversaries) + 2
+        rows = [
+            textwrap.fill(each.learns, SCREEN, initial_indent=each.who.ljust(beside), subsequent_indent=" " * beside)
+            for each in self.adversaries
         ]
-        return "\n".join(lines)
+        head, condition, *advice = (textwrap.fill(each, SCREEN) for each in (self._head, self._condition, *self.advice))
+        return "\n".join([head, "", condition, "", *rows, *(("", *advice) if advice else ())])
 
     @property
     def _condition(self) -> str:

@@ -38,6 +38,8 @@ STYLE: dict[Any, Any] = {
 }  # fmt: skip
 SIZE = (6.4, 4.2)
 """Inches."""
+EDGE = 0.08
+"""Inches around each panel."""
 DOTS_PER_INCH = 150
 KINDS = ("png", "svg")
 GROUPS = 10
@@ -242,9 +244,10 @@ def _predicted(axes: "Axes", said: Floats, true: Floats, name: str) -> None:
 def _blank(size: tuple[float, float], panels: int = 1) -> Any:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Drawing
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     with _style():
-        drawing = Drawing(figsize=size, layout="constrained")
+        drawing = Drawing(figsize=size, layout=ConstrainedLayoutEngine(w_pad=EDGE, h_pad=EDGE))
         FigureCanvasAgg(drawing)
         return drawing, drawing.subplots(1, panels)
 
@@ -253,6 +256,7 @@ def _done(drawing: "Drawing") -> Picture:
     """Laid out once, so that it is the same whatever it is saved as."""
     with _style():
         drawing.draw_without_rendering()
+        drawing.draw_without_rendering()  # a title's place is known only once the axes have theirs
         drawing.set_layout_engine("none")
     return Picture(drawing)
 

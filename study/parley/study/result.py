@@ -5,7 +5,9 @@ held out are functions of private records: they are shown here, marked as such, 
 """
 
 import html
+import math
 import statistics
+import textwrap
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,7 +22,7 @@ from parley.study.card import Fit, card_of, described
 from parley.study.fit_costs import SPENDING
 from parley.study.model_file import LoadedModel
 from parley.study.open_records import PRIVATE
-from parley.study.plan import Plan
+from parley.study.plan import SCREEN, Plan
 
 if TYPE_CHECKING:
     from parley.study.plots import Picture
@@ -34,6 +36,12 @@ WORSE = "Worse than guessing: the same answer for everybody does as well. More r
 OPEN_RECORDS = "The records are {}: nothing is charged for fits of them, and these figures are nobody's secret."
 SMALLER_IS_BETTER = ("loss", "rmse")
 """The first of these that there is says whether guessing does as well."""
+RANGES: tuple[tuple[tuple[str, ...], float, float], ...] = (
+    (("accuracy", "auc", "average_precision"), 0.0, 1.0),
+    (("loss", "brier", "rmse", "mae"), 0.0, math.inf),
+    (("r2",), -math.inf, 1.0),
+)
+"""Of figures by how their names begin: Student's interval of two seeds knows no end."""
 
 
 @dataclass(frozen=True)
@@ -55,15 +63,16 @@ class Interval:
         return f"{self.mean:.3g} ({self.low:.3g} to {self.high:.3g})"
 
 
-def interval(values: list[float]) -> Interval:
-    """Of the mean of independent runs."""
+def interval(values: list[float], name: str = "") -> Interval:
+    """Of the mean of independent runs; cut to what a figure of this name can be."""
     mean = statistics.fmean(values)
     if len(values) < 2:
         return Interval(mean, None, None)
     from scipy.special import stdtrit
 
     reach = float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2)) * statistics.stdev(values) / len(values) ** 0.5
-    return Interval(mean, mean - reach, mean + reach)
+    least, most = next((each for names, *each in RANGES if name.startswith(names)), (-math.inf, math.inf))
+    return Interval(mean, max(least, mean - reach), min(most, mean + reach))
 
 
 @dataclass(frozen=True)
@@ -126,7 +135,7 @@ class Result:
     def quality(self) -> dict[str, Interval]:
         """Each figure over the seeds, on the test set: not private."""
         names = [name for name in self.figures[0] if all(name in each for each in self.figures)]
-        return {name: interval([each[name] for each in self.figures]) for name in names}
+        return {name: interval([each[name] for each in self.figures], name) for name in names}
 
     @property
     def worse_than_guessing(self) -> bool:
@@ -191,7 +200,8 @@ class Result:
         rows = [("", *self._columns), *self._rows]
         widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-        return "\n".join([self._head, "", *lines, "", *self.remarks])
+        head, *remarks = (textwrap.fill(each, SCREEN) for each in (self._head, *self.remarks))
+        return "\n".join([head, "", *lines, "", *remarks])
 
     def _repr_html_(self) -> str:
         """For notebooks."""

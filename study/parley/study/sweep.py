@@ -6,6 +6,7 @@ here unless somebody asks, and then only by public records.
 """
 
 import html
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -19,6 +20,7 @@ from parley.study.batch_runs import Prepared, prepare
 from parley.study.errors import StudyError
 from parley.study.fit_costs import SPENDING
 from parley.study.open_records import PRIVATE
+from parley.study.plan import SCREEN
 from parley.study.result import NOT_PRIVATE, OPEN_RECORDS, Result
 from parley.study.simulate import claimed, drawn_sets, require_counts, result_of
 
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
 MOST_FITS = 1000
 SAMPLERS_SHARE = 0.3
 """Of δ that the noise sampler's terms of all fits together may take: more than of one fit, for they grow with e^ε."""
-SHOWN = ("loss", "accuracy", "auc", "rmse", "mae", "r2")
-"""Of the figures, in a table that is to fit a screen."""
+SHOWN = ("loss", "accuracy", "auc", "rmse", "r2")
+"""Of the figures, in a table that is to fit a screen; accuracy only where there is no AUC."""
 SMALLER_IS_BETTER = ("loss", "rmse", "mae", "brier")
 UNRANKED = ("calibration_slope",)
 
@@ -97,7 +99,7 @@ class Sweep:
         rows = [self._head, *self._rows]
         widths = [max(len(row[index]) for row in rows) for index in range(len(self._head))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-        return "\n".join([*lines, "", *self.remarks])
+        return "\n".join([*lines, "", *(textwrap.fill(each, SCREEN) for each in self.remarks)])
 
     def _repr_html_(self) -> str:
         """For notebooks."""
@@ -111,7 +113,8 @@ class Sweep:
 
     @property
     def _measures(self) -> list[str]:
-        return [name for name in SHOWN if all(name in each.quality for each in self.results)]
+        found = [name for name in SHOWN if all(name in each.quality for each in self.results)]
+        return [name for name in found if name != "accuracy" or "auc" not in found]
 
     @property
     def _head(self) -> list[str]:

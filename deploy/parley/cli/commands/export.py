@@ -7,6 +7,7 @@ parley export demo/model.npz --plot quality.svg --test public.csv
 
 from json import dumps
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -106,7 +107,7 @@ def _say(model: "LoadedModel", written: dict[str, Path], json: bool) -> None:
     lines = [f"{name:<9}  {path}" for name, path in written.items()]
     manifest = model.card.get("manifest_digest")
     lines.append(f"run        {model.card['run']}" + (f", manifest {manifest}" if manifest else ""))
-    lines.append(f"guarantee  {model.card['statement']}")
+    lines.append(fill(f"guarantee  {model.card['statement']}", 80, subsequent_indent=" " * 11))
     if saved and saved.suffix == ".npz":
         lines += [
             "use        from parley import study",

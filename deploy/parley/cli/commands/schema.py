@@ -45,7 +45,8 @@ def draft(
     Kinds, categories and words for empty cells are taken from the file; bounds are left open, but where a column's name
     tells public ones (age, blood pressure, percentages, counts). No reader of a schema takes a draft.
 
-    Example: parley schema draft records.csv --target sick. Next: edit it, then parley schema confirm schema.toml
+    Example: parley schema draft records.csv --target sick. Next: edit schema.toml, then parley schema diff
+    schema.toml records.csv
     """
     from parley.learning.draft import draft as draft_of
     from parley.privacy.durable import replace_durably
@@ -73,7 +74,8 @@ def confirm(
 
     All that is still open is said at once. Lines that begin with #~, which tell of records, are removed.
 
-    Example: parley schema confirm schema.toml --by "Dr. Ada Osei". Next: parley schema check NODE
+    Example: parley schema confirm schema.toml --by "Dr. Ada Osei". Next: name it as schema in a study's [data], or at
+    a node: parley schema check NODE
     """
     from parley.learning.draft import confirmed
     from parley.privacy.durable import replace_durably
@@ -84,15 +86,17 @@ def confirm(
         emit_json({"confirmed": str(schema), "by": by})
     else:
         print(f"{schema}: confirmed by {by}. It is public from now on.")
+        print(f'  a study takes it as [data] schema = "{schema}", Python as study.Study("{schema}", …)')
 
 
 @app.command()
 def diff(schema: SchemaFile, file: Table, json_output: Json = False) -> None:
     """Compare a schema with a file: columns missing or unused, words in no list, bounds that do not suit.
 
-    The output tells of records: it is for this machine's operator alone. Exit code 1 if the file does not fit.
+    The output tells of records: it is for this machine's operator alone. Exit code 1 if the file does not fit,
+    or something in the schema is still open.
 
-    Example: parley schema diff schema.toml records.csv. Next: parley schema confirm schema.toml
+    Example: parley schema diff schema.toml records.csv. Next: parley schema confirm schema.toml --by "your name"
     """
     from parley.learning.difference import difference
 
@@ -113,7 +117,10 @@ def diff(schema: SchemaFile, file: Table, json_output: Json = False) -> None:
         if found.unused:
             print(f"not in {schema.name}: {', '.join(found.unused)}")
         _warn(found.warnings)
-        print(f"{file.name} fits {schema.name}" if found.fits else f"{file.name} does not fit {schema.name} yet")
+        if found.fits or found.complete:
+            print(f"{file.name} fits {schema.name}" + (", which waits to be confirmed" if found.complete else ""))
+        else:
+            print(f"{file.name} does not fit {schema.name} yet")
     if not found.fits:
         raise SystemExit(EXIT_BAD_NEWS)
 
