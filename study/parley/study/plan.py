@@ -56,7 +56,7 @@ class Adversary:
     """In words."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """A run's figures, computed as every node computes them from the manifest.
 
@@ -98,6 +98,9 @@ class Plan:
         {'cleveland': 227, 'hungarian': 221, 'switzerland': 92, 'va': 150}
         """
         return {**asdict(self), "parties": dict(self.parties)}
+
+    def __repr__(self) -> str:
+        return f"Plan({self._head}; print it for who could learn what)"
 
     def __str__(self) -> str:
         width = max(len(each.who) for each in self.adversaries)
