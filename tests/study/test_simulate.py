@@ -272,7 +272,7 @@ def test_what_is_not_private_says_so_and_claims_nothing(tmp_path: Path) -> None:
     assert "protects nobody" in study.load(tmp_path / "model.npz").card["statement"]
 
 
-@pytest.mark.parametrize("wrong", [{"seeds": 0}, {"seeds": True}, {"workers": 0}])
+@pytest.mark.parametrize("wrong", [{"seeds": 0}, {"seeds": True}, {"workers": 0}, {"workers": "2"}])
 def test_numbers_of_runs_are_checked(wrong: dict[str, Any]) -> None:
     with pytest.raises(StudyError, match="whole numbers of at least 1"):
         STUDY.simulate(PARTIES, **wrong)

@@ -14,6 +14,7 @@ import numpy as np
 
 from parley.federation.names import LABEL_RULE, is_label
 from parley.learning.columns import Uniform
+from parley.learning.errors import SchemaError
 from parley.learning.holding import CSV, Layout
 from parley.learning.readers import Data, Dense, Sparse, read
 from parley.learning.records import Records, encode
@@ -211,7 +212,10 @@ def _stamps(paths: Sequence[Path]) -> tuple[tuple[int, int], ...]:
 def _from_files(paths: tuple[Path, ...], stamps: tuple[tuple[int, int], ...], layout: Layout, schema: Schema) -> Read:
     """Read once for all rows of a table of experiments."""
     raw = read(paths, layout, schema.target.name)
-    return Read.of(raw, schema, layout)
+    try:
+        return Read.of(raw, schema, layout)
+    except SchemaError as error:  # one cell of perhaps many
+        raise SchemaError(f"{error}. All that does not fit, at once: parley schema diff STUDY.toml FILE") from None
 
 
 def _rows(data: Data, schema: Schema) -> tuple[bytes, ...]:

@@ -143,7 +143,7 @@ def plan_of(study: "Study", records: int | Mapping[str, int] | None) -> Plan:
     """`Study.plan`."""
     if records is None:
         records = study.parties or _counted(study)
-    sizes = {ONE_SITE: records} if isinstance(records, int) else dict(records)
+    sizes = dict(records) if isinstance(records, Mapping) else {ONE_SITE: records}
     for name, units in sizes.items():
         if isinstance(units, bool) or not isinstance(units, int) or units < 1:
             raise StudyError(f"records of {name} are {units!r}: give a whole number of at least 1")
