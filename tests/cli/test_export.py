@@ -47,7 +47,9 @@ def test_export_writes_the_card_for_people(path: Path, tmp_path: Path) -> None:
         done = parley("export", str(path), "--card", str(tmp_path / "new" / name))
         assert done.returncode == 0, done.stderr
         assert (tmp_path / "new" / name).read_text().startswith(begins)
-    assert "neither .html nor .md" in parley("export", str(path), "--card", str(tmp_path / "card.pdf")).stderr
+    model, wrong = tmp_path / "first.onnx", tmp_path / "card.pdf"
+    assert "ends in none of .html, .md" in parley("export", str(path), "-o", str(model), "--card", str(wrong)).stderr
+    assert not model.exists(), "every name is checked before the first file is written"
 
 
 def test_export_writes_plain_json_by_the_ending(path: Path, tmp_path: Path) -> None:

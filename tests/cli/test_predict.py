@@ -19,6 +19,9 @@ def test_a_file_of_rows_becomes_a_file_of_answers(path: Path, tmp_path: Path) ->
     again = parley(*call)
     assert (again.returncode, "or --force" in again.stderr) == (2, True)
     assert parley(*call, "--force").returncode == 0
+    over = parley("predict", str(path), str(tmp_path / "new.csv"), "-o", str(tmp_path / "new.csv"), "--force")
+    assert (over.returncode, "is what is read" in over.stderr) == (2, True)
+    assert (tmp_path / "new.csv").read_text().startswith("id,pulse,age")
     screen = parley("predict", str(path), str(tmp_path / "new.csv"), "-o", "-", "--keep", "id")
     assert screen.stdout.splitlines() == lines
 

@@ -65,10 +65,31 @@ def test_it_writes_the_first_seeds_model_and_draws_its_curve(folder: Path) -> No
 
 
 def test_a_screen_says_whom_the_figures_are_for_and_what_privacy_costs(folder: Path) -> None:
-    shown = simulated(write(folder, STUDY.replace("ALGORITHM", "auto")), "--seeds", "2").stdout
-    for word in ("2 seeds", "without privacy", "constant", "Not private", "auc", "fits of these records"):
+    path = write(folder, STUDY.replace("ALGORITHM", "auto"))
+    before = study.read(path).simulate(seeds=1).fits  # of this process: other tests have the same records
+    shown = simulated(path, "--seeds", "2").stdout
+    fits = f"all {before + 2} fits of these records"
+    for word in ("2 seeds", "without privacy", "constant", "Not private", "auc", fits):
         assert word in " ".join(shown.split()), word
     assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_public_records_cost_nothing_by_the_users_word(folder: Path) -> None:
+    shown = simulated(write(folder, STUDY.replace("ALGORITHM", "auto")), "--seeds", "1", "--public").stdout
+    assert "The records are public: nothing is charged" in shown
+
+
+@pytest.mark.parametrize("more", [["-o", "train.csv"], ["-o", "records.npz"], ["-o", "m.npz", "--plot", "test.csv"]])
+def test_no_file_of_records_is_written_over_and_names_are_checked_before_anything_is_trained(
+    folder: Path, more: list[str]
+) -> None:
+    path = write(folder, STUDY.replace("ALGORITHM", "auto"))
+    np.savez(folder / "records.npz", features=np.zeros(3))
+    before = {each: each.read_bytes() for each in folder.iterdir()}
+    found = simulated(path, *(str(folder / each) if "." in each else each for each in more))
+    assert isinstance(found.exception, ParleyError), found.exception
+    assert "Simulation only" not in found.output
+    assert {each: each.read_bytes() for each in folder.iterdir()} == before
 
 
 def test_a_study_without_records_says_what_to_give(folder: Path) -> None:

@@ -63,6 +63,15 @@ def test_made_up_rows_are_written_as_the_studys_files_are(folder: Path, tmp_path
     ]
 
 
+@pytest.mark.parametrize(("name", "said"), [("train.csv", "is there already"), ("no/rows.csv", "cannot be written")])
+def test_made_up_rows_never_take_the_place_of_records(folder: Path, name: str, said: str) -> None:
+    path = write(folder, STUDY.replace("ALGORITHM", "auto"))
+    before = (folder / "train.csv").read_bytes()
+    result = CliRunner().invoke(app, ["study", "made-up", str(path), "--records", "5", "-o", str(folder / name)])
+    assert said in str(result.exception)
+    assert (folder / "train.csv").read_bytes() == before
+
+
 def read_rows(path: Path) -> list[list[str]]:
     with path.open(newline="") as file:
         return list(csv.reader(file))

@@ -130,3 +130,10 @@ def test_all_rows_are_together_for_evaluation() -> None:
 def test_what_cannot_be_read_is_named(data: Any, test: Any, says: str) -> None:
     with pytest.raises(ParleyError, match=says):
         sets_of(STUDY, data, test, SeededRandomness("hold-out", 1))
+
+
+def test_a_cell_that_does_not_fit_is_said_with_the_command_that_says_all_of_them(tmp_path: Path) -> None:
+    path = tmp_path / "all.csv"
+    path.write_text("age,dose,ill\n20,1,0\n30,2,maybe\n40,x,1\n")
+    with pytest.raises(ParleyError, match=r"line \d.*at once: parley schema diff STUDY\.toml FILE"):
+        sets_of(STUDY, str(path))

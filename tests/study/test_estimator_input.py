@@ -154,3 +154,15 @@ def test_what_is_not_installed_is_named_with_the_extra_that_brings_it() -> None:
         raise ModuleNotFoundError("No module named 'scipy'", name="scipy")
     with pytest.raises(ModuleNotFoundError, match="No module named 'mine'"), input_errors():
         raise ModuleNotFoundError("No module named 'mine'", name="mine")
+
+
+def test_a_masked_matrix_is_refused_and_what_is_under_the_mask_is_not_read() -> None:
+    with pytest.raises(InputError, match="X is masked"):
+        matrix(np.ma.masked_array([[1.0, 2.0]], [[True, False]]))
+    assert matrix(np.ma.masked_array([[1.0, 2.0]])).values.tolist() == [[1.0, 2.0]]
+
+
+def test_numbers_beyond_every_float_are_refused_in_words() -> None:
+    for make in (lambda: finite("epsilon", 10**400), lambda: matrix(np.array([[10**400]], object))):
+        with pytest.raises(InputError):
+            make()

@@ -54,8 +54,35 @@ def test_one_record_is_known_in_a_frame_and_in_a_matrix() -> None:
     matrix = list(rows_of([np.array([63.0, -0.0]), np.array([1, 0])], 2))
     assert matrix == list(rows_of([[63, 0], ["1", False]], 2)) == list(rows_of([[63.0, 0.0], [True, "0.0"]], 2))
     texts: list[Any] = ["typical", "none", None, date(2020, 1, 1), "Typical", float("nan")]
-    assert len(set(rows_of([texts], 6))) == 6
+    assert len(set(rows_of([texts], 6))) == 5, "None and NaN are both an empty cell"
     assert list(rows_of([texts], 6)) == list(rows_of([np.array(texts, object)], 6))
+
+
+def test_neither_the_columns_order_nor_precision_nor_how_a_gap_is_written_makes_another_record() -> None:
+    rng = np.random.default_rng(8)
+    matrix = rng.normal(50, 20, (40, 3))
+    known = list(rows_of(list(matrix.T), 40))
+    assert list(rows_of(list(matrix.T[::-1]), 40)) == known
+    assert list(rows_of(list(matrix.astype(np.float32).T), 40)) == known
+    assert len(set(known)) == 40
+    gaps = [list(rows_of([["63", "1"], ["a", gap]], 2)) for gap in ("", "NA", None, float("nan"), " ")]
+    assert all(each == gaps[0] for each in gaps)
+    large = [[float(2**24 + each)] for each in range(4)]
+    assert len({row for each in large for row in rows_of([each], 1)}) == 4, "numbers of people stay apart"
+
+
+def test_what_came_from_another_process_brings_its_count_and_a_fork_counts_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here, there = Spending(), Spending()
+    there.charge([], 2.0, 2.0**-20, 3)
+    past = there.past({})
+    assert there.with_past(past) == there.everything == here.with_past(past), "once, in the process that it is from"
+    here.charge([], 1.0, 2.0**-20)
+    assert here.with_past(past) == Total(4, 3.0, 2.0**-19)
+    assert there.with_past(here.past(past)) == Total(4, 3.0, 2.0**-19)
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    assert there.with_past(past) == Total(6, 4.0, 2.0**-19)
 
 
 @pytest.mark.parametrize("column", [0, 1, 2])

@@ -10,6 +10,7 @@ import pytest
 
 from parley.coordinator.result import write_model
 from parley.learning.errors import DataError, ModelFileError
+from parley.learning.model_archive import read_archive, with_digests, write_archive
 from parley.node.software import source_digest
 from parley.study.model_file import LoadedModel, load
 from tests.support.documents import manifest, meaning
@@ -96,3 +97,23 @@ def test_parameters_that_are_no_model_are_not_written(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match="not finite"):
         write_model(tmp_path / "model.npz", THETA, manifest(), meaning(), {"auc": float("nan")})
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("what", ["nan", "shorter", "no schema", "model is text"])
+def test_a_file_whose_digests_agree_and_whose_content_does_not_is_refused(
+    path: Path, tmp_path: Path, what: str
+) -> None:
+    """Anybody can compute digests: what a stranger has written is refused in words, not by a traceback."""
+    theta, description, card = read_archive(path)
+    if what == "nan":
+        theta = theta * np.nan
+    elif what == "shorter":
+        theta = theta[:-1]
+    elif what == "no schema":
+        description.pop("schema")
+    else:
+        description["model"] = "logistic"
+    made = tmp_path / "made" / "strange.npz"
+    write_archive(made, theta, description, with_digests(card, theta, description))
+    with pytest.raises(ModelFileError, match=r"no finite number|the file was altered"):
+        load(made).predict([[80.0, 60.0]])

@@ -79,7 +79,7 @@ def test_a_plan_shows_itself_on_a_screen_in_a_notebook_and_to_a_script() -> None
     assert STUDY.plan(SIZES).advice == ()
 
 
-@pytest.mark.parametrize("records", [0, -3, {"a": 0}, {"a": 2.5}, {"a": True}])
+@pytest.mark.parametrize("records", [0, -3, "many", 2.5, {"a": 0}, {"a": 2.5}, {"a": True}])
 def test_records_that_are_none_are_refused(records: Any) -> None:
     with pytest.raises(StudyError, match="whole number of at least 1"):
         STUDY.plan(records)

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from parley.learning.registry import build_model
+from parley.learning.schema import schema_from_json
 from parley.study.model_file import LoadedModel
 
 NUMBERS = [
@@ -55,9 +57,9 @@ def random_model(name: str, *, intercept: bool = True, features: Any = None, see
     """One of `MODELS` on `FEATURES`."""
     body, target = MODELS[name]
     schema = {"features": FEATURES if features is None else features, "target": target, "intercept": intercept}
-    empty = LoadedModel(np.zeros(0), {"model": body, "schema": schema}, {"run": "made-up"})
-    theta = np.random.default_rng(seed).normal(0, 0.7, empty.model.dimension)
-    return LoadedModel(theta, empty.description, empty.card)
+    dimension = build_model(body, schema_from_json(schema)).dimension
+    theta = np.random.default_rng(seed).normal(0, 0.7, dimension)
+    return LoadedModel(theta, {"model": body, "schema": schema}, {"run": "made-up"})
 
 
 def random_rows(count: int, seed: int = 2) -> dict[str, list[Any]]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 DISTRIBUTION = "parley-federation"
+REPEATABLE = "Repeatable: the noise follows from a seed that anybody can try, so this model protects nobody."
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def statement_of(study: "Study", fit: Fit, repeatable: bool) -> str:
     if fit.records != PRIVATE:
         return f"Trained on {fit.records.replace(' ', '-')} records: it cost nobody's privacy, and protects nobody's."
     if repeatable:
-        return "Repeatable: the noise follows from a seed that anybody can try, so this model protects nobody."
+        return REPEATABLE
     if fit.epsilon is None:
         return "No guarantee was computed for this training, so this model protects nobody."
     return central_statement(fit.mechanism, fit.epsilon, study.delta, fit.accountant)

@@ -14,6 +14,7 @@ import numpy as np
 
 from parley.federation.names import LABEL_RULE, is_label
 from parley.learning.columns import Uniform
+from parley.learning.errors import SchemaError
 from parley.learning.holding import CSV, Layout
 from parley.learning.readers import Data, Dense, Sparse, read
 from parley.learning.records import Records, encode
@@ -106,14 +107,43 @@ def sets_of(
     said = tuple(of[name] + text for name, each in found.items() for text in each.warnings)
     kind = OPEN if public else MADE_UP if all(each.made_up for each in found.values()) else PRIVATE
     sets = Sets({name: each.records for name, each in found.items()}, shares, kind=kind, rows=rows, warnings=said)
-    if test is None and study.data is not None and study.data.test:
-        test = study.data.test
+    if test is None and study.data is not None and study.data.test and kind != MADE_UP:
+        test = study.data.test  # which says nothing of made-up rows
     if isinstance(test, int | float):
         if not 0 < test < 1:
             raise StudyError(f"test is {test:g}: give a share between 0 and 1, a path or a frame")
     elif test is not None:
-        return replace(sets, test=_records(study, test).records, public=True)
+        scored = _records(study, test)
+        shared = _shared(scored, found) if kind == PRIVATE else ()
+        return replace(sets, test=scored.records, public=True, warnings=(*said, *shared))
     return sets if randomness is None else sets.held_out(HELD_OUT if test is None else test, randomness)
+
+
+def _shared(test: "Read", found: Mapping[str, "Read"]) -> tuple[str, ...]:
+    """Refuse a test set that is one of the sets of records, and say if most of it may be among them."""
+    rows = set(test.rows)
+    for name, each in found.items():
+        if _same(test.records, each.records):
+            raise StudyError(
+                f"test is the same table as the records of {name}: a card would show figures on private records. Give "
+                "a public table, or a share of the records that is held out, such as test=0.2"
+            )
+    among = len(rows & {row for each in found.values() for row in each.rows})
+    if 2 * among <= len(rows):
+        return ()
+    return (
+        f"{among:,} of {len(rows):,} different rows of test are among the records too: if these are the same people, "
+        "test is not public, and the card of a saved model shows figures on them. Give a public table, or test=0.2",
+    )
+
+
+def _same(one: Records, other: Records) -> bool:
+    """Whether they are one table: the same rows in the same order."""
+    return (
+        len(one.rows) == len(other.rows)
+        and np.array_equal(one.targets, other.targets)
+        and np.array_equal(one.rows.values, other.rows.values)  # type: ignore[attr-defined]  # all kinds have them
+    )
 
 
 def _sources(study: "Study", data: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -184,7 +214,10 @@ def _stamps(paths: Sequence[Path]) -> tuple[tuple[int, int], ...]:
 def _from_files(paths: tuple[Path, ...], stamps: tuple[tuple[int, int], ...], layout: Layout, schema: Schema) -> Read:
     """Read once for all rows of a table of experiments."""
     raw = read(paths, layout, schema.target.name)
-    return Read.of(raw, schema, layout)
+    try:
+        return Read.of(raw, schema, layout)
+    except SchemaError as error:  # one cell of perhaps many
+        raise SchemaError(f"{error}. All that does not fit, at once: parley schema diff STUDY.toml FILE") from None
 
 
 def _rows(data: Data, schema: Schema) -> tuple[bytes, ...]:

@@ -60,9 +60,13 @@ def positive(what: str, value: Any) -> float:
 
 def finite(what: str, value: Any) -> float:
     """A number."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not np.isfinite(float(value)):
+    try:
+        found = float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else np.nan
+    except OverflowError:
+        found = np.nan
+    if not np.isfinite(found):
         raise InputError(f"{what} is {str(value)[:40]!r}: give a finite number")
-    return float(value)
+    return float(found)
 
 
 @dataclass(frozen=True)
@@ -143,6 +147,10 @@ def _numbers_of(table: Table | Dense) -> Floats:
 
 
 def _array_of(X: Any) -> NDArray[Any]:
+    if isinstance(X, np.ma.MaskedArray) and np.ma.getmaskarray(X).any():
+        raise InputError(
+            "X is masked, and a matrix has no rule for gaps: give a frame with schema=, whose columns have one"
+        )
     values = np.asarray(X)
     if np.iscomplexobj(values):
         raise InputError("Complex data not supported: give real numbers")
@@ -152,7 +160,7 @@ def _array_of(X: Any) -> NDArray[Any]:
         raise InputError(f"X holds {values.dtype}: give numbers, or a frame with schema=")
     try:
         return values.astype(np.float64)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise InputError(f"X holds what is no number ({error}): give a frame with schema=") from None
 
 

@@ -56,7 +56,13 @@ class LoadedModel:
     @cached_property
     def model(self) -> Model:
         options = {name: value for name, value in self.description["model"].items() if name != "dimension"}
-        return build_model(options, self.schema)
+        built = build_model(options, self.schema)
+        if built.dimension != len(self.theta):
+            raise ModelFileError(
+                f"theta has {len(self.theta):,} numbers and a model of these columns {built.dimension:,}: the file was "
+                "altered"
+            )
+        return built
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -152,7 +158,13 @@ def load(path: Path | str) -> LoadedModel:
     >>> study.load("model.npz").card["accountant"]
     'pld'
     """
-    return LoadedModel(*read_archive(Path(path)))
+    theta, description, card = read_archive(Path(path))
+    name = Path(path).name
+    if not all(isinstance(description.get(each), dict) for each in ("model", "schema")):
+        raise ModelFileError(f"{name} does not say what the model and its columns are: the file was altered")
+    if not np.isfinite(theta).all():
+        raise ModelFileError(f"{name}: theta holds what is no finite number: the run that wrote it has failed")
+    return LoadedModel(theta, description, card)
 
 
 def columns_of(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ whoever sees the model and not the records it is (ε, δ)-differentially private
 
 import math
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -24,7 +24,7 @@ from parley.study.card import Fit, card_of, described, statement_of
 from parley.study.certified import calibrate_certified
 from parley.study.data import Sets
 from parley.study.errors import StudyError
-from parley.study.fit_costs import SPENDING, Total
+from parley.study.fit_costs import SPENDING, Past, Total
 from parley.study.model_file import LoadedModel
 from parley.study.simulation import Calibrated
 from parley.study.study import Study
@@ -86,6 +86,7 @@ class Fitted:
     fit: Fit
     model: LoadedModel
     """Without a card: a card counts the fits until the moment at which it is asked for."""
+    past: Past = field(default_factory=dict)
 
     @classmethod
     def of(cls, study: Study, fit: Fit) -> "Fitted":
@@ -94,8 +95,12 @@ class Fitted:
 
     def with_card(self) -> LoadedModel:
         """Counting all fits of this process: how many of them shared a record would tell of records."""
-        card = card_of(self.study, self.fit, False, SPENDING.everything)
+        card = card_of(self.study, self.fit, False, SPENDING.with_past(self.past))
         return LoadedModel(self.fit.theta, self.model.description, card)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Elsewhere a card must not say that nothing was fitted.
+        return {**vars(self), "past": SPENDING.past(self.past)}
 
 
 class Privacy:
@@ -106,17 +111,16 @@ class Privacy:
         self.delta, self.sentence = study.delta, statement_of(study, fit, False)
         self._records: tuple[bytes, ...] | None = records
         """Digests under this process's key, of no use elsewhere."""
-        self._then = Total()
+        self._past: Past = {}
 
     @property
     def total(self) -> Total:
-        """Of the record that is most exposed, over all fits that it was in; a copy's is of all fits of its process."""
-        return self._then if self._records is None else SPENDING.worst(self._records)
+        """Of the record that is most exposed, over all fits that it was in; a copy's is of all of its processes'."""
+        return SPENDING.with_past(self._past) if self._records is None else SPENDING.worst(self._records)
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy may leave this machine, and how many fits shared a record would tell of records.
-        then = self._then if self._records is None else SPENDING.everything
-        return {**vars(self), "_records": None, "_then": then}
+        return {**vars(self), "_records": None, "_past": SPENDING.past(self._past)}
 
     def __str__(self) -> str:
         total = self.total

@@ -59,7 +59,7 @@ class Adversary:
     """In words."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """A run's figures, computed as every node computes them from the manifest.
 
@@ -102,6 +102,9 @@ class Plan:
         """
         return {**asdict(self), "parties": dict(self.parties)}
 
+    def __repr__(self) -> str:
+        return f"Plan({self._head}; print it for who could learn what)"
+
     def __str__(self) -> str:
         beside = max(len(each.who) for each in self.adversaries) + 2
         rows = [
@@ -140,7 +143,7 @@ def plan_of(study: "Study", records: int | Mapping[str, int] | None) -> Plan:
     """`Study.plan`."""
     if records is None:
         records = study.parties or _counted(study)
-    sizes = {ONE_SITE: records} if isinstance(records, int) else dict(records)
+    sizes = dict(records) if isinstance(records, Mapping) else {ONE_SITE: records}
     for name, units in sizes.items():
         if isinstance(units, bool) or not isinstance(units, int) or units < 1:
             raise StudyError(f"records of {name} are {units!r}: give a whole number of at least 1")

@@ -176,7 +176,7 @@ def in_order(what: str, low: float, high: float) -> None:
 def _each(end: Any, what: str, width: int) -> Floats:
     try:
         found = np.asarray(end, np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"bounds: {what} is {str(end)[:40]!r}: give a number, or one for each column") from None
     if found.ndim > 1 or (found.ndim == 1 and len(found) != width):
         raise InputError(f"bounds: {what} has the shape {found.shape} and X {width} columns: give one for each")

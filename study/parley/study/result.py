@@ -9,7 +9,7 @@ import math
 import statistics
 import textwrap
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from parley.learning.model_archive import write_archive
 from parley.study.batch_runs import mean_of
-from parley.study.card import Fit, card_of, described
-from parley.study.fit_costs import SPENDING
+from parley.study.card import REPEATABLE, Fit, card_of, described
+from parley.study.fit_costs import SPENDING, Past, Total
 from parley.study.model_file import LoadedModel
 from parley.study.open_records import PRIVATE
 from parley.study.plan import SCREEN, Plan
@@ -34,14 +34,9 @@ FIGURES = ("runs", "mean", "quality", "without_privacy", "constant", "worse_than
 """Of `as_json`: functions of the records without noise, or of more fits than one."""
 WORSE = "Worse than guessing: the same answer for everybody does as well. More records or epsilon?"
 OPEN_RECORDS = "The records are {}: nothing is charged for fits of them, and these figures are nobody's secret."
+SHARES = ("accuracy", "auc", "average_precision")
 SMALLER_IS_BETTER = ("loss", "rmse")
 """The first of these that there is says whether guessing does as well."""
-RANGES: tuple[tuple[tuple[str, ...], float, float], ...] = (
-    (("accuracy", "auc", "average_precision"), 0.0, 1.0),
-    (("loss", "brier", "rmse", "mae"), 0.0, math.inf),
-    (("r2",), -math.inf, 1.0),
-)
-"""Of figures by how their names begin: Student's interval of two seeds knows no end."""
 
 
 @dataclass(frozen=True)
@@ -63,16 +58,22 @@ class Interval:
         return f"{self.mean:.3g} ({self.low:.3g} to {self.high:.3g})"
 
 
-def interval(values: list[float], name: str = "") -> Interval:
-    """Of the mean of independent runs; cut to what a figure of this name can be."""
+def interval(values: list[float], lowest: float = -math.inf, highest: float = math.inf) -> Interval:
+    """Of the mean of independent runs."""
     mean = statistics.fmean(values)
     if len(values) < 2:
         return Interval(mean, None, None)
     from scipy.special import stdtrit
 
     reach = float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2)) * statistics.stdev(values) / len(values) ** 0.5
-    least, most = next((each for names, *each in RANGES if name.startswith(names)), (-math.inf, math.inf))
-    return Interval(mean, max(least, mean - reach), min(most, mean + reach))
+    return Interval(mean, max(lowest, mean - reach), min(highest, mean + reach))
+
+
+def limits(name: str) -> tuple[float, float]:
+    """Between which a figure lies, whatever the model: a few seeds' interval is wide, and stops there."""
+    if name.partition("[")[0] in SHARES:
+        return 0.0, 1.0
+    return (0.0 if name in ("loss", "brier", "rmse", "mae") else -math.inf), (1.0 if name == "r2" else math.inf)
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class Curve:
     without_privacy: tuple[tuple[int, float], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """What `Study.simulate` gives: one seed's model, and figures that are for whoever ran it alone.
 
@@ -115,7 +116,9 @@ class Result:
     repeatable: bool
     """Whether anybody can compute the noise."""
     records: tuple[bytes, ...]
-    """What the records' fits are counted by, in this process alone."""
+    """What the records' fits are counted by, in this process alone; a copy from another one has none."""
+    past: Past = field(default_factory=dict)
+    """What the processes had counted that it came through."""
 
     @property
     def model(self) -> LoadedModel:
@@ -123,19 +126,27 @@ class Result:
 
         A card counts all fits of this process: how many of them shared a record would tell of records.
         """
-        card = card_of(self.study, self.fit, self.repeatable, SPENDING.everything)
+        card = card_of(self.study, self.fit, self.repeatable, SPENDING.with_past(self.past))
         return LoadedModel(self.fit.theta, described(self.study, self.fit.theta), card)
 
     @property
     def fits(self) -> int:
         """How many fits of these records this process has made: of the record that was in most of them."""
-        return SPENDING.worst(self.records).fits
+        return self._spent.fits
+
+    @property
+    def _spent(self) -> Total:
+        return SPENDING.worst(self.records) if self.records else SPENDING.with_past(self.past)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Digests are of no use elsewhere, and a card must not say there that nothing was fitted.
+        return {**vars(self), "records": (), "past": SPENDING.past(self.past)}
 
     @property
     def quality(self) -> dict[str, Interval]:
         """Each figure over the seeds, on the test set: not private."""
         names = [name for name in self.figures[0] if all(name in each for each in self.figures)]
-        return {name: interval([each[name] for each in self.figures], name) for name in names}
+        return {name: interval([each[name] for each in self.figures], *limits(name)) for name in names}
 
     @property
     def worse_than_guessing(self) -> bool:
@@ -180,8 +191,10 @@ class Result:
 
     def as_json(self) -> dict[str, Any]:
         """The fields of `parley simulate --json`; `not_private` names those that are for whoever ran it alone."""
+        # Whoever reads a statement, and nothing else, must not read a promise that does not hold.
+        said = {"statement": REPEATABLE} if self.repeatable and self.plan else {}
         return {
-            "runs": [dict(each) for each in self.runs],
+            "runs": [{**each, **said} for each in self.runs],
             "mean": mean_of(self.runs),
             "quality": {name: asdict(each) for name, each in self.quality.items()},
             "without_privacy": dict(self.without_privacy),
@@ -191,10 +204,14 @@ class Result:
             "public_test": self.public_test,
             "repeatable": self.repeatable,
             "fits": self.fits,
-            "plan": self.plan.as_json() if self.plan else None,
+            "plan": {**self.plan.as_json(), **said} if self.plan else None,
             "records": self.fit.records,
             "not_private": list(FIGURES) if self.fit.records == PRIVATE else [],
         }
+
+    def __repr__(self) -> str:
+        name = next(iter(self.constant))
+        return f"Result({self.study!r}, {self._runs}, {name} {self.quality[name]}; print it for all figures)"
 
     def __str__(self) -> str:
         rows = [("", *self._columns), *self._rows]
@@ -215,8 +232,12 @@ class Result:
 
     @property
     def _columns(self) -> tuple[str, ...]:
+        return (self._runs, "without privacy", "constant")
+
+    @property
+    def _runs(self) -> str:
         count = len(self.runs)
-        return (f"{count} seeds" if count > 1 else "1 seed", "without privacy", "constant")
+        return f"{count} seeds" if count > 1 else "1 seed"
 
     @property
     def _rows(self) -> list[tuple[str, ...]]:
@@ -236,7 +257,8 @@ class Result:
     def _head(self) -> str:
         units, count = sum(self.fit.parties.values()), len(self.fit.parties)
         parties = f"{count} parties" if count > 1 else "one site"
-        price = f"epsilon {self.plan.epsilon:.3g} at delta {self.plan.delta:.3g}" if self.plan else "no guarantee"
+        held = self.plan if not self.repeatable else None
+        price = f"epsilon {held.epsilon:.3g} at delta {held.delta:.3g}" if held else "no guarantee"
         return (
             f"{self.study.model['kind']} by {self.study.algorithm['name']} in {self.fit.rounds:,} rounds, {price}; "
             f"{units:,} units of {parties}, scored on {self._tested}."
@@ -255,7 +277,7 @@ class Result:
         elif self.plan is None:
             found.append("No guarantee was computed, so this model protects nobody.")
         else:
-            all_of = SPENDING.worst(self.records)
+            all_of = self._spent
             found.append(
                 f"That model costs each {self.plan.unit} epsilon {self.plan.epsilon:.3g}; all {all_of.fits} fits of "
                 f"these records that were made here cost {all_of.epsilon:.3g} together."

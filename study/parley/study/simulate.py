@@ -64,7 +64,7 @@ def simulate(
 
 def require_counts(seeds: int, workers: int) -> None:
     """Whole numbers of at least 1."""
-    if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1 or workers < 1:
+    if any(isinstance(each, bool) or not isinstance(each, int) or each < 1 for each in (seeds, workers)):
         raise StudyError("seeds and workers are whole numbers of at least 1: give such")
 
 

@@ -46,6 +46,9 @@ def export(
         raise CommandError("nothing to write: give -o, --card or --plot")
     if (plot is None) != (test is None):
         raise CommandError("--plot and --test go together: a picture is of public rows with their labels")
+    for wanted, endings in ((output, (".npz", ".onnx", ".json")), (card, (".html", ".md")), (plot, (".png", ".svg"))):
+        if wanted is not None and not wanted.is_dir() and wanted.suffix not in endings:
+            raise CommandError(f"{wanted.name} ends in none of {', '.join(endings)}: name the file by what it shall be")
     path = find_model(source, run)
     model = load(path)
     if run is not None and model.card["run"] != run:
@@ -73,15 +76,11 @@ def _write_model(model: "LoadedModel", path: Path, output: Path) -> Path:
         write_file(output, model.to_onnx())
     elif output.suffix == ".json":
         write_file(output, dumps(model.to_json(), allow_nan=False, ensure_ascii=False).encode() + b"\n")
-    else:
-        raise CommandError(f"{output.name} ends in none of .npz, .onnx, .json: name the file by what it shall be")
     return output
 
 
 def _write_card(model: "LoadedModel", output: Path) -> Path:
     page = model.card_page()
-    if output.suffix not in (".html", ".md"):
-        raise CommandError(f"{output.name} ends in neither .html nor .md: name the card by what it shall be")
     write_file(output, (page.html() if output.suffix == ".html" else page.markdown()).encode())
     return output
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.console import progress
+from parley.cli.console import CommandError, progress
 from parley.cli.options import ModelFile
 
 
@@ -35,6 +35,8 @@ def predict(
 
     if output != SCREEN:
         check_output(Path(output), force)
+        if any(Path(output).resolve() == each.resolve() for each in (model, file)):
+            raise CommandError(f"{output} is what is read: give another name, --force does not replace it")
     found = predicted(load(model), file, keep or [])
     for line in found.remarks:
         progress(line)

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from parley.cli.console import emit_json, fail, progress
+from parley.cli.console import CommandError, emit_json, fail, progress
 from parley.cli.options import Json, StudyFile
 
 COLUMNS = {
@@ -33,6 +33,7 @@ def simulate(
         Path | None, typer.Option("--output", "-o", help="Where to write the first seed's model, and its card.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Where to draw the curve over rounds: .png or .svg.")] = None,
+    public: Annotated[bool, typer.Option(help="Your word that all records are public: nothing is charged.")] = False,
     json_output: Json = False,
 ) -> None:
     """Train as the federation would, in this one process, and see what privacy costs.
@@ -45,6 +46,7 @@ def simulate(
     """
     from parley.study.document import read
 
+    _check_outputs(output, plot)
     wanted = read(study)
     progress("Simulation only: this one process sees all records.")
     if wanted.central:
@@ -54,7 +56,7 @@ def simulate(
         return
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        found = wanted.simulate(seeds=seeds, repeatable=repeatable, workers=workers)
+        found = wanted.simulate(seeds=seeds, repeatable=repeatable, workers=workers, public=public)
     for each in heard:
         progress(f"WARNING: {each.message}")
     if output:
@@ -67,6 +69,17 @@ def simulate(
         emit_json(found.as_json())
     else:
         print(found)
+
+
+def _check_outputs(output: Path | None, plot: Path | None) -> None:
+    """Before records are read and trained on: neither a model nor a picture takes the place of a file of records."""
+    for path, endings in ((output, (".npz",)), (plot, (".png", ".svg"))):
+        if path is not None and path.suffix not in endings:
+            raise CommandError(f"{path.name} does not end in {' or '.join(endings)}: name the file by what it shall be")
+    if output is not None and output.is_file():
+        from parley.learning.model_archive import read_archive
+
+        read_archive(output)  # an earlier model may be replaced, and nothing else: an .npz can hold records
 
 
 def _central(wanted: Any, seeds: int, repeatable: bool, workers: int, json_output: bool) -> None:

@@ -69,10 +69,15 @@ def made_up(
 
     wanted = read(study)
     table = wanted.made_up(records, seed)
-    with output.open("w", newline="") as file:
-        rows = csv.writer(file, delimiter=wanted.layout.delimiter if wanted.layout else ",")
-        rows.writerow(table)
-        rows.writerows(zip(*table.values(), strict=True))
+    try:
+        with output.open("x", newline="") as file:  # never over records
+            rows = csv.writer(file, delimiter=wanted.layout.delimiter if wanted.layout else ",")
+            rows.writerow(table)
+            rows.writerows(zip(*table.values(), strict=True))
+    except FileExistsError:
+        raise CommandError(f"{output} is there already: give another name") from None
+    except OSError as error:
+        raise CommandError(f"{output} cannot be written: {error.strerror}") from None
     print(f"{records:,} made-up rows in {output}")
 
 
