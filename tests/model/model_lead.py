@@ -122,12 +122,16 @@ class _Context:
 
     def __init__(self, name: NodeName) -> None:
         self.name = name
+        self._told: Any = ()
 
     def invocation_metadata(self) -> tuple[()]:
         return ()
 
-    async def abort(self, code: grpc.StatusCode, text: str, trailing_metadata: Any = ()) -> None:
-        raise CallFailedError(code, text, trailing_metadata)
+    def set_trailing_metadata(self, metadata: Any) -> None:
+        self._told = metadata
+
+    async def abort(self, code: grpc.StatusCode, text: str) -> None:
+        raise CallFailedError(code, text, self._told)
 
 
 class Lead(Mortal):
