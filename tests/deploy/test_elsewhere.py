@@ -51,12 +51,14 @@ def test_the_stand_in_is_no_linux(run: Run) -> None:
     assert "FileNotFoundError" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_study_from_python(run: Run) -> None:
     done = run("-c", FROM_PYTHON)
     assert done.returncode == 0, done.stderr
     assert "(230, 2)" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_study_from_the_command_line(run: Run) -> None:
     for words in (
         ("--version",),

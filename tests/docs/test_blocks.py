@@ -24,7 +24,11 @@ def walked() -> list[Page]:
     return [Page(ROOT / name) for name in WALKED]
 
 
-@pytest.mark.parametrize("page", walked(), ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=() if page.name == "README.md" else pytest.mark.slow) for page in walked()],
+    ids=lambda page: page.name,
+)
 def test_every_block_runs(page: Page, tmp_path: Path) -> None:
     assert run(page, tmp_path, slow=False) == []
 

@@ -55,7 +55,7 @@ def test_the_theorems_smoothness_takes_the_smaller_of_both_terms() -> None:
 STUDY = """
 [data]
 train = ["train.csv"]
-test = ["train.csv"]
+test = ["test.csv"]
 [schema]
 intercept = true
 features = [{ name = "a", low = -2.0, high = 2.0 }]
@@ -78,7 +78,9 @@ def test_a_study_names_it_and_proxgd_learns(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     a = rng.normal(0, 1, 4000)
     ill = a + rng.normal(0, 0.3, len(a)) > 0.4
-    (tmp_path / "train.csv").write_text("a,ill\n" + "".join(f"{x},{int(y)}\n" for x, y in zip(a, ill, strict=True)))
+    rows = [f"{x},{int(y)}\n" for x, y in zip(a, ill, strict=True)]
+    (tmp_path / "train.csv").write_text("a,ill\n" + "".join(rows))
+    (tmp_path / "test.csv").write_text("a,ill\n" + "".join(rows[::2]))
     path = tmp_path / "study.toml"
     path.write_text(STUDY)
     result = CliRunner().invoke(app, ["simulate", str(path), "--seeds", "1", "--json"])

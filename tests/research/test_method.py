@@ -42,7 +42,7 @@ STUDY = """
 [data]
 train = ["train.csv"]
 parties = 2
-test = ["train.csv"]
+test = ["test.csv"]
 [schema]
 intercept = true
 features = [{ name = "a", low = -2.0, high = 2.0 }]
@@ -63,7 +63,9 @@ def test_simulate_runs_it_and_says_whose_noise_it_is(name: str, tmp_path: Path) 
     rng = np.random.default_rng(2)
     a = rng.normal(0, 1, 2000)
     ill = rng.random(2000) < 1 / (1 + np.exp(-2 * a))
-    (tmp_path / "train.csv").write_text("a,ill\n" + "".join(f"{x},{int(y)}\n" for x, y in zip(a, ill, strict=True)))
+    rows = [f"{x},{int(y)}\n" for x, y in zip(a, ill, strict=True)]
+    (tmp_path / "train.csv").write_text("a,ill\n" + "".join(rows))
+    (tmp_path / "test.csv").write_text("a,ill\n" + "".join(rows[::2]))
     path = tmp_path / "study.toml"
     path.write_text(STUDY.replace("NAME", name))
     result = CliRunner().invoke(app, ["simulate", str(path), "--seeds", "2", "--json"])

@@ -63,6 +63,7 @@ def checks(name: str) -> Iterator[tuple[str, Callable[[], None]]]:
         yield estimator_checks._check_name(check), partial(check, estimator)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ESTIMATORS)
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_checks_pass_but_for_those_that_compare_two_fits(name: str) -> None:
