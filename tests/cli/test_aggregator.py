@@ -40,6 +40,7 @@ def federation(tmp_path: Path) -> Federation:
     return Federation(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_person_approves_what_the_policy_does_not_and_status_shows_it(federation: Federation, tmp_path: Path) -> None:
     changes = {"mechanism.steps": 3, "privacy.epsilon": 6.0}
     manifest, path = documents.manifest(**changes), tmp_path / "run.toml"

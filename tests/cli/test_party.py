@@ -16,6 +16,7 @@ from tests.support.until import until
 pytestmark = pytest.mark.usefixtures("verified_in_process")
 
 
+@pytest.mark.slow
 def test_a_run_whose_end_is_not_proved_is_named_and_settled_later(stage: Stage) -> None:
     made = manifest(**EVERYONE)
     stage.offer(made)

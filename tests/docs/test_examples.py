@@ -65,6 +65,7 @@ def test_read_model(manifest: Path, tmp_path: Path) -> None:
     assert "prediction: " in printed
 
 
+@pytest.mark.slow
 def test_command_line() -> None:
     printed = run("sh", EXAMPLES / "command_line.sh")
     assert "without privacy" in printed
