@@ -16,7 +16,8 @@ from parley.federation.errors import ApprovalError, FederationError, ManifestErr
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning, verify_apart
 from parley.federation.names import NodeName, Role
-from parley.federation.policy import AggregatorPolicy, Policy, read_policy
+from parley.federation.policy import AggregatorPolicy, Policy
+from parley.federation.policy_file import read_policy
 from parley.mpc import crash
 from parley.node import logs, trust
 from parley.node.credentials import Identity

@@ -3,13 +3,23 @@
 import ctypes
 from functools import cache
 from importlib import resources
+from typing import Literal
+
+Build = Literal["avx512", "avx2", "portable"]
 
 FEATURES = (
     "aes", "pclmulqdq", "sse4_1", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "gfni", "vaes",
-    "vpclmulqdq",
+    "vpclmulqdq", "avx2", "fma",
 )  # fmt: skip
 """As Linux names them on x86-64, in the order of the bits of `native/processor.c`. An ARM has the first two, and calls
 the second pmull."""
+
+BUILDS: dict[Build, set[str]] = {
+    "avx512": {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx2", "fma"},
+    "avx2": {"avx2", "fma"},
+    "portable": set(),
+}
+"""What each build of a library needs that is compiled three times from one source; fastest first."""
 
 
 def native(name: str) -> ctypes.CDLL:
@@ -27,3 +37,14 @@ def processor_features() -> frozenset[str]:
     library.features.restype = ctypes.c_uint64
     found = library.features()
     return frozenset(name for bit, name in enumerate(FEATURES) if found >> bit & 1)
+
+
+@cache
+def of_build(name: str, build: Build) -> ctypes.CDLL | None:
+    """One of such a library's builds; None where this processor does not run it, or it was not compiled."""
+    if not processor_features() >= BUILDS[build]:
+        return None
+    try:
+        return native(f"{name}-{build}")
+    except OSError:  # a platform that the package was not compiled for
+        return None

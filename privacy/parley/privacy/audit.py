@@ -14,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betaincinv
+from scipy.special import betaincinv, ndtri
 from scipy.stats import binom
 
 from parley.privacy.accountants import require_delta
@@ -26,6 +26,8 @@ from parley.privacy.sampling import require_whole
 Floats = npt.NDArray[np.float64]
 SELECTION_DOUBT = 1e-6
 """Of the limits that choose a threshold: strict, or the luckiest of many wins, far out and on few counts."""
+NO_SIGNAL = 1e4
+"""Noise over its sensitivity that hides everything, and that accountants still take."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ def neighbour_test(
     power = 0.0
     for name, without, with_change in scores:
         for hits, misses in ((with_change, without), (-without, -with_change)):
-            bound, likely = _measured(hits, misses, delta, doubt, claimed)
+            bound, likely = measured(hits, misses, delta, doubt, claimed)
             power = max(power, likely)
             if bound > best.epsilon_lower_bound:
                 best = Finding(bound, name, likely, 2 * runs)
@@ -145,7 +147,7 @@ def _round_difference(observed: _Observed, centre: Floats, mechanism: Mechanism)
     return np.asarray(moved.max(axis=1) - moved.min(axis=1), dtype=np.float64)
 
 
-def _measured(hits: Floats, misses: Floats, delta: float, doubt: float, claimed: float) -> tuple[float, float]:
+def measured(hits: Floats, misses: Floats, delta: float, doubt: float, claimed: float) -> tuple[float, float]:
     """log((true positives − δ) / false positives) by exact limits, and how often it would exceed the claim."""
     half = len(hits) // 2
     pooled = np.concatenate([hits[:half], misses[:half]])
@@ -171,6 +173,21 @@ def epsilon_from_rates(true: int, of_true: int, false: int, of_false: int, delta
     if lowest <= delta or highest <= 0:
         return 0.0
     return max(0.0, math.log((lowest - delta) / highest))
+
+
+def most_noise(higher: Floats, lower: Floats, doubt: float) -> float:
+    """The most noise, over its sensitivity, that two samples in units of that sensitivity allow, if noise is normal.
+
+    From the law of the difference of their means over its estimated error, whose own error is normal for the hundreds
+    of numbers that this asks for. `NO_SIGNAL` where they cannot be told apart.
+    """
+    require_whole("numbers of each sample", min(len(higher), len(lower)), 100, 10**9)
+    each = 1 / len(higher) + 1 / len(lower)
+    degrees = len(higher) + len(lower) - 2
+    pooled = (len(higher) - 1) * np.var(higher, ddof=1) + (len(lower) - 1) * np.var(lower, ddof=1)
+    ratio = float((higher.mean() - lower.mean()) / math.sqrt(pooled / degrees * each))
+    least = ratio + float(ndtri(doubt)) * math.sqrt(1 + ratio**2 / (2 * degrees))
+    return min(NO_SIGNAL, 1 / (least * math.sqrt(each))) if least > 0 else NO_SIGNAL
 
 
 def _power(
@@ -203,14 +220,17 @@ def one_run_test(
     confidence: float,
     source: Randomness,
     guesses: Sequence[float] = (0.02, 0.05, 0.1, 0.2),
+    units: int | None = None,
 ) -> Finding:
     """A lower bound on ε at δ from one training, every unit of which is a canary with a label to be guessed.
 
-    The shares of canaries that are guessed, the surest first, are fixed beforehand and share the confidence.
+    The shares of canaries that are guessed, the surest first, are fixed beforehand and share the confidence. `units`
+    counts all canaries of a path that has more than the first party's: of several parties, or of several trainings,
+    each canary in one of them.
     """
     require_delta(delta)
     party = mechanism.cohorts[0].party
-    count = mechanism.sampler(party, 0).units
+    count = units or mechanism.sampler(party, 0).units
     records, signs = canaries(count, magnitude, source)
     transcript = path.run(records)
     scores = np.zeros(count)

@@ -46,12 +46,23 @@ class Platform:
 INTEL = {
     "processor": Library("processor.c", "x86_64"),
     "kernels-baseline": Library("kernels.c", "x86_64_v2+aes+pclmul"),
+    "clip-avx2": Library("clip.c", "x86_64_v2+avx2+fma"),
+    "clip-portable": Library("clip.c", "x86_64"),
+    "waves-avx2": Library("waves.c", "x86_64_v2+avx2"),
+    "waves-portable": Library("waves.c", "x86_64"),
 }
-WIDE = {  # for servers: a Mac with such a processor runs the baseline
+WIDE = {  # for servers: a Mac with such a processor runs the others
     "kernels-wide": Library("kernels.c", "x86_64_v4+aes+pclmul+vaes+vpclmulqdq+gfni"),
     "products-wide": Library("products.c", "x86_64_v4+avx512vnni"),
+    "clip-avx512": Library("clip.c", "x86_64_v4"),
+    "waves-avx512": Library("waves.c", "x86_64_v4"),
 }
-ARM = {"processor": Library("processor.c", "generic"), "kernels-baseline": Library("kernels.c", "generic+aes")}
+ARM = {
+    "processor": Library("processor.c", "generic"),
+    "kernels-baseline": Library("kernels.c", "generic+aes"),
+    "clip-portable": Library("clip.c", "generic"),
+    "waves-portable": Library("waves.c", "generic"),
+}
 PLATFORMS = {
     "linux-x86_64": Platform("x86_64-linux-gnu.2.28", "manylinux_2_28_x86_64", INTEL | WIDE),
     "linux-aarch64": Platform("aarch64-linux-gnu.2.28", "manylinux_2_28_aarch64", ARM),

@@ -7,7 +7,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { AES, PRODUCT, SSE41, AVX512F, AVX512BW, AVX512DQ, AVX512VL, AVX512_VNNI, GFNI, VAES, VPCLMULQDQ };
+enum { AES, PRODUCT, SSE41, AVX512F, AVX512BW, AVX512DQ, AVX512VL, AVX512_VNNI, GFNI, VAES, VPCLMULQDQ, AVX2, FMA };
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -19,8 +19,11 @@ EXPORT uint64_t features(void) {
     if (!__get_cpuid(1, &a, &b, &c, &d)) return 0;
     uint64_t found = BIT(c, 25, AES) | BIT(c, 1, PRODUCT) | BIT(c, 19, SSE41);
     if (c >> 27 & 1) __asm__("xgetbv" : "=a"(saved), "=d"(d) : "c"(0));
-    if ((saved & 0xe6) != 0xe6) return found; /* the system does not keep registers of 512 bits */
+    if ((saved & 0x6) != 0x6) return found; /* the system does not keep registers of 256 bits */
+    found |= BIT(c, 12, FMA);
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return found;
+    found |= BIT(b, 5, AVX2);
+    if ((saved & 0xe6) != 0xe6) return found; /* nor of 512 */
     found |= BIT(b, 16, AVX512F) | BIT(b, 30, AVX512BW) | BIT(b, 17, AVX512DQ) | BIT(b, 31, AVX512VL);
     return found | BIT(c, 11, AVX512_VNNI) | BIT(c, 8, GFNI) | BIT(c, 9, VAES) | BIT(c, 10, VPCLMULQDQ);
 }

@@ -1,0 +1,129 @@
+"""Sums of clipped gradients in exact integers, for models of which a party has each record's gradient.
+
+`native/clip.c` says how, and alone guarantees a record's norm, whoever made its gradient. It is compiled for AVX-512,
+for AVX2 and for any other processor of PLATFORMS; all give the same integers.
+"""
+
+import ctypes
+import math
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.mpc.errors import ConfigurationError
+from parley.mpc.processor import BUILDS, Build, of_build
+
+Singles = NDArray[np.float32]
+Flags = NDArray[np.bool_]
+Integers = NDArray[np.int64]
+
+LARGEST_STEPS = 1 << 22
+"""A record's limit, in lattice steps, is below this: float32 holds such integers, and half of one."""
+LARGEST_DIMENSION = 1 << 31
+
+
+def builds() -> list[Build]:
+    """Those that this machine runs, fastest first."""
+    return [build for build in BUILDS if _library(build) is not None]
+
+
+@cache
+def _library(build: Build) -> ctypes.CDLL | None:
+    library = of_build("clip", build)
+    if library is None:
+        return None
+    pointer, size, real, word = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_double, ctypes.c_int64
+    library.clip_sums.argtypes = [pointer] * 3 + [size] * 2 + [real] * 4 + [word] + [pointer] * 3
+    library.encode_row.argtypes = [pointer] * 2 + [size] + [ctypes.c_float] * 2 + [ctypes.c_int, word] + [pointer] * 2
+    library.clip_sums.restype = library.encode_row.restype = None
+    return library
+
+
+def _open(build: Build | None) -> ctypes.CDLL:
+    for each in [build] if build else BUILDS:
+        library = _library(each)
+        if library is not None:
+            return library
+    raise ConfigurationError(
+        f"the compiled sums of clipped gradients ({build or 'any'}) are missing: install the package, which compiles "
+        "them on Linux and Macs with an x86-64 or ARM processor"
+    )
+
+
+def clip_sums(
+    fresh: Singles,
+    before: Singles | None,
+    present: Flags,
+    *,
+    gradient_weight: float,
+    gradient_norm: float,
+    difference_weight: float = 0.0,
+    difference_norm: float = 0.0,
+    step: float,
+    limit: int,
+    total: Integers,
+    build: Build | None = None,
+) -> None:
+    """total += Σ over the present rows g of the integers nearest to (w1·clip(g, C1) + w2·clip(g − g′, C2)) / step.
+
+    No row's integers are longer than `limit`, exactly. A row that is not finite, or whose difference is not, adds
+    zeros. Every row takes the same work, whatever is in it and whether it is present or not. Where rounding to the
+    nearest could itself reach a sixteenth of the limit, on a coarse lattice of many coordinates, it is towards zero.
+    """
+    rows, d = fresh.shape
+    if not 1 <= d <= LARGEST_DIMENSION:
+        raise ValueError(f"gradients have {d:,} coordinates: 1 to 2^31")
+    if not 1 <= limit < LARGEST_STEPS:
+        raise ValueError(f"a record may span {limit:,} lattice steps: 1 to {LARGEST_STEPS - 1:,}, change fraction_bits")
+    if not (step > 0 and gradient_norm > 0 and gradient_weight >= 0 and difference_weight >= 0):
+        raise ValueError("a step and a clip norm are above zero, and no weight is below it")
+    if (before is None) != (difference_weight == 0) or (before is not None and not difference_norm > 0):
+        raise ValueError("gradients at the point before come with a weight and a clip norm of their difference")
+    weights = gradient_weight / step, gradient_norm, difference_weight / step, difference_norm
+    if not all(math.isfinite(each) for each in weights):
+        raise ValueError("a weight over the lattice's step, or a clip norm, is not finite")
+    library = _open(build)
+    scratch = np.zeros((2, d), np.int32)
+    library.clip_sums(
+        _at(fresh, (rows, d), np.float32, "gradients"),
+        None if before is None else _at(before, (rows, d), np.float32, "gradients at the point before"),
+        _at(present, (rows,), np.bool_, "present"), rows, d, *weights, limit,
+        _address(scratch[0]), _address(scratch[1]), _at(total, (d,), np.int64, "total"),
+    )  # fmt: skip
+
+
+def encode_row(
+    fresh: Singles,
+    before: Singles | None,
+    weights: tuple[float, float],
+    *,
+    nearest: bool,
+    limit: int,
+    build: Build | None = None,
+) -> tuple[NDArray[np.int32], int]:
+    """One row's integers under any weights of g and g − g′, as `clip_sums` encodes it, and the sum of their squares.
+
+    For tests: the check against the limit compares this sum, and must hold for rows that no clip has shortened.
+    """
+    whole, squares = np.zeros(fresh.shape, np.int32), np.zeros(2, np.uint64)
+    _open(build).encode_row(
+        _at(fresh, (len(fresh),), np.float32, "gradient"),
+        None if before is None else _at(before, (len(fresh),), np.float32, "gradient at the point before"),
+        len(fresh), *weights, nearest, limit, _address(whole), _address(squares),
+    )  # fmt: skip
+    return whole, int(squares[0]) + (int(squares[1]) << 64)
+
+
+def _address(array: NDArray[Any]) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def _at(array: NDArray[Any], shape: tuple[int, ...], dtype: Any, name: str) -> int:
+    if array.shape != shape or array.dtype != dtype or not array.flags.c_contiguous:
+        raise ValueError(
+            f"{name}: need contiguous {np.dtype(dtype).name}{list(shape)}, got {array.dtype}{list(array.shape)}"
+        )
+    return _address(array)
