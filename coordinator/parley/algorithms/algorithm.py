@@ -40,6 +40,8 @@ class Setting:
     """Of a feature row, the intercept included."""
     intercept: bool = False
     """Whether the last column is the constant 1."""
+    normalised: bool = False
+    """Whether every row has one length, because a public transform makes it so."""
 
 
 @dataclass(frozen=True)

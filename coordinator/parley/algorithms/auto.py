@@ -17,32 +17,42 @@ an averaged tail. What is otherwise tuned on private data follows from releases 
    ball is stable at for a loss of curvature L, 2(1 + β)/((1 − β)·L), with L from the median norm.
 4. Batch. The sampling noise of T rounds at rate q is about a twentieth of the privacy noise at q = 3nμ²/(dT), with
    μ = ε/sqrt(2·log(1.25/δ)); between 1/16 and 1/2, and not so small that amplification ends.
+
+That is the recipe for tables. Rows of features, all of one length, and networks have rules of their own for clip, step
+and momentum (`parley.algorithms.recipes`); which of the three a run follows is decided by public facts.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parley.algorithms.algorithm import Algorithm, Ask, Plan, Setting, register
+from parley.algorithms.errors import AlgorithmError
+from parley.algorithms.recipes import (
+    RECIPES,
+    Recipe,
+    is_network,
+    mean_step_of_features,
+    mean_step_of_network,
+    recipe_of,
+)
 from parley.algorithms.schedules import Output
+from parley.federation.question import BUCKETS
 from parley.privacy.clipping import GradientClip
 from parley.privacy.randomness import Randomness
 
 Floats = NDArray[np.float64]
 
-STEPS = 200
 MEANS = 5
 """Rounds that estimate the mean of the rows"""
 SPREADS = 4
 """and each of the two moments around it."""
-SMALLEST_SHARE, LARGEST_SHARE = 1 / 16, 1 / 2
+LARGEST_SHARE = 1 / 2
 """Of the records, in a batch."""
 SMALLEST_BATCH = 64
-MOST_COLUMNS = 1024
-"""Parties keep the rows of a view dense."""
 TOP = 4.0
 """The histogram begins at so many times the public bound of a feature row."""
 HALF_POWER = math.sqrt(2)
@@ -77,35 +87,50 @@ MEMORY = 0.1
 class Auto(Algorithm):
     paper: ClassVar[str] = "Yu, Zhang, Chen, Yin and Liu, Algorithm 2, with steps after DoG (Ivgi, Hinder and Carmon)"
 
-    clip_factor: float = 1.35
-    """The clip norm over the median gradient norm at the start."""
+    recipe: str = "by rule"
+    """Or `tables`, `features`, `networks`. Features that somebody else has normalised, so that all rows have one
+    length, are not known as such by their schema: say `features`."""
+    clip_factor: float | None = None
+    """The clip norm over the median gradient norm at the start; the recipe's where it is left out."""
     step_factor: float = 0.65
     """f: what noise may move the model, as a fraction of how far the signal has."""
-    momentum: float = 0.9
-    """β"""
-    score_noise: float = 0.55
-    """What noise may move a typical score, whatever the signal."""
+    momentum: float | None = None
+    """β; the recipe's where it is left out."""
+    score_noise: float | None = None
+    """What noise may move a typical score, whatever the signal; the recipe's where it is left out."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.recipe not in ("by rule", *RECIPES):
+            raise AlgorithmError(f"recipe is {self.recipe!r}: use 'by rule' or one of {', '.join(RECIPES)}")
         if self.output == Output():
             self.output = Output("average", 0.2)
 
     def plan(self, setting: Setting) -> Plan:
+        self.chosen_recipe = recipe_of(setting, self.recipe)
+        self.rules = rules = self.own_numbers(RECIPES[self.chosen_recipe])
         self.top = TOP * setting.feature_bound
         self.row_bound = setting.feature_bound
         self.model, self.columns = setting.model, setting.columns
         linear = setting.model in RESIDUAL
-        self.viewed = linear and setting.intercept and setting.columns <= MOST_COLUMNS
-        # A residual of one half on a row of half the public bound.
-        self.fallback = setting.feature_bound / 4
-        spreads = [MEANS, 1, SPREADS, SPREADS, 1] if self.viewed else []
-        self.asked = ["norms", *(kind for kind, count in zip(PREPARED, spreads, strict=False) for _ in range(count))]
+        self.viewed = linear and setting.intercept and setting.columns <= rules.most_columns
+        # A residual of one half on a row of half the public bound; of a network nobody knows.
+        network = self.chosen_recipe == "networks"
+        self.fallback = 1.0 if network else setting.feature_bound / 4
+        self.asked = ["norms", "norms"] if network else ["norms"]
+        if self.viewed:
+            self.asked += [kind for kind, count in PREPARED[self.chosen_recipe] for _ in range(count)]
         mu = setting.epsilon / math.sqrt(2 * math.log(1.25 / setting.delta))
-        share = max(3 * setting.records * mu**2 / (setting.dimension * STEPS), 1.5 * mu / math.sqrt(STEPS))
-        share = min(max(share, SMALLEST_SHARE), LARGEST_SHARE)
+        enough = 3 * setting.records * mu**2 / (setting.dimension * rules.steps)
+        share = max(enough, rules.amplified * mu / math.sqrt(rules.steps))
+        share = min(max(share, rules.smallest_share), LARGEST_SHARE)
         batch = min(setting.records, max(SMALLEST_BATCH, round(share * setting.records)))
-        return Plan(batch, len(self.asked) + STEPS, GradientClip(1.0), "poisson")
+        return Plan(batch, len(self.asked) + rules.steps, GradientClip(1.0), "poisson")
+
+    def own_numbers(self, recipe: Recipe) -> Recipe:
+        """The recipe, with what a study says in place of it."""
+        given = {name: getattr(self, name) for name in ("clip_factor", "momentum", "score_noise")}
+        return replace(recipe, **{name: value for name, value in given.items() if value is not None})
 
     def questions(self) -> dict[str, int]:
         kinds = ["gradient", *("norms" if "norms" in kind else MOMENTS[kind] for kind in self.asked)]
@@ -116,10 +141,11 @@ class Auto(Algorithm):
         super().begin(plan, theta, noise, randomness)
         columns = self.columns if self.viewed else 1
         zero = np.zeros(1)
-        # Lengths of rows follow from gradients at zero, wherever the descent starts; a perceptron has none there.
-        measured = theta.copy() if self.model == "perceptron" else np.zeros_like(theta)
+        # Lengths of rows follow from gradients at zero, wherever the descent starts; a network has none there.
+        measured = theta.copy() if is_network(self.model) else np.zeros_like(theta)
         self.state |= {
-            "median": zero, "row": zero, "clip": zero, "distance": zero, "drift": zero, "square": zero,
+            "top": np.array([self.top]), "median": zero, "row": zero, "clip": zero, "step": zero,
+            "distance": zero, "drift": zero, "square": zero,
             "shift": np.zeros(columns), "scale": np.ones(columns), "mean": np.zeros(columns),
             "absolute": np.zeros(columns), "second": np.zeros(columns),
             "inner": measured, "origin": theta.copy(), "momentum": np.zeros_like(theta),
@@ -130,7 +156,8 @@ class Auto(Algorithm):
         if kind == "gradient":
             return self.seen(kind, 1 / self.number("clip"))
         if "norms" in kind:
-            return self.seen("norms", self.top) if round_index else Ask((self.state["inner"],), "norms", self.top)
+            top = self.number("top")
+            return self.seen("norms", top) if round_index else Ask((self.state["inner"],), "norms", top)
         return Ask(self.frame(around=kind != "mean"), MOMENTS[kind], 1 / self.number("row"))
 
     def seen(self, kind: str, scale: float) -> Ask:
@@ -155,6 +182,9 @@ class Auto(Algorithm):
             before = self.number("median") if round_index else self.fallback
             self.keep("median", self.median_norm(estimate, before))
             self.keep("row", min(self.row_bound, ROOM * self.number("median") / RESIDUAL.get(self.model, 0.5)))
+            if self.chosen_recipe == "networks":
+                # Where rows are long and gradients short, or the other way, the first histogram does not reach.
+                self.keep("top", self.number("median") * HALF_POWER ** (BUCKETS // 2))
         else:
             self.state[kind] = self.state[kind] + estimate[: self.columns] * self.number("row") / ROUNDS[kind]
         if self.asked[round_index + 1 : round_index + 2] != [kind]:
@@ -178,48 +208,72 @@ class Auto(Algorithm):
             # The intercept's column is 1, so that what it takes away from a row is known exactly.
             residual = RESIDUAL[self.model]
             features = max((self.number("median") / residual) ** 2 - 1, 0.05)
-            intercept = min(1.0, math.sqrt(features) / INTERCEPT_SHARE)
+            intercept = math.sqrt(features) / self.rules.intercept_share
+            if self.chosen_recipe == "tables":
+                intercept = min(1.0, intercept)
             self.state["scale"] = np.append(self.state["scale"][:-1], intercept)
             self.keep("median", residual * math.sqrt(features + intercept**2))
 
     def start(self) -> None:
         """Everything is known: the clip, and the way that noise alone would be allowed."""
-        median, dimension = self.number("median"), len(self.theta)
-        # Of the mean of all gradients of the run, in units of the clip.
-        whole = self.number("noise") * math.sqrt(dimension / STEPS)
-        growth = min(max((REFERENCE_NOISE / max(whole, 1e-12)) ** CLIP_GROWTH, 0.7), 2.5)
-        self.keep("clip", self.clip_factor * growth * median)
-        # Noise of norm c·r moves the score of a row |x| by c·r·|x|/sqrt(d), and |x| is about twice the median.
-        allowed = self.score_noise * (WIDE if self.model in RESIDUAL and self.columns > MOST_COLUMNS else 1.0)
-        self.keep("distance", allowed * math.sqrt(dimension) / (2 * self.step_factor * median))
+        median, noise = self.number("median"), self.number("noise")
         self.state["inner"] = self.inward(self.theta)
         self.state["origin"] = self.state["inner"]
+        self.keep("clip", self.rules.clip_factor * median)
+        clip, steps = self.number("clip"), self.rules.steps
+        if self.chosen_recipe == "tables":
+            self.start_tables()
+        elif self.chosen_recipe == "features":
+            row = median / RESIDUAL[self.model]
+            self.keep("step", mean_step_of_features(row, clip, noise, steps, self.rules.score_noise))
+        else:
+            self.keep("step", mean_step_of_network(self.theta, clip, noise, steps))
+
+    def start_tables(self) -> None:
+        """A clip that grows as noise falls, and a distance: the step follows from it as the run goes on."""
+        median, dimension = self.number("median"), len(self.theta)
+        # Of the mean of all gradients of the run, in units of the clip.
+        whole = self.number("noise") * math.sqrt(dimension / self.rules.steps)
+        growth = min(max((REFERENCE_NOISE / max(whole, 1e-12)) ** CLIP_GROWTH, 0.7), 2.5)
+        self.keep("clip", self.rules.clip_factor * growth * median)
+        # Noise of norm c·r moves the score of a row |x| by c·r·|x|/sqrt(d), and |x| is about twice the median.
+        wide = self.model in RESIDUAL and self.columns > self.rules.most_columns
+        allowed = self.rules.score_noise * (WIDE if wide else 1.0)
+        self.keep("distance", allowed * math.sqrt(dimension) / (2 * self.step_factor * median))
 
     def descend(self, step_index: int, estimate: Floats) -> None:
         """One step of heavy ball on the coordinates of the view."""
-        inner, clip = self.state["inner"], self.number("clip")
+        clip, beta = self.number("clip"), self.rules.momentum
         gradient = estimate * clip + self.pulled(self.regulariser.gradient(self.theta))
-        weight = max(1 / (step_index + 1), MEMORY)
-        self.keep("square", (1 - weight) * self.number("square") + weight * float(gradient @ gradient))
-        self.state["momentum"] = self.momentum * self.state["momentum"] + (1 - self.momentum) * gradient
-        step = self.step(clip) * 2 * (1 - step_index / STEPS)
-        self.state["inner"] = inner - step * self.state["momentum"]
+        self.state["momentum"] = beta * self.state["momentum"] + (1 - beta) * gradient
+        if self.chosen_recipe == "tables":
+            weight = max(1 / (step_index + 1), MEMORY)
+            self.keep("square", (1 - weight) * self.number("square") + weight * float(gradient @ gradient))
+        step = self.step(clip) * 2 * (1 - step_index / self.rules.steps)
+        self.state["inner"] = self.state["inner"] - step * self.state["momentum"]
+        if self.chosen_recipe == "tables":
+            self.measure(step, clip)
+        self.theta = self.outward(self.state["inner"])
+
+    def measure(self, step: float, clip: float) -> None:
+        """How far the model has come, less what noise explains."""
         # What the noise alone would have moved the model by now, on average: it must not count as distance.
         noise = self.number("noise") * clip
-        self.keep("drift", self.number("drift") + step**2 * noise**2 * len(inner))
+        self.keep("drift", self.number("drift") + step**2 * noise**2 * len(self.theta))
         moved = self.state["inner"] - self.state["origin"]
         reached = math.sqrt(max(0.0, float(moved @ moved) - self.number("drift")))
         self.keep("distance", max(self.number("distance"), reached))
-        self.theta = self.outward(self.state["inner"])
 
     def step(self, clip: float) -> float:
         """The mean step of a run that goes as far as this one has."""
-        wanted = self.step_factor * self.number("distance")
+        if self.chosen_recipe != "tables":
+            return self.number("step")
+        wanted, steps, beta = self.step_factor * self.number("distance"), self.rules.steps, self.rules.momentum
         if self.model not in CURVATURE:
-            return wanted / max(math.sqrt(self.number("square") * STEPS), 1e-300)
-        noise = self.number("noise") * clip * math.sqrt(len(self.theta) * STEPS)
+            return wanted / max(math.sqrt(self.number("square") * steps), 1e-300)
+        noise = self.number("noise") * clip * math.sqrt(len(self.theta) * steps)
         curvature = CURVATURE[self.model] * (self.number("median") / RESIDUAL[self.model]) ** 2
-        stable = STABLE * (1 + self.momentum) / ((1 - self.momentum) * curvature)
+        stable = STABLE * (1 + beta) / ((1 - beta) * curvature)
         return min(wanted / max(noise, 1e-300), stable)
 
     def outward(self, inner: Floats) -> Floats:
@@ -260,10 +314,14 @@ class Auto(Algorithm):
         passed = np.cumsum(counts) / counts.sum()
         bucket = int(np.argmax(passed >= 0.5))
         inside = (0.5 - (passed[bucket - 1] if bucket else 0.0)) * counts.sum() / max(counts[bucket], 1e-300)
-        return float(self.top * HALF_POWER ** -(bucket + min(1.0, max(0.0, inside))))
+        return float(self.number("top") * HALF_POWER ** -(bucket + min(1.0, max(0.0, inside))))
 
 
-PREPARED = ("mean", "middle norms", "absolute", "second", "last norms")
-"""Kinds of rounds before the descent, after the first histogram."""
+SPREAD = (("absolute", SPREADS), ("second", SPREADS))
+PREPARED = {
+    "tables": (("mean", MEANS), ("middle norms", 1), *SPREAD, ("last norms", 1)),
+    "features": (("mean", MEANS), ("last norms", 1)),
+}
+"""Kinds of rounds before the descent in a view, after the first histogram, and how many of each."""
 MOMENTS = {"mean": "means", "absolute": "absolute means", "second": "square means"}
 ROUNDS = {"mean": MEANS, "absolute": SPREADS, "second": SPREADS}

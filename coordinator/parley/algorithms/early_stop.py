@@ -1,7 +1,7 @@
 """When a run may stop before its last round, decided on its released iterates and a PUBLIC set: post-processing.
 
 The model is the best of those that were evaluated. An evaluation of a model that has not moved, as in rounds that only
-measure, counts neither for nor against it.
+measure, counts neither for nor against it; one whose loss is infinite counts against it each time.
 """
 
 import math
@@ -40,7 +40,7 @@ class Stopper:
     def tell(self, round_index: int, theta: Floats, loss: float) -> bool:
         """Whether to stop. A loss that is no number is no better than any."""
         loss = math.inf if math.isnan(loss) else loss
-        if loss == self._last and self.best is not None:
+        if loss == self._last and self.best is not None and math.isfinite(loss):
             return False
         self._last = loss
         if self.best is None or loss < self.loss - self.rule.least:

@@ -1,6 +1,6 @@
 """What a manifest or a study names, built: the one place for algorithms, and the one check of what a manifest names.
 
-The model comes from its own registry (parley.learning.registry). Both are needed to say whether a manifest fits
+The model comes from its own registry (parley.models.registry). Both are needed to say whether a manifest fits
 together, which `federation` cannot ask, for it knows neither. This module alone of its room knows models: an algorithm
 knows public facts and released values, and how many numbers a model has.
 """
@@ -22,8 +22,8 @@ from parley.federation.manifest import Manifest, longest_answer
 from parley.federation.question import answer_length
 from parley.learning.contributor import Query
 from parley.learning.models import Model
-from parley.learning.registry import model_of
 from parley.learning.schema import Schema
+from parley.models.registry import model_of
 
 
 def known() -> dict[str, type[Algorithm]]:
@@ -74,6 +74,7 @@ def setting_of(units: int, model: Model, epsilon: float, delta: float, schema: S
         model=kind,
         columns=schema.dimension,
         intercept=schema.intercept,
+        normalised=bool(schema.transform),
     )
 
 

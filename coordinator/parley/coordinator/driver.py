@@ -106,6 +106,8 @@ class Driver:
         except Exception as error:
             await self._interrupted(error)
         finally:
+            if self._prepared is not None:
+                await self._work(self._prepared.close)
             await self._controls.close()
 
     async def _interrupted(self, error: Exception) -> None:
@@ -368,10 +370,13 @@ class Driver:
             bytes_up=len(present) * (8 * question.round.length + 96),
             evaluation=evaluation,
         )
+        chosen = index
+        if last and stopper is not None and stopper.best is not None:
+            model, chosen = stopper.best, stopper.best_round
+        if evaluation and (examples := prepared.examples(model)):
+            self.tools.store.put_examples(self.manifest.digest, chosen, [each.as_json() for each in examples])
         if not last:
             return self._ask(index + 1, record, opening.statements)
-        if stopper is not None and stopper.best is not None:
-            model = stopper.best
         self.tools.store.finish(self.manifest.digest, model, prepared.measure(model), record, opening.statements)
         crash.point("coordinator.result")
         return None

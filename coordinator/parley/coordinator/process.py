@@ -8,8 +8,9 @@ NODE/state; a run that was under way goes on.
 
 import asyncio
 import json
+import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2_grpc
 
+from parley.coordinator.code import require_code
 from parley.coordinator.controls import Controls
 from parley.coordinator.driver import Tools
 from parley.coordinator.errors import RunFailedError, StateError
@@ -35,7 +37,7 @@ from parley.federation.errors import ApprovalError, FederationError
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import verify_apart_with_charge
 from parley.federation.names import NodeName, Role
-from parley.federation.policy import read_policy
+from parley.federation.policy_file import read_policy
 from parley.learning.errors import ModelFileError
 from parley.learning.holding import CSV, Layout, read_layout
 from parley.node import meters, trust
@@ -64,6 +66,14 @@ SERVICE = "parley.v1.CoordinatorService"
 DASHBOARD = "parley.dashboard"
 TRACKERS = {"mlflow": "parley.tracking.to_mlflow", "tensorboard": "parley.tracking.to_tensorboard"}
 """Started by their names: they import this room, never the other way round."""
+TRACKER_VARIABLES = frozenset(
+    {
+        "PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "SSL_CERT_FILE",
+        "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
+    }
+)  # fmt: skip
+TRACKER_PREFIXES = ("LC_", "PYTHON", "MLFLOW_", "COVERAGE_")
+PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy"})
 HEALTH = "/grpc.health.v1.Health/Check"
 STOP_SECONDS = 2.0
 
@@ -85,6 +95,7 @@ class NodeBooks:
         if not by_hand:
             self._refuse(Refusal(reasons_even_if_true(manifest, self._name, policy)))
         await loop.run_in_executor(self._worker, require_steering, manifest, self._node.evaluation, self._node.state)
+        await loop.run_in_executor(self._worker, require_code, manifest, self._node.policy)
         meaning, charge = await loop.run_in_executor(
             None, verify_apart_with_charge, manifest, "", Policy(), self._node.verified
         )
@@ -175,7 +186,9 @@ class CoordinatorProcess:
             store=self.store,
             books=books,
             worker=self._worker,
-            prepare=lambda manifest: prepare(manifest, node.evaluation, layout=layout_of(node), state=node.state),
+            prepare=lambda manifest: prepare(
+                manifest, node.evaluation, layout=layout_of(node), state=node.state, policy=node.policy
+            ),
             controls=lambda manifest: Controls(node.identity, manifest, addresses),
             opener=lambda controls: controls,
             note=note,
@@ -295,7 +308,20 @@ def beside_of(node: CoordinatorNode, note: Callable[..., str]) -> list[Pages]:
     """The processes that only read: whatever becomes of them, runs go on."""
     pages = [Pages(DASHBOARD, node.folder, lambda: note("dashboard.ended"))] if node.dashboard is not None else []
     named = [name for name, place in vars(node.track).items() if place is not None]
-    return [*pages, *(Pages(TRACKERS[each], node.folder, partial(note, "tracker.ended", kind=each)) for each in named)]
+    given = tracker_environment(os.environ)
+    return [
+        *pages,
+        *(Pages(TRACKERS[each], node.folder, partial(note, "tracker.ended", kind=each), given) for each in named),
+    ]
+
+
+def tracker_environment(whole: Mapping[str, str]) -> dict[str, str]:
+    """What a tracker needs of this process's variables: it loads large libraries, and secrets may be there."""
+    return {
+        name: value
+        for name, value in whole.items()
+        if name in TRACKER_VARIABLES or name.lower() in PROXIES or name.startswith(TRACKER_PREFIXES)
+    }
 
 
 async def run(node: CoordinatorNode, note: Callable[..., str], gather_seconds: float) -> None:

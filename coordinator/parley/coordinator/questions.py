@@ -10,11 +10,17 @@ from numpy.typing import NDArray
 from parley.algorithms.algorithm import Algorithm, Ask, Plan
 from parley.algorithms.early_stop import BEST, COUNTS, Stopper
 from parley.federation.rounds import PIECE_BYTES, point_digest, query_digest
+from parley.learning.pictures import Example
 from parley.v1 import common_pb2, coordinator_pb2
 
 Floats = NDArray[np.float64]
 MOST_INLINE_BYTES = 2 * PIECE_BYTES
 """Of points in one message, of which gRPC takes 4 MiB."""
+
+
+def no_examples(theta: Floats) -> tuple[Example, ...]:
+    """Where there is no public set, or its rows are no pictures."""
+    return ()
 
 
 @dataclass(frozen=True)
@@ -31,8 +37,12 @@ class Prepared:
     """On the public set; empty without one."""
     measure: Callable[[Floats], dict[str, Any]]
     """The finished model on the same: the figures of `evaluate`, and those with intervals that a card has."""
+    examples: Callable[[Floats], tuple[Example, ...]] = no_examples
+    """Of right and wrong answers on the same, where its rows are pictures."""
     stopper: Stopper | None = None
     """Where the manifest lets the run stop early."""
+    close: Callable[[], None] = lambda: None
+    """Ends what was started for it: the process of a user's own module."""
 
     def checkpoint(self) -> dict[str, Floats]:
         """Everything that a restart needs."""

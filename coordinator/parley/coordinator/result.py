@@ -15,6 +15,9 @@ from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning
 from parley.learning.errors import ModelFileError
 from parley.learning.model_archive import FORMAT, with_digests, write_archive
+from parley.learning.schema import schema_from_json
+from parley.learning.transforms import declared
+from parley.models.module_spec import module_in_card
 from parley.node.software import DISTRIBUTION, software_version, source_digest
 
 Floats = NDArray[np.float64]
@@ -103,7 +106,9 @@ def write_model(
         "parties": {party: mechanism.sampler(party, 0).units for party in manifest.parties},
         "aggregators": body["aggregators"],
         "coordinator": body["coordinator"],
+        "module": module_in_card(body["model"]),
         "algorithm": manifest.algorithm.name,
+        "declared": list(declared(schema_from_json(manifest.schema.body).transform)) or None,
         "records": "private",
         "rounds": made.rounds if made else manifest.releases,
         "rounds_planned": manifest.releases,

@@ -11,8 +11,8 @@ from parley.coordinator.errors import RunFailedError
 from parley.federation.manifest import Manifest
 from parley.learning.errors import PartyError
 from parley.learning.model_archive import read_archive, write_archive
-from parley.learning.registry import model_of
-from parley.learning.warm import WarmStart, read_start
+from parley.models.registry import model_of
+from parley.models.warm import WarmStart, read_start
 from parley.privacy.durable import force
 
 
@@ -37,7 +37,7 @@ def checked_start(manifest: Manifest, path: Path) -> WarmStart:
     """Refused unless the file is what the manifest names, for this model and these columns."""
     schema, _ = model_of(manifest)
     try:
-        found = read_start(path, {"kind": manifest.model.kind, **manifest.model.options.body}, schema)
+        found = read_start(path, manifest.as_json()["model"], schema)
     except PartyError as error:
         raise RunFailedError(str(error)) from None
     if found.start != manifest.start:

@@ -44,6 +44,7 @@ CREATE TABLE IF NOT EXISTS admissions (
 CREATE TABLE IF NOT EXISTS statements (
     digest BLOB NOT NULL, round INTEGER NOT NULL, place INTEGER NOT NULL, word BLOB NOT NULL,
     PRIMARY KEY (digest, round, place)) STRICT;
+CREATE TABLE IF NOT EXISTS examples (digest BLOB PRIMARY KEY, round INTEGER NOT NULL, body TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS ends (
     digest BLOB NOT NULL, aggregator TEXT NOT NULL, word BLOB NOT NULL, PRIMARY KEY (digest, aggregator)) STRICT;
 """
@@ -291,6 +292,21 @@ class RunStore:
             digest, since, -1 if last is None else last,
         )  # fmt: skip
         return [RoundRecord(**json.loads(record)) for (record,) in reversed(rows)]
+
+    def put_examples(self, digest: bytes, round_index: int, body: Sequence[Mapping[str, Any]]) -> None:
+        """What the model after this round says of some public pictures: of the newest round that was tried alone."""
+        with self._transaction() as database:
+            database.execute(
+                "INSERT OR REPLACE INTO examples VALUES (?, ?, ?)", (digest, round_index, json.dumps(body))
+            )
+
+    def examples(self, digest: bytes) -> tuple[int, list[dict[str, Any]]] | None:
+        """Round and examples; None where there are none, as in what an earlier version wrote."""
+        try:
+            found = self._all("SELECT round, body FROM examples WHERE digest = ?", digest)
+        except sqlite3.OperationalError:
+            return None
+        return (found[0][0], json.loads(found[0][1])) if found else None
 
     def statements(self, digest: bytes) -> list[bytes]:
         """Both servers' words about the newest opened round, A's first."""

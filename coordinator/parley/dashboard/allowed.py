@@ -25,6 +25,7 @@ class Why(Enum):
     size = "how many bytes or samples: lengths are fixed by the manifest"
     log = "the line passed parley.node.facts when it was written, and again when it was read"
     ledger = "what was charged to the coordinator's ledger, computed from configuration"
+    public = "it is of the public set, which the operator has named: nobody's private records are in it"
     operator = "the operator's own: names, messages, state of this process"
 
 
@@ -37,13 +38,14 @@ def _fields(why: Why, names: str) -> dict[str, Why]:
 
 
 CONFIGURATION, RELEASED, PRESENCE, TIME = Why.configuration, Why.released, Why.presence, Why.time
-SIZE, LOG, LEDGER, OPERATOR = Why.size, Why.log, Why.ledger, Why.operator
+SIZE, LOG, LEDGER, OPERATOR, PUBLIC = Why.size, Why.log, Why.ledger, Why.operator, Why.public
 
 ALLOWED: dict[str, dict[str, Why]] = {
     "Line": _fields(CONFIGURATION, "name style") | _fields(RELEASED, "points"),
     "Chart": _fields(CONFIGURATION, "key title about unit first last now") | _fields(RELEASED, "lines value"),
     "Phase": _fields(CONFIGURATION, "key name") | _fields(TIME, "seconds"),
     "RoundTimes": _fields(TIME, "round at seconds phases") | _fields(PRESENCE, "present missing"),
+    "Evaluated": _fields(TIME, "round") | _fields(RELEASED, "figures"),
     "PartyView": _fields(CONFIGURATION, "name units")
     | _fields(PRESENCE, "state tone reason rounds_present rounds last_missed strip"),
     "PoolView": _fields(CONFIGURATION, "name legal_entity")
@@ -59,12 +61,14 @@ ALLOWED: dict[str, dict[str, Why]] = {
     | _fields(PRESENCE, "present"),
     "Totals": _fields(TIME, "seconds seconds_per_round") | _fields(SIZE, "bytes_down bytes_up bytes_per_round"),
     "TroubleView": _fields(PRESENCE, "node words lasting") | _fields(TIME, "seconds"),
-    "RunView": _fields(OPERATOR, "head totals has_model")
+    "RunView": _fields(OPERATOR, "head totals has_model has_examples")
     | _fields(CONFIGURATION, "spent")
-    | _fields(RELEASED, "norms evaluations")
+    | _fields(RELEASED, "norms evaluations evaluated")
     | _fields(TIME, "phases timeline")
     | _fields(PRESENCE, "parties waiting troubles")
     | _fields(SIZE, "pools"),
+    "ExampleView": _fields(PUBLIC, "place row truth") | _fields(RELEASED, "answer chance"),
+    "ExamplesView": _fields(OPERATOR, "head") | _fields(TIME, "round") | _fields(RELEASED, "wrong right"),
     "BudgetRun": _fields(LEDGER, "run epsilon delta lying charged recorded ended"),
     "Budget": _fields(LEDGER, "population unit epsilon delta lying epsilon_cap delta_cap runs"),
     "Books": _fields(LEDGER, "state rule ledger_head budgets")

@@ -32,6 +32,7 @@ from parley.dashboard.loglines import LogFile
 from parley.dashboard.pages import render, render_line
 from parley.dashboard.servers import Servers
 from parley.dashboard.views import Page, RunsView, RunView
+from parley.learning.pictures import Example
 from parley.web.access import Session, Sessions
 from parley.web.assets import STATIC
 from parley.web.door import Door
@@ -80,6 +81,8 @@ class Pages:
             Route("/runs/{run}/privacy", self._door.inside(self.privacy)),
             Route("/runs/{run}/model.npz", self._door.inside(self.take)),
             Route("/runs/{run}/card.html", self._door.inside(self.take)),
+            Route("/runs/{run}/examples", self._door.inside(self.examples)),
+            Route("/runs/{run}/examples/{round:int}/{place:int}.png", self._door.inside(self.picture)),
             Route("/runs/{run}/events", self._door.inside(self.events)),
             Route("/runs/{run}/stop", self._door.inside(self.ask_stop)),
             Route("/runs/{run}/stop", self._door.own(self.stop), methods=["POST"]),
@@ -124,7 +127,30 @@ class Pages:
         return figures.run_view(
             row, manifest, history, answers, self._w.accounts.spent(manifest, exposed, row.state.resting),
             servers.pools(manifest), servers.presence(row.run), await self._read(has_model, self._w.models, row),
+            await self._read(self._w.store.examples, row.digest) is not None,
         )  # fmt: skip
+
+    async def examples(self, request: Request, session: Session) -> Response:
+        """Public pictures with right and wrong answers of the newest model that was tried."""
+        row = await self._row(request)
+        found = await self._examples(row)
+        history = await self._read(self._histories.of, row.digest)
+        view = figures.examples_view(row, manifest_of(row.manifest), history, found)
+        return HTMLResponse(render("examples.html", self._page(f"Examples of {row.run}", session), view))
+
+    async def picture(self, request: Request, session: Session) -> Response:
+        """One of them."""
+        newest, found = await self._examples(await self._row(request))
+        place = request.path_params["place"]
+        if request.path_params["round"] != newest or place >= len(found):
+            raise HTTPException(404, "There are newer examples: load their page again.")
+        return Response(found[place].png, media_type="image/png")
+
+    async def _examples(self, row: RunRow) -> tuple[int, list[Example]]:
+        found = await self._read(self._w.store.examples, row.digest)
+        if found is None:
+            raise HTTPException(404, "This run has no examples: its public set has no pictures, or was not tried yet.")
+        return found[0], [Example.from_json(each) for each in found[1]]
 
     async def take(self, request: Request, session: Session) -> Response:
         """The model file or its card, to be kept: never shown in this origin."""

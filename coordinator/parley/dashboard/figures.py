@@ -1,6 +1,7 @@
 """Views of runs, from the store and the histories. Reads, computes nothing that is not shown, writes nothing."""
 
 import time
+from collections.abc import Sequence
 from statistics import median
 
 from parley.coordinator.operator_client import Presence
@@ -11,6 +12,9 @@ from parley.dashboard.views import (
     Books,
     Chart,
     Ending,
+    Evaluated,
+    ExamplesView,
+    ExampleView,
     Line,
     Member,
     PartyView,
@@ -28,10 +32,13 @@ from parley.federation.manifest import Manifest
 from parley.federation.meaning import against_whom, made_of
 from parley.federation.mechanism import sampling_sentence
 from parley.federation.names import NodeName, Role
+from parley.learning.pictures import Example
 from parley.node.vigil import DISK_FULL, RESTARTED, SILENT, UNREACHABLE
 from parley.privacy.lying import in_words
 from parley.v1 import common_pb2
 
+MOST_LABEL = 200
+"""Characters of a class's name."""
 STRIP = 48
 """Cells of a party's presence."""
 LATE_FACTOR = 3.0
@@ -61,8 +68,6 @@ TOGETHER = "Only the two aggregators together could break it."
 
 
 def head(row: RunRow, manifest: Manifest, history: History) -> RunHead:
-    pace = history.pace()
-    left = manifest.releases - history.released
     active = row.state in (State.running, State.gathering, State.verifying, State.ending)
     last = history.records[-1] if history.records else None
     return RunHead(
@@ -76,7 +81,7 @@ def head(row: RunRow, manifest: Manifest, history: History) -> RunHead:
         submitted=row.submitted,
         started=row.started,
         ended=row.ended,
-        seconds_left=pace * left if active and pace is not None else None,
+        seconds_left=history.seconds_left(manifest.releases) if active else None,
         epsilon=_number(row.claim.get("epsilon")),
         delta=manifest.guarantee.delta,
         lying=_if_a_server_lies(row, manifest),
@@ -112,6 +117,7 @@ def run_view(
     pools: tuple[PoolView, ...],
     presence: Presence | None,
     has_model: bool,
+    has_examples: bool,
 ) -> RunView:
     """A run's page."""
     recent = history.records[-RECENT:]
@@ -124,6 +130,7 @@ def run_view(
     return RunView(
         head=head(row, manifest, history),
         has_model=has_model,
+        has_examples=has_examples,
         troubles=troubles(row, presence),
         totals=Totals(
             seconds=seconds,
@@ -135,6 +142,7 @@ def run_view(
         spent=spent,
         norms=_norms(manifest, history),
         evaluations=_evaluations(manifest, history),
+        evaluated=_evaluated(history),
         phases=tuple(
             Phase(key, name, median(each[place] for each in times) if times else 0.0)
             for place, (key, name) in enumerate(PHASES)
@@ -265,6 +273,31 @@ def _evaluations(manifest: Manifest, history: History) -> tuple[Chart, ...]:
                 )
             )  # fmt: skip
     return tuple(found)
+
+
+def _evaluated(history: History) -> tuple[Evaluated, ...]:
+    """The newest first; columns as `_evaluations` has its charts."""
+    keys = [key for key in (history.evaluated[-1].evaluation if history.evaluated else ()) if _any(history, key)]
+    return tuple(
+        Evaluated(record.round, tuple(_number(record.evaluation.get(key)) for key in keys))
+        for record in reversed(history.evaluated)
+    )
+
+
+def _any(history: History, key: str) -> bool:
+    return any(_number(record.evaluation.get(key)) is not None for record in history.evaluated)
+
+
+def examples_view(
+    row: RunRow, manifest: Manifest, history: History, found: tuple[int, Sequence[Example]]
+) -> ExamplesView:
+    """The page of public pictures."""
+    views = [
+        (each.right, ExampleView(place, each.row, each.truth[:MOST_LABEL], each.answer[:MOST_LABEL], each.chance))
+        for place, each in enumerate(found[1])
+    ]
+    wrong, right = (tuple(view for is_right, view in views if is_right == kind) for kind in (False, True))
+    return ExamplesView(head(row, manifest, history), found[0], wrong, right)
 
 
 def privacy_view(

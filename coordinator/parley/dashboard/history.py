@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
-from statistics import median
+from statistics import fmean, median
 
+from parley.algorithms.early_stop import evaluated_at
 from parley.coordinator.store import RoundRecord, RunStore
 from parley.federation.manifest import Manifest
 
@@ -55,6 +56,23 @@ class History:
         recent = self.records[-RECENT:]
         gaps = [after.at - before.at for before, after in pairwise(recent)]
         return median(gaps) if gaps else (recent[0].seconds if recent else None)
+
+    def seconds_left(self, releases: int) -> float | None:
+        """Of the rounds still to come, as those lately took: what tries the public set is slower than what does not.
+
+        A pause between two rounds is no part of either; what a round needs before it is asked is the usual gap.
+        """
+        recent = self.records[-RECENT:]
+        if not recent:
+            return None
+        between = [max(0.0, after.at - before.at - after.seconds) for before, after in pairwise(recent)]
+        usual = median(between) if between else 0.0
+        plain = [record.seconds for record in recent if not record.evaluation]
+        tried = [record.seconds for record in self.evaluated[-RECENT:]]
+        to_come = range(self.released, releases)
+        trials = sum(evaluated_at(index, releases) for index in to_come)
+        left = usual * len(to_come) + trials * fmean(tried or plain)
+        return left + (len(to_come) - trials) * fmean(plain or tried)
 
     def phases(self, record: RoundRecord) -> tuple[float, ...]:
         """Seconds in the order of PHASES; they add up to the round."""

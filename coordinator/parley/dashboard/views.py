@@ -53,6 +53,15 @@ class RoundTimes:
     missing: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Evaluated:
+    """One row of the table beside the curves: what a round's model does on the public set."""
+
+    round: int
+    figures: tuple[float | None, ...]
+    """One for each curve; None for what is no finite number."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class PartyView:
     """A party, as far as anybody may know it."""
@@ -184,17 +193,42 @@ class RunView:
     head: RunHead
     has_model: bool
     """Whether there is a file to take."""
+    has_examples: bool
+    """Whether there are public pictures to look at."""
     troubles: tuple[TroubleView, ...]
     totals: Totals
     spent: SpentView
     norms: Chart | None
     evaluations: tuple[Chart, ...]
+    evaluated: tuple[Evaluated, ...]
     phases: tuple[Phase, ...]
     timeline: tuple[RoundTimes, ...]
     parties: tuple[PartyView, ...]
     pools: tuple[PoolView, ...]
     waiting: tuple[str, ...]
     """Whose contribution the open round still lacks; while it gathers, whose answer."""
+
+
+@dataclass(frozen=True)
+class ExampleView:
+    """One picture of the public set, and what the run's newest model says of it."""
+
+    place: int
+    """Which of the page's pictures it is, in its address."""
+    row: int
+    truth: str
+    answer: str
+    chance: float | None
+
+
+@dataclass(frozen=True)
+class ExamplesView:
+    """Right and wrong answers on the public set."""
+
+    head: RunHead
+    round: int
+    wrong: tuple[ExampleView, ...]
+    right: tuple[ExampleView, ...]
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ EXTRAS = {
     "mlflow": "mlflow",
     "tensorboard": "tensorboard",
     "onnx": "onnx",
+    "torch": "torch",
+    "ray": "ray",
 }
 """The modules of pyproject's optional dependencies that users install, and the extra that brings each."""
 

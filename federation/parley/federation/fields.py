@@ -228,6 +228,10 @@ class Fields:
             if name not in self._asked:
                 raise self.refuse(str(name), f"is unknown{_suggestion(str(name), self._asked)}; remove it or rename it")
 
+    def names(self) -> tuple[str, ...]:
+        """Of a table whose fields are anybody's."""
+        return tuple(str(name) for name in self._body)
+
     def _unknown_near(self, name: str) -> str | None:
         given = [str(each) for each in itertools.islice(self._body, MOST_SUGGESTED)]
         near = difflib.get_close_matches(name, [each for each in given if len(each) <= LONGEST_NAME], 1, 0.7)

@@ -3,6 +3,7 @@
 `problem` makes the caller's error of what is wrong.
 """
 
+import stat
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +13,21 @@ MOST_BYTES = 1 << 20
 Problem = Callable[[str], Exception]
 
 
+def endless(path: Path) -> bool:
+    """Whether it is a device, a pipe or a socket: what reads it may wait for ever, or never come to its end."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False  # whoever opens it says why
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
 def file_bytes(
     path: Path, problem: Problem, missing: str = "", most_bytes: int = MOST_BYTES, too_long: str = ": shorten it"
 ) -> bytes:
     """All of it; `missing` is what helps where it cannot be read."""
+    if endless(path):
+        raise problem("is no regular file: give one")
     try:
         with path.open("rb") as file:
             data = file.read(most_bytes + 1)

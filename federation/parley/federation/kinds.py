@@ -7,7 +7,7 @@ here is asked nothing.
 
 from dataclasses import dataclass
 
-AUTO_STEPS = 200
+AUTO_STEPS, NETWORK_STEPS = 200, 300
 """Rounds of descent of `auto`, after what it prepares."""
 
 
@@ -32,6 +32,7 @@ SOLUTION = (Programme(("solution",), releases=1),)
 VIEW = (
     "norms", *["means"] * 5, "framed norms", *["absolute means"] * 4, *["square means"] * 4, "framed norms",
 )  # fmt: skip
+CENTRE = ("norms", *["means"] * 5, "framed norms")
 PROGRAMMES: dict[str, tuple[Programme, ...]] = {
     **dict.fromkeys(("ddp-srm", "dp-srm", "ddp-srm-theory", "storm"), GRADIENTS),
     **dict.fromkeys(("dp-gd", "dp-sgd", "rrpsgd", "dp-rmsprop", "dp-adam", "nsgd", "proxgd"), GRADIENTS),
@@ -41,6 +42,8 @@ PROGRAMMES: dict[str, tuple[Programme, ...]] = {
     "auto": (
         Programme(("gradient",), ("norms",), 1 + AUTO_STEPS),
         Programme(("framed gradient",), VIEW, len(VIEW) + AUTO_STEPS),
+        Programme(("framed gradient",), CENTRE, len(CENTRE) + AUTO_STEPS),
+        Programme(("gradient",), ("norms", "norms"), 2 + NETWORK_STEPS),
     ),
 }
 

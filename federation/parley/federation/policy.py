@@ -1,29 +1,8 @@
 """Policies: which manifests a node takes part in without asking anybody. No policy, or half of one, admits nothing.
 
-Every role has its own TOML file, in which every field is required: a limit that is not written down is not "no limit".
-
-    role = "party"                        role = "aggregator"                  role = "coordinator"
-    epsilon_per_run = 1.0                 minimum_parties = 3                  epsilon_per_run = 1.0
-    delta_per_run = 1e-5                  largest_parties = 100                delta_per_run = 1e-5
-    epsilon_total = 4.0                   largest_dimension = 100_000          minimum_parties = 3
-    epsilon_if_a_server_lies_per_run = 10.0
-    epsilon_if_a_server_lies_total = "any"
-    minimum_parties = 3                   largest_rounds = 5_000               largest_dimension = 100_000
-    largest_parties = 100                 coordinators = ["lead"]              largest_rounds = 5_000
-    largest_dimension = 100_000           [operators]                          [aggregators]
-    largest_rounds = 5_000                north = "North Trust"                north = "North Trust"
-    largest_manifest_bytes = 100_000      south = "South Foundation"           south = "South Foundation"
-    unit_column = "patient"  # or "" = row
-    models = ["logistic"]
-    algorithms = ["auto"]
-    coordinators = ["lead"]
-    data_sets = ["cardiology"]  # of node.toml's [[data]]
-    [aggregators]
-    north = "North Trust"
-    south = "South Foundation"
-
-`data_sets` may be left out where node.toml has one. What bounds the time and memory that a manifest costs
-(`largest_…`), and what is read off it, is asked before anything is computed (`reasons_beforehand`).
+How one is written: `parley.federation.policy_file`. A party's or a coordinator's `code` allows users' own code, by name
+and digest (`parley.federation.code`); without it none is run, whoever approves. What bounds the time and memory that a
+manifest costs (`largest_…`), and what is read off it, is asked before anything is computed (`reasons_beforehand`).
 
 Legal entities come from here and not from the manifest, for whoever writes a manifest could write any two names.
 Limits on ε apply to the verified figure of `meaning`, never to the claimed one. Those on ε₂, what a server that lies
@@ -31,20 +10,13 @@ may cost, are numbers, which a run without a guarantee never meets, or "any", wh
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field
+from itertools import chain
 
-from parley.federation.errors import PolicyError
-from parley.federation.fields import Fields
-from parley.federation.files import toml_file
-from parley.federation.manifest import LARGEST_DIMENSION, LARGEST_EPSILON, MOST_BYTES, Manifest, entity_key
+from parley.federation.code import is_code, unlisted
+from parley.federation.manifest import Manifest, entity_key
 from parley.federation.meaning import Meaning
 from parley.federation.names import NodeName, Role
-
-LARGEST_TOTAL = 1e6
-LARGEST_COUNT = 1_000_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +45,8 @@ class PartyPolicy:
     """Name to legal entity."""
     data_sets: frozenset[str] = frozenset()
     """Those that a manifest may name without anybody being asked."""
+    code: Mapping[str, str] = field(default_factory=dict)
+    """Name to digest, of users' own code that may be run beside the records."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +73,8 @@ class CoordinatorPolicy:
     largest_rounds: int
     aggregators: Mapping[str, str]
     """Name to legal entity."""
+    code: Mapping[str, str] = field(default_factory=dict)
+    """Name to digest, of users' own code that may be run here: it makes the first model, and evaluates."""
 
 
 Policy = PartyPolicy | AggregatorPolicy | CoordinatorPolicy
@@ -117,19 +93,11 @@ class Reason:
     message: str
     final: bool = False
     """Whether not even a person may wave it through."""
+    mendable: bool = False
+    """Of a final one: whether this node's operator can take it away, by policy.toml alone, so that the run waits."""
 
     def __str__(self) -> str:
         return f"{self.field}: {self.message}"
-
-
-def read_policy(path: Path) -> Policy:
-    """A policy from its file; an error, and so no admission, if it is missing or anything in it is not understood."""
-    body = toml_file(path, partial(PolicyError, path.name), "without a policy nothing is admitted")
-    fields = Fields(body, "", PolicyError)
-    readers = {Role.party: _party, Role.aggregator: _aggregator, Role.coordinator: _coordinator}
-    policy = readers[fields.choice("role", tuple(Role))](fields)
-    fields.finish()
-    return policy
 
 
 def reasons_against(
@@ -157,8 +125,9 @@ def reasons_beforehand(manifest: Manifest, node: NodeName, policy: Policy | None
     if found:
         return found
     if not isinstance(policy, PartyPolicy):
-        return tuple(_of_another_role(policy, node))
-    return (*_small(manifest, policy), *_computation(manifest, policy), *_records(manifest, node, policy))
+        return (*_of_another_role(policy, node), *_code(manifest, policy))
+    beforehand = _code(manifest, policy), _small(manifest, policy), _computation(manifest, policy)
+    return tuple(chain(*beforehand, _records(manifest, node, policy)))
 
 
 def _membership(manifest: Manifest, node: NodeName) -> Iterator[Reason]:
@@ -177,6 +146,8 @@ def _judged(
     spent_if_a_server_lies: float | None,
 ) -> Iterator[Reason]:
     yield from _of_another_role(policy, node)
+    if node.role is not Role.aggregator:  # which runs no model
+        yield from _code(meaning.manifest, policy)
     if policy is None or ROLES[type(policy)] is not node.role:
         return
     manifest = meaning.manifest
@@ -262,8 +233,16 @@ def _of_another_role(policy: Policy | None, node: NodeName) -> Iterator[Reason]:
         yield Reason("policy", f"is for the role {ROLES[type(policy)]} and this node is a {node.role}: write its own")
 
 
+def _code(manifest: Manifest, policy: Policy | None) -> Iterator[Reason]:
+    """Asked before anything else of a run's code is: not even its files are looked at without this."""
+    allowed = policy.code if isinstance(policy, PartyPolicy | CoordinatorPolicy) else {}
+    for where, message in unlisted(manifest, allowed):
+        yield Reason(where, message, final=True, mendable=True)
+
+
 def _computation(manifest: Manifest, policy: PartyPolicy) -> Iterator[Reason]:
-    yield from _listed(manifest.model.kind, "model.kind", policy.models, "models")
+    if not is_code(manifest.model.kind):
+        yield from _listed(manifest.model.kind, "model.kind", policy.models, "models")
     yield from _listed(manifest.algorithm.name, "algorithm.name", policy.algorithms, "algorithms")
     yield from _listed(manifest.coordinator.name, "coordinator.name", policy.coordinators, "coordinators")
     unit = manifest.mechanism.unit.column
@@ -297,13 +276,13 @@ def _crowd(manifest: Manifest, policy: PartyPolicy | AggregatorPolicy) -> Iterat
 
 
 def _size(manifest: Manifest, policy: PartyPolicy | AggregatorPolicy | CoordinatorPolicy) -> Iterator[Reason]:
-    for field, found, most, name in (
+    for where, found, most, name in (
         ("model.dimension", manifest.model.dimension, policy.largest_dimension, "largest_dimension"),
         ("mechanism.steps", manifest.releases, policy.largest_rounds, "largest_rounds"),
     ):
         if found > most:
             what = "makes rounds" if name == "largest_rounds" else "is"
-            yield Reason(field, f"{what} {found:,} and the policy admits {most:,}: lower it, or raise {name}")
+            yield Reason(where, f"{what} {found:,} and the policy admits {most:,}: lower it, or raise {name}")
 
 
 def _listed(found: str, field: str, allowed: frozenset[str], name: str) -> Iterator[Reason]:
@@ -333,67 +312,3 @@ def _entities(meaning: Meaning, known: Mapping[str, str], name: str) -> Iterator
 
 def _place(role: Role) -> str:
     return {Role.party: "parties", Role.aggregator: "aggregators", Role.coordinator: "coordinator"}[role]
-
-
-def _party(fields: Fields) -> Policy:
-    return PartyPolicy(
-        **_limits(fields),
-        epsilon_total=fields.number("epsilon_total", 0, LARGEST_TOTAL),
-        epsilon_if_a_server_lies_per_run=_number_or_any(fields, "epsilon_if_a_server_lies_per_run"),
-        epsilon_if_a_server_lies_total=_number_or_any(fields, "epsilon_if_a_server_lies_total"),
-        minimum_parties=_minimum(fields),
-        largest_parties=fields.whole("largest_parties", 2, LARGEST_COUNT),
-        **_sizes(fields),
-        largest_manifest_bytes=fields.whole("largest_manifest_bytes", 1, MOST_BYTES),
-        unit_column=_unit(fields),
-        models=fields.texts("models"),
-        algorithms=fields.texts("algorithms"),
-        coordinators=fields.labels("coordinators"),
-        aggregators=fields.text_by_label("aggregators"),
-        data_sets=fields.labels("data_sets") if fields.has("data_sets") else frozenset(),
-    )
-
-
-def _aggregator(fields: Fields) -> Policy:
-    return AggregatorPolicy(
-        minimum_parties=_minimum(fields),
-        largest_parties=fields.whole("largest_parties", 2, LARGEST_COUNT),
-        **_sizes(fields),
-        coordinators=fields.labels("coordinators"),
-        operators=fields.text_by_label("operators"),
-    )
-
-
-def _coordinator(fields: Fields) -> Policy:
-    return CoordinatorPolicy(
-        **_limits(fields),
-        minimum_parties=_minimum(fields),
-        **_sizes(fields),
-        aggregators=fields.text_by_label("aggregators"),
-    )
-
-
-def _limits(fields: Fields) -> dict[str, Any]:
-    return {
-        "epsilon_per_run": fields.number("epsilon_per_run", 0, LARGEST_EPSILON),
-        "delta_per_run": fields.number("delta_per_run", 0, 0.5),
-    }
-
-
-def _number_or_any(fields: Fields, name: str) -> float | None:
-    return None if fields.is_text(name, "any") else fields.number(name, 0, LARGEST_TOTAL)
-
-
-def _minimum(fields: Fields) -> int:
-    return fields.whole("minimum_parties", 2, LARGEST_COUNT)
-
-
-def _sizes(fields: Fields) -> dict[str, Any]:
-    return {
-        "largest_dimension": fields.whole("largest_dimension", 1, LARGEST_DIMENSION),
-        "largest_rounds": fields.whole("largest_rounds", 1, LARGEST_COUNT),
-    }
-
-
-def _unit(fields: Fields) -> str | None:
-    return None if fields.empty_text("unit_column") else fields.text("unit_column")

@@ -24,7 +24,8 @@ from parley.federation.errors import FederationError
 from parley.federation.extras import EXTRAS, missing
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
-from parley.federation.policy import ROLES, PartyPolicy, Policy, read_policy
+from parley.federation.policy import ROLES, PartyPolicy, Policy
+from parley.federation.policy_file import read_policy
 from parley.mpc.errors import MpcError
 from parley.mpc.kernels import best_variant
 from parley.node import trust

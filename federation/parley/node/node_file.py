@@ -17,6 +17,9 @@
     [log]                                # every role, optional
     level = "info"                       # the default; debug, info, warning, error
     file = false                         # the default; true: also NODE/state/log.jsonl, rotated
+    [compute]                            # party, optional: parley.node.compute_settings
+    backend = "ray"
+    workers = 4
     [metrics]                            # every role, optional: Prometheus' text, loopback only
     listen = "127.0.0.1:9464"
     [dashboard]                          # coordinator, optional
@@ -51,8 +54,10 @@ from parley.federation.errors import PolicyError
 from parley.federation.fields import Fields
 from parley.federation.files import toml_file
 from parley.federation.names import LABEL_RULE, Role, is_label
-from parley.federation.policy import LARGEST_TOTAL, PartyPolicy, read_policy
+from parley.federation.policy import PartyPolicy
+from parley.federation.policy_file import LARGEST_TOTAL, read_policy
 from parley.mpc.tables import Cover, Precision
+from parley.node.compute_settings import ComputeSettings, compute_settings
 from parley.node.credentials import NodeFolder
 from parley.node.data_sets import DataSet, data_sets, files_of
 from parley.node.errors import NodeFileError
@@ -164,6 +169,8 @@ class PartyNode(Node):
     epsilon: float
     """The cap over all runs on the records of one population, for good."""
     delta: float
+    compute: ComputeSettings | None = None
+    """Where its sums are computed; None for in its own process."""
 
     role = Role.party
 
@@ -275,6 +282,7 @@ def _party(fields: Fields, home: Path, log: LogSettings) -> AnyNode:
         data=data_sets(fields, home, Node(folder=home).state),
         epsilon=budget.number("epsilon", 0, LARGEST_TOTAL),
         delta=budget.number("delta", 0, 0.5),
+        compute=compute_settings(fields.table("compute"), home) if fields.has("compute") else None,
     )
     budget.finish()
     return node

@@ -51,6 +51,7 @@ def _party(node: PartyNode) -> dict[str, Any]:
         "aggregators": _named(node.aggregators),
         "data": data_tables(node.data, node.folder),
         "budget": {"epsilon": node.epsilon, "delta": node.delta},
+        **({"compute": node.compute.as_json(node.folder)} if node.compute is not None else {}),
     }
 
 

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from parley.node.backoff import Backoff
@@ -20,10 +20,13 @@ LONGEST_PAUSE_SECONDS = 60.0
 
 
 class Pages:
-    """Keeps the child running; `ended` is told when it ends early."""
+    """Keeps the child running; `ended` is told when it ends early. `environment` is all that it gets of this process's,
+    where it is given."""
 
-    def __init__(self, module: str, folder: Path, ended: Callable[[], object]) -> None:
-        self._module, self._folder, self._ended = module, folder, ended
+    def __init__(
+        self, module: str, folder: Path, ended: Callable[[], object], environment: Mapping[str, str] | None = None
+    ) -> None:
+        self._module, self._folder, self._ended, self._environment = module, folder, ended, environment
         self._task = asyncio.ensure_future(self._keep())
 
     async def _keep(self) -> None:
@@ -41,7 +44,11 @@ class Pages:
     async def _once(self) -> None:
         command = [sys.executable, "-P", "-m", self._module, str(self._folder), "--beside"]
         process = await asyncio.create_subprocess_exec(
-            *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL, stderr=None
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=None,
+            env=self._environment,
         )
         try:
             await process.wait()

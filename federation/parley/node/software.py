@@ -15,7 +15,20 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 DISTRIBUTION = "parley-federation"
-PARTY = ("errors", "v1", "privacy", "mpc", "federation", "node", "learning", "party", "cli")
+PARTY = (
+    "errors",
+    "v1",
+    "privacy",
+    "mpc",
+    "federation",
+    "node",
+    "learning",
+    "models",
+    "networks",
+    "compute",
+    "party",
+    "cli",
+)
 SERVER = (*PARTY, "web", "algorithms", "aggregator", "coordinator", "dashboard", "tracking", "study")
 IMAGES = {"party": PARTY, "server": SERVER, "demo": (*SERVER, "demo")}
 """The rooms of each image. Read by deploy/tools/image.py too, which takes all others out."""

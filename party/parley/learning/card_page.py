@@ -37,6 +37,10 @@ MODELS = {
 }
 
 
+UNSAID = ("kind", "dimension", "digest", "probe")
+"""Of a model: said elsewhere, or for machines."""
+
+
 def page(parameters: int, description: Mapping[str, Any], card: Mapping[str, Any]) -> Page:
     """Of a model file's parts; `parameters` is how many numbers θ has."""
     model, schema = _table(description.get("model")), _table(description.get("schema"))
@@ -88,7 +92,9 @@ def _prediction(parameters: int, model: Mapping[str, Any], schema: Mapping[str, 
     else:
         what = f"the number {name}, between {number(target.get('low'))} and {number(target.get('high'))}"
     made = MODELS.get(str(model.get("kind")), text(model.get("kind")))
-    more = [f"{text(key)}: {_value(value)}" for key, value in model.items() if key not in ("kind", "dimension")]
+    if str(model.get("kind")).startswith("torch:"):
+        made = f"PyTorch module, {made},"
+    more = [f"{text(key)}: {_value(value)}" for key, value in model.items() if key not in UNSAID]
     return [
         f"It predicts {what}.",
         f"It is a {made} with {parameters:,} parameters{' (' + '; '.join(more) + ')' if more else ''}.",
@@ -99,7 +105,7 @@ def _columns(schema: Mapping[str, Any]) -> list[Block]:
     features = schema.get("features")
     extra = "A constant column (intercept) is added." if schema.get("intercept") else ""
     unit = f"Whose record a row is: {text(schema['unit'])}." if schema.get("unit") else ""
-    after: list[Block] = [line for line in (extra, unit) if line]
+    after: list[Block] = [line for line in (*_transforms(schema), extra, unit) if line]
     if isinstance(features, Mapping):
         return [
             f"{number(features.get('count'))} numeric columns, each cut to {_bounds(features)}; {_encoding(features)}.",
@@ -112,6 +118,24 @@ def _columns(schema: Mapping[str, Any]) -> list[Block]:
     if not rows:
         return ["The file lists none.", *after]
     return [Table(("column", "kind", "values", "where empty"), rows), *after]
+
+
+def _transforms(schema: Mapping[str, Any]) -> list[str]:
+    """What stands between the columns and the model."""
+    found = schema.get("transform")
+    listed = [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
+    lines = []
+    for each in listed[:MOST_ROWS]:
+        shape = " x ".join(map(number, each["shape"])) if isinstance(each.get("shape"), list) else "an unknown shape"
+        if each.get("kind") == "scattering":
+            lines.append(f"The model sees their scattering transform, as images of {shape}.")
+            continue
+        lines.append(
+            f"The model sees what {text(each.get('kind'))} ({text(each.get('digest'))}) makes of them, as images of "
+            f"{shape}. It was trained on {text(each.get('trained_on'))}, says {text(each.get('declared_by'))}: "
+            "declared, not checked. If private records had a part in it, nothing here is promised to them."
+        )
+    return lines
 
 
 SAID = {"name", "kind", "low", "high", "centre", "spread", "missing", "categories", "other"}
@@ -255,6 +279,8 @@ def _limits(card: Mapping[str, Any]) -> Iterable[str]:
         )
     else:
         yield f"All records with the same {text(unit)} are protected together; no more than that."
+    if _table(card.get("module")):
+        yield "The module is code of a package: the file has its digest and none of it. Only that very code can use it."
     yield "That a model is private does not say that it is right, or fair, or fit for a use: that has to be tested."
     if not _simulated(card):
         yield "Correctness is not protected: a party or a server that does not follow the protocol can spoil a model."
@@ -289,7 +315,7 @@ TRAINING = {
 
 
 def _digests(card: Mapping[str, Any]) -> list[Block]:
-    software = _table(card.get("software"))
+    software, module = _table(card.get("software")), _table(card.get("module"))
     rows = [
         (title, text(card[key]))
         for key, title in (
@@ -300,6 +326,9 @@ def _digests(card: Mapping[str, Any]) -> list[Block]:
         )
         if card.get(key)
     ]
+    if module:
+        rows.append((f"code of {text(module.get('kind'))}", text(module.get("digest"))))
+        rows.append(("PyTorch where it was made", text(module.get("torch"))))
     if software:
         rows.append(("software", f"{text(software.get('name'))} {text(software.get('version'))}"))
         rows.append(("software's source", text(software.get("source_digest"))))

@@ -10,6 +10,7 @@ Every field is checked for its type and its range when an object is made: a mani
 
 import datetime
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,7 +47,7 @@ def check_source(where: str, source: Any) -> None:
         check_text(where, "source", source)
 
 
-class Scaled:
+class Scaled(ABC):
     """What a number and a date share: (value − centre) / spread of a value within `ends`."""
 
     name: str
@@ -55,9 +56,9 @@ class Scaled:
     missing: str
 
     @property
+    @abstractmethod
     def cut(self) -> tuple[float, float]:
         """What a value is cut to, in the column's own unit; a date's are days after its `low`."""
-        raise NotImplementedError
 
     @property
     def ends(self) -> tuple[float, float]:

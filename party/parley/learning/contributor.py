@@ -6,14 +6,14 @@ answer is an integer vector on the lattice of the round's noise, ready to be sha
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.federation.question import BUCKETS, LocalFit
+from parley.federation.question import LocalFit
 from parley.learning.encoding import Scale, fraction_bits
+from parley.learning.engine import Engine, Here
 from parley.learning.errors import QueryError
 from parley.learning.frame import Frame
 from parley.learning.local import MARGIN, constants, require_reach
@@ -23,7 +23,6 @@ from parley.learning.records import Records
 from parley.mpc.errors import MpcError
 from parley.mpc.parts import JOINT, NoiseParts
 from parley.mpc.ring import Lattice
-from parley.privacy.clipping import Terms
 from parley.privacy.errors import PrivacyError
 from parley.privacy.mechanism import Mechanism
 from parley.privacy.randomness import Randomness
@@ -43,8 +42,6 @@ FRAMED = {
 KINDS = ("gradient", "losses", "norms", "solution", *FRAMED)
 MOST_CANDIDATES = 64
 SMALLEST_SCALE = 2.0**-40
-NUMBERS_AT_ONCE = 1 << 20
-"""Features, or materialised unit gradients, in one chunk: 8 MB."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +114,12 @@ class Contributor:
     model: Model
     encoding: Encoding
     randomness: Randomness
+    engine: Engine | None = None
+    """Who computes; none is this process."""
     last_round: int = -1
     """A second answer to one round would be a second exposure that nothing accounts: refused."""
+    drawn: tuple[int, Batch] | None = None
+    """The newest round's batch: the same one where a cluster was away, and nothing was answered."""
     framed: tuple[Frame, Records] | None = None
     """The records as the last frame shows them."""
     counting: dict[bool, tuple[Lattice, Scale]] = field(default_factory=dict)
@@ -175,9 +176,13 @@ class Contributor:
         if query.kind == "solution":
             self._check_solution(query, mechanism.clip.contribution_bound(index), scale)
 
+    def batch_length(self, index: int) -> int:
+        """How many records a round's sum is computed over, absent ones among them: a public number."""
+        return self.encoding.mechanism.sampler(self.party, index).length * self.records.records_per_unit
+
     @np.errstate(all="ignore")
     def contribution(self, query: Query) -> Integers:
-        """int64[dimension] in steps of the round's lattice. Call once per round: each call draws a fresh batch.
+        """int64[dimension] in steps of the round's lattice. Call once per round.
 
         Total: a record whose arithmetic fails counts as zero, and no record makes this raise, or warn.
         """
@@ -187,20 +192,25 @@ class Contributor:
         terms = mechanism.clip.terms(index).scaled(query.scale if query.kind in ("gradient", "means") else 1.0)
         lattice, scale = self._counting(index)
         held = self._seen(frame)
+        # Frames are of linear models, which no other process computes: `check` refuses them for all others.
+        engine = Here(held, self.model) if frame or self.engine is None else self.engine
         self.last_round = index
         if query.kind == "solution":
             return self._solution(query, lattice, scale)
-        batch = mechanism.draw(self.party, index, self.randomness)
+        if self.drawn is None or self.drawn[0] != index:
+            self.drawn = index, mechanism.draw(self.party, index, self.randomness)
+        batch = self.drawn[1]
         if query.kind == "losses":
-            return self._in_chunks(batch, 1, lambda part: self._losses(part, held, query, lattice, scale))
+            return engine.losses(batch, query.points, query.scale, lattice, scale)
         if query.kind == "norms":
-            return self._in_chunks(batch, 1, lambda part: self._norms(part, held, query, scale))
+            return engine.norms(batch, query.points[0], query.scale, scale)
         if query.kind == "means":
             columns = held.rows.dimension
-            found = self._summed(batch, held, Linear(columns, Constant()), (np.zeros(columns),), terms, lattice, scale)
+            rows = Here(held, Linear(columns, Constant()))
+            found = rows.gradients(batch, (np.zeros(columns),), terms, lattice, scale)
             # As long as a model, so that every question of a run but the histograms has one length.
             return np.pad(found, (0, self.model.dimension - columns))
-        return self._summed(batch, held, self.model, query.points, terms, lattice, scale)
+        return engine.gradients(batch, query.points, terms, lattice, scale)
 
     def _counting(self, index: int) -> tuple[Lattice, Scale]:
         """Lattice and limit of a round; refused if the run has no such round, or none that can be counted."""
@@ -209,26 +219,6 @@ class Contributor:
             self.counting[index > 0] = (self.encoding.lattice(index), self.encoding.scale(self.party, index))
         return self.counting[index > 0]
 
-    def _summed(
-        self,
-        batch: Batch,
-        held: Records,
-        model: Model,
-        points: tuple[Floats, ...],
-        terms: Terms,
-        lattice: Lattice,
-        scale: Scale,
-    ) -> Integers:
-        by_unit = held.unit_column is not None
-
-        def answer(part: Batch) -> Integers:
-            if by_unit:
-                return _by_unit(part, held, model, points, terms, lattice, scale)
-            block, targets = held.rows.take(part.indices), held.targets[part.indices]
-            return model.contribution(block, targets, part.present, points, terms, scale)
-
-        return self._in_chunks(batch, held.records_per_unit * model.dimension if by_unit else 1, answer)
-
     def _seen(self, frame: Frame | None) -> Records:
         """The records in this frame, computed once for all rounds that keep it."""
         if frame is None:
@@ -236,41 +226,6 @@ class Contributor:
         if self.framed is None or not frame.same_as(self.framed[0]):
             self.framed = (frame, replace(self.records, rows=frame.rows(self.records.rows)))
         return self.framed[1]
-
-    def _in_chunks(self, batch: Batch, width: int, answer: Callable[[Batch], Integers]) -> Integers:
-        """The sum over parts of the batch whose rows, `width` numbers each, take bounded memory; lengths are public."""
-        size = max(1, NUMBERS_AT_ONCE // max(width, self.records.records_per_unit * self.records.rows.dimension))
-        if len(batch.indices) <= size:
-            return answer(batch)
-        parts = (slice(start, start + size) for start in range(0, len(batch.indices), size))
-        answers = [answer(Batch(batch.indices[part], batch.present[part])) for part in parts]
-        return np.asarray(np.sum(answers, axis=0, dtype=np.int64))
-
-    def _losses(self, batch: Batch, held: Records, query: Query, lattice: Lattice, scale: Scale) -> Integers:
-        """Σ of each unit's vector (ℓ(θ_k) − ℓ(θ_0)) for k ≥ 1, scaled and clipped: int64[points − 1]."""
-        members = held.unit_members(batch.indices)
-        flat = np.maximum(members, 0).ravel()
-        block, targets = held.rows.take(flat), held.targets[flat]
-        losses = np.stack([self.model.losses(block, targets, point) for point in query.points], axis=1)
-        differences = query.scale * (losses[:, 1:] - losses[:, :1]).reshape(*members.shape, -1)
-        rows = np.where((members >= 0)[:, :, None], differences, 0.0).sum(axis=1)
-        encoded = lattice.encode_records(rows, scale.limit)
-        return np.asarray((encoded * batch.present[:, None]).sum(axis=0))
-
-    def _norms(self, batch: Batch, held: Records, query: Query, scale: Scale) -> Integers:
-        """How many units have a gradient norm in (scale·2^(−k/2−1/2), scale·2^(−k/2)], times the bound: int64[BUCKETS].
-
-        The first and the last bucket are open; a unit of several records counts with the sum of their norms.
-        """
-        members = held.unit_members(batch.indices)
-        flat = np.maximum(members, 0).ravel()
-        block, targets = held.rows.take(flat), held.targets[flat]
-        norms = self.model.gradient_norms(block, targets, query.points[0]).reshape(members.shape)
-        total = np.where(members >= 0, norms, 0.0).sum(axis=1)
-        place = np.floor(-2 * np.log2(np.maximum(total, 1e-300) / query.scale))
-        sound = np.isfinite(total) & batch.present
-        bucket = np.clip(np.where(sound, place, 0), 0, BUCKETS - 1).astype(np.int64)
-        return scale.limit * np.bincount(bucket, weights=sound, minlength=BUCKETS).astype(np.int64)
 
     def _check_solution(self, query: Query, bound: float, scale: Scale) -> None:
         """Refused unless the mechanism pays for the sensitivity of a fitted model."""
@@ -300,34 +255,3 @@ class Contributor:
         # A model that is paid for is no longer than this, and cutting brings no two models further apart.
         most = count * scale.limit * scale.step
         return lattice.encode(np.clip(np.nan_to_num(found, nan=0.0), -most, most))
-
-
-def _by_unit(
-    batch: Batch,
-    held: Records,
-    model: Model,
-    points: tuple[Floats, ...],
-    terms: Terms,
-    lattice: Lattice,
-    scale: Scale,
-) -> Integers:
-    """Units of several records: their gradients are summed before the clip."""
-    members = held.unit_members(batch.indices)
-    flat = np.maximum(members, 0).ravel()
-    block, targets = held.rows.take(flat), held.targets[flat]
-    mask = (members >= 0)[:, :, None]
-    shape = (*members.shape, model.dimension)
-    sums = [np.where(mask, model.gradients(block, targets, point).reshape(shape), 0.0).sum(axis=1) for point in points]
-    wanted = terms.gradient_weight * clip_vectors(sums[0], terms.gradient_norm)
-    if len(points) == 2:
-        wanted += terms.difference_weight * clip_vectors(sums[0] - sums[1], terms.difference_norm)
-    encoded = lattice.encode_records(wanted, scale.limit)
-    return np.asarray((encoded * batch.present[:, None]).sum(axis=0))
-
-
-def clip_vectors(rows: Floats, norm: float) -> Floats:
-    """Each row shortened to `norm`, approximately: the exact bound is the encoding's. Not finite stays not finite."""
-    largest = np.abs(rows).max(axis=1, initial=0.0)
-    unit = rows / np.maximum(largest, 1e-300)[:, None]
-    lengths = largest * np.sqrt(np.einsum("ij,ij->i", unit, unit))
-    return np.asarray(rows * np.minimum(1.0, norm / np.maximum(lengths, 1e-300))[:, None])

@@ -21,7 +21,7 @@ BITS = 8
 """Fraction bits of framed features: few, for the longer a row of integers, the coarser is its residual."""
 LARGEST = 2.0**14
 """Of a framed feature, in the data's unit: what lies beyond is cut, and sooner where there are many columns."""
-MOST_COLUMNS = 4096
+MOST_COLUMNS = 8192
 """Framed rows are dense."""
 ROWS_AT_ONCE = 4096
 FORMS = {"plain": np.positive, "absolute": np.abs, "square": np.square}

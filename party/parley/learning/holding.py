@@ -99,7 +99,7 @@ class Layout:
 
 CSV = Layout()
 LAYOUT_FIELDS = frozenset(field.name for field in fields(Layout))
-STUDY_FIELDS = ("intercept", "bits")
+STUDY_FIELDS = ("intercept", "bits", "transform")
 """What is for a study to choose and not for an institution."""
 
 
@@ -252,7 +252,8 @@ def judge(held: Holding, wanted: Schema) -> tuple[str, str] | None:
     """The first field in which a manifest's schema is not the institution's, and what is wrong with it.
 
     Reads two documents and no record. What a manifest may choose: which of the columns, in which order, `intercept`,
-    `bits`, and the encoding (`centre`, `spread`) of a number within limits; none of these can make a record fail.
+    `bits`, what transforms them (code is admitted by the policy, by name and digest), and the encoding (`centre`,
+    `spread`) of a number within limits; none of these can make a record fail.
     """
     for name, found, due in (
         ("schema.unit", wanted.unit, held.unit),

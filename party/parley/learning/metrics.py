@@ -22,8 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.learning.columns import Target
+from parley.learning.errors import DataError
 from parley.learning.models import Model, sigmoid
 from parley.learning.records import Records
+from parley.learning.rows import Block
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -69,13 +71,25 @@ def metrics(model: Model, records: Records, theta: Floats, target: Target) -> di
 
 def outputs(model: Model, records: Records, theta: Floats) -> tuple[Floats, Floats]:
     """Losses float64[records] and raw scores float64[records, outputs], in blocks."""
+    if not len(records.rows):
+        raise DataError("the set that a model is scored on has no rows: give at least one")
     losses, scores = [], []
     for start in range(0, len(records.rows), CHUNK):
         chosen = np.arange(start, min(start + CHUNK, len(records.rows)))
         block = records.rows.take(chosen)
-        losses.append(model.losses(block, records.targets[chosen], theta))
-        scores.append(model.scores(block, theta))
+        lost, scored = outcomes(model, block, records.targets[chosen], theta)
+        losses.append(lost)
+        scores.append(scored)
     return np.concatenate(losses), np.concatenate(scores)
+
+
+def outcomes(model: Model, block: Block, targets: Floats, theta: Floats) -> tuple[Floats, Floats]:
+    """Losses and scores; of one pass where a model has both of it, as a network does."""
+    at_once = getattr(model, "outcomes", None)
+    if at_once is None:
+        return model.losses(block, targets, theta), model.scores(block, theta)
+    found: tuple[Floats, Floats] = at_once(block, targets, theta)
+    return found
 
 
 def of_labels(scores: Floats, targets: Floats) -> dict[str, Figure]:

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.federation.files import endless
 from parley.learning.errors import ModelFileError
 from parley.privacy.canonical import canonical_json
 
@@ -105,6 +106,8 @@ def _check_card(card: Mapping[str, Any], name: str) -> None:
 
 
 def _arrays(path: Path) -> tuple[Floats, bytes, bytes]:
+    if endless(path):
+        raise ModelFileError(f"{path} is no regular file: give the model's own")
     try:
         with zipfile.ZipFile(path) as archive:
             sizes = {item.filename: item.file_size for item in archive.infolist()}

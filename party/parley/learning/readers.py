@@ -22,6 +22,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.federation.files import endless
 from parley.learning.errors import DataError
 from parley.learning.holding import Layout
 
@@ -86,6 +87,8 @@ def read(paths: Sequence[Path], layout: Layout, target: str, raw: Sequence[bytes
     `raw` is what the files hold where that was read already, so that what is digested is what is parsed.
     """
     sources = [Source(path, None if raw is None else raw[index]) for index, path in enumerate(paths)]
+    for path in paths if raw is None else ():
+        _require_regular(path)
     if layout.format == "idx":
         if len(paths) != 2:
             raise DataError("an idx data set is two files: give the images, then the labels")
@@ -119,6 +122,12 @@ class Source:
         return open_binary(self.path) if self.raw is None else unpacked(self.path, io.BytesIO(self.raw))
 
 
+def _require_regular(path: Path) -> None:
+    """What is a pipe or a device may never end."""
+    if endless(path):
+        raise DataError(f"{path.name} is no regular file: write its rows into one first")
+
+
 def unpacked(path: Path, file: IO[bytes]) -> IO[bytes]:
     """Whatever compression the name tells."""
     found: IO[bytes] = OPENERS[path.suffix](file, "rb") if path.suffix in OPENERS else file
@@ -127,6 +136,7 @@ def unpacked(path: Path, file: IO[bytes]) -> IO[bytes]:
 
 def open_binary(path: Path) -> IO[bytes]:
     """Whatever compression the name tells."""
+    _require_regular(path)
     try:
         found: IO[bytes] = OPENERS.get(path.suffix, open)(path, "rb")
     except OSError as error:

@@ -7,7 +7,8 @@ private data.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 from parley.learning.cells import column_of, cut, encode_column, encode_target
 from parley.learning.columns import Category, Number, Uniform
 from parley.learning.errors import SchemaError
+from parley.learning.feature_cache import FeatureCache
+from parley.learning.features import Extract, unknown_code, with_features
 from parley.learning.holding import CSV, Layout
 from parley.learning.readers import Data, Dense, Sparse, Table, read
 from parley.learning.rows import SPARSE_GAIN, DenseRows, Rows, SparseRows, integer_type
@@ -67,18 +70,38 @@ class Records:
         return Records(rows, self.targets[indices], row_bound=self.row_bound)
 
 
-def load(paths: Sequence[Path], schema: Schema, layout: Layout = CSV) -> Records:
+def of_units(records: Records, units: Integers) -> Records:
+    """The records of these units of privacy."""
+    if records.unit_column is None:
+        return records.select(units)
+    members = records.members[units]
+    rows = np.unique(members[members >= 0])
+    places = np.full(len(records.rows) + 1, -1, np.int64)
+    places[rows] = np.arange(len(rows))  # the last place stays −1: no record
+    plain = replace(records, unit_column=None).select(rows)
+    return replace(plain, unit_column=records.unit_column, members=places[members])
+
+
+def load(paths: Sequence[Path], schema: Schema, layout: Layout = CSV, extract: Extract = unknown_code) -> Records:
     """Read and encode; refuses what the schema does not cover."""
-    return encode(read(paths, layout, schema.target.name), schema, layout)
+    return encode(read(paths, layout, schema.target.name), schema, layout, extract=extract)
 
 
-def encode(data: Data, schema: Schema, layout: Layout = CSV, spreads: dict[str, Spread] | None = None) -> Records:
+def encode(
+    data: Data,
+    schema: Schema,
+    layout: Layout = CSV,
+    spreads: dict[str, Spread] | None = None,
+    extract: Extract = unknown_code,
+    cache: FeatureCache | None = None,
+) -> Records:
     """What was read, as the model sees it; the layout says which cells count as empty, and how days are written.
 
-    How values lie between their bounds goes into `spreads`: for local eyes, where somebody asks.
+    How values lie between their bounds goes into `spreads`: for local eyes, where somebody asks. `extract` runs a
+    transform that is an institution's own code; `cache` keeps what comes of it.
     """
     adjusted: dict[str, int] = {}
-    rows = encode_features(data, schema, adjusted, layout, spreads)
+    rows = encode_features(data, schema, adjusted, layout, spreads, extract, cache)
     targets = encode_target(data, schema.target, adjusted, layout)
     if spreads is not None and schema.target.kind == "number":
         values = targets * schema.target.spread + schema.target.centre
@@ -99,8 +122,14 @@ def encode_features(
     adjusted: dict[str, int],
     layout: Layout = CSV,
     spreads: dict[str, Spread] | None = None,
+    extract: Extract = unknown_code,
+    cache: FeatureCache | None = None,
 ) -> Rows:
     """Features only: what a finished model is asked about has no label yet."""
+    if schema.transform:
+        columns = encode_features(data, schema.before, adjusted, layout, spreads)
+        make = partial(with_features, columns, schema, extract)
+        return make() if cache is None else cache.rows(columns, schema, make)
     if isinstance(data, Table):
         return _from_table(data, schema, adjusted, layout, spreads)
     if spreads is not None and isinstance(schema.features, Uniform):
@@ -122,7 +151,10 @@ def _from_table(
 ) -> Rows:
     """Column by column into what is kept: no second copy of all of it."""
     if isinstance(schema.features, Uniform):
-        raise SchemaError("a table needs features by name")
+        raise SchemaError(
+            "a table needs features by name, and `count` is for npz, idx and libsvm files: write features = "
+            '[ { names = ["p0", "p1", …], low = 0, high = 255 } ], or take them from `parley schema draft FILE`'
+        )
     held = np.zeros((table.count, schema.dimension), integer_type(schema.integer_reach))
     scale, start = 2.0**schema.fraction_bits, 0
     for feature in schema.features:

@@ -7,11 +7,12 @@ every column that a manifest may name. Columns are in `parley.learning.columns`,
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from parley.learning.checks import check_flag, check_text, check_whole
-from parley.learning.columns import Category, Column, Features, Target, Uniform, integer_of
+from parley.learning.columns import LATER, Category, Column, Features, Target, Uniform, integer_of
 from parley.learning.errors import Collected, SchemaError
 from parley.learning.schema_tables import (
     build,
@@ -22,11 +23,14 @@ from parley.learning.schema_tables import (
     refuse_draft,
     target_from,
 )
+from parley.learning.transforms import Transform, check_transforms, transforms_as_json, transforms_from
 
 LARGEST_SQUARED = 2.0**52
 """Of an encoded row's squared integer norm, so that it is exact in float64 whatever the order of summation."""
 MOST_NAMED = 5
 """Columns in one message."""
+BITS_BEFORE = 14
+"""Fraction bits of what a transform sees, or fewer where bounds are wide: pixels from 0 to 1 fit 16 bits in all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +51,9 @@ class Schema:
     """Public cap per row of a sparse file; what a row has beyond it is left out, and counted locally."""
     intercept: bool = False
     bits: int = 10
-    """Fraction bits of encoded features."""
+    """Fraction bits of encoded features; with a transform, of what comes out of it."""
+    transform: tuple[Transform, ...] = field(default=(), metadata=LATER)
+    """What a model sees in place of the columns, side by side; nothing where it sees the columns themselves."""
 
     def __post_init__(self) -> None:
         self._check_types()
@@ -66,8 +72,15 @@ class Schema:
         else:
             self._check_names(self.features, found)
         found.finish()
+        self._check_transform()
         if not self._longest_squared < LARGEST_SQUARED:
             raise SchemaError("a feature row could be too long to count exactly: lower bits, or raise spreads")
+
+    def _check_transform(self) -> None:
+        if not isinstance(self.transform, tuple) or self.transform:
+            check_transforms(self.transform, self.columns)
+            if not self._columns_squared(0) < LARGEST_SQUARED:
+                raise SchemaError("a row of columns could be too long to count exactly: raise spreads")
 
     def _check_uniform(self, features: Uniform, found: Collected) -> None:
         if self.unit is not None:
@@ -95,18 +108,31 @@ class Schema:
             raise SchemaError("target: give a table with name and kind")
 
     @property
-    def width(self) -> int:
-        """Encoded columns, without the intercept."""
+    def columns(self) -> int:
+        """Encoded columns, without the intercept: what a transform sees."""
         return self.features.count if isinstance(self.features, Uniform) else sum(f.width for f in self.features)
 
     @property
+    def width(self) -> int:
+        """What a model sees, without the intercept."""
+        return sum(each.features for each in self.transform) if self.transform else self.columns
+
+    @cached_property
+    def before(self) -> "Schema":
+        """Of the columns alone, as transforms see them."""
+        bits = next(bits for bits in range(BITS_BEFORE, -1, -1) if self._columns_squared(bits) < LARGEST_SQUARED)
+        return replace(self, transform=(), intercept=False, bits=bits)
+
+    @property
     def dimension(self) -> int:
-        """Encoded columns, with it."""
+        """The same, with it."""
         return self.width + self.intercept
 
     @property
     def fraction_bits(self) -> int:
         """Of the encoded features: none where all of them are integers."""
+        if self.transform:
+            return self.bits
         if isinstance(self.features, Uniform):
             return 0 if self.features.whole else self.bits
         return 0 if all(isinstance(feature, Category) for feature in self.features) else self.bits
@@ -123,8 +149,11 @@ class Schema:
 
         Encoding is monotone, rounding too: no cell lies beyond what the public bounds are encoded to.
         """
-        each = [self.features.reach] if isinstance(self.features, Uniform) else [f.reach for f in self.features]
         scale = 2.0**self.fraction_bits
+        if self.transform:
+            high = max(each.largest for each in self.transform)
+            return math.floor(-high * scale), math.ceil(high * scale)
+        each = [self.features.reach] if isinstance(self.features, Uniform) else [f.reach for f in self.features]
         low, high = min(low for low, _ in each), max(high for _, high in each)
         return math.floor(low * scale), math.ceil(max(high, float(self.intercept)) * scale)
 
@@ -132,12 +161,17 @@ class Schema:
     def _longest_squared(self) -> int:
         """A public bound on the squared norm of an encoded row of integers: so no record can be refused for its own."""
         bits = self.fraction_bits  # once: it looks at every column, and a manifest comes from a stranger
+        if self.transform:
+            squared = sum(each.longest_squared(bits) for each in self.transform)
+        else:
+            squared = self._columns_squared(bits)
+        return int(squared + self.intercept * 4**bits)
+
+    def _columns_squared(self, bits: int) -> int:
         if isinstance(self.features, Uniform):
             most = min(self.features.count, self.nonzeros or self.features.count)
-            squared = most * integer_of(self.features.largest, bits) ** 2
-        else:
-            squared = sum(feature.longest_squared(bits) for feature in self.features)
-        return int(squared + self.intercept * 4**bits)
+            return int(most * integer_of(self.features.largest, bits) ** 2)
+        return sum(feature.longest_squared(bits) for feature in self.features)
 
     @property
     def outputs(self) -> int:
@@ -149,6 +183,8 @@ class Schema:
         body = plain(self)
         body["features"] = features_as_json(self.features)
         body["target"] = plain(self.target)
+        if self.transform:
+            body["transform"] = transforms_as_json(self.transform)
         return body
 
 
@@ -158,6 +194,8 @@ def schema_from_json(body: dict[str, Any]) -> Schema:
     values, collected = dict(body), Collected()
     values["features"] = collected.look("features", lambda: features_from(body.get("features")))
     values["target"] = collected.look(name_of(body.get("target"), "target"), lambda: target_from(body.get("target")))
+    if "transform" in body:
+        values["transform"] = collected.look("transform", lambda: transforms_from(body["transform"]))
     collected.finish()
     schema: Schema = build(Schema, values, "schema")
     return schema

@@ -19,21 +19,25 @@ from parley.federation.errors import FederationError, ManifestError, PolicyError
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning, verify_apart_with_charge
 from parley.federation.names import NodeName
-from parley.federation.policy import PartyPolicy, Policy, Reason, read_policy, reasons_against, reasons_beforehand
+from parley.federation.policy import PartyPolicy, Policy, Reason, reasons_against, reasons_beforehand
+from parley.federation.policy_file import read_policy
 from parley.learning.contributor import Contributor
+from parley.models.apart import Apart
+from parley.models.extractor_apart import ExtractorsApart
 from parley.mpc import crash
 from parley.node.data_sets import DataSet
 from parley.node.endings import verify_admissions
 from parley.node.pins import Pins
 from parley.node.trail import Trail
+from parley.party.code import opened, opened_extractors
 from parley.party.data import Shelf, Understood, data_set_of, moved, require_equal, understand, unreadable
-from parley.party.errors import AskAgainError, RefusedRunError, UnfitRecordsError, refused
+from parley.party.errors import AskAgainError, UnfitRecordsError, exceeded, refused
 from parley.party.memory import require_agreement, require_ledger
 from parley.party.outbox import VERIFYING, Outbox
 from parley.party.seal import Sealed, Stamp
 from parley.party.settings import Settings
 from parley.privacy.errors import BudgetExceededError, LedgerRefusedError, OtherContentError
-from parley.privacy.filters import LYING, Charge, Limit, epsilon_of
+from parley.privacy.filters import Charge, Limit, epsilon_of
 from parley.privacy.filters import Policy as Filter
 from parley.privacy.ledger import Ledger
 from parley.privacy.mechanism import Unit
@@ -65,6 +69,10 @@ class Ready:
     data: DataSet
     sealed: Sealed
     charge: Charge | None
+    module: Apart | None = None
+    """Of a user's own model: its process, which has no record before `Gate.contributor`."""
+    extractors: ExtractorsApart | None = None
+    """Of a user's own features, likewise."""
 
 
 def open_ledger(settings: Settings) -> Ledger:
@@ -103,18 +111,6 @@ def spent_if_a_server_lies(ledger: Ledger, population: str) -> float | None:
 def policy_of(settings: Settings) -> Policy | None:
     """Read at every manifest; none where there is no file, an error where it is not understood."""
     return read_policy(settings.policy) if settings.policy.exists() else None
-
-
-def exceeded(error: BudgetExceededError) -> RefusedRunError:
-    """In words for everybody: which part of the budget, and not what else was spent."""
-    named = " and ".join(f"privacy.{what}" for what in error.exhausted)
-    return refused("policy", f"{named}: the run does not fit what is left of this party's budget", advice(error))
-
-
-def advice(error: BudgetExceededError) -> str:
-    if LYING in error.exhausted:
-        return 'more of the servers\' own noise, or security = "malicious"'
-    return "more noise or fewer rounds" if error.exhausted == ("epsilon",) else "a run with a smaller delta"
 
 
 class Gate:
@@ -201,10 +197,18 @@ class Gate:
             raise refused("policy", str(error)) from None
         return understood
 
+    def open_module(self, manifest: Manifest, ready: Ready) -> None:
+        """Of an admitted run, before this party says that it takes part: a user's own code, on public inputs."""
+        ready.extractors = opened_extractors(manifest, ready.understood.schema, self._policy())
+        party = None if ready.charge is None else self.node.name  # what was charged is not left for a slow hour
+        ready.module = opened(manifest, ready.understood, self._policy(), party)
+
     def contributor(self, manifest: Manifest, ready: Ready) -> Contributor:
         """This party's side of an admitted run. Reads the records, so nobody may be waiting for what comes of it."""
         try:
-            contributor = self.shelf.contributor(manifest, ready.understood, self.node, ready.data, ready.sealed)
+            contributor = self.shelf.contributor(
+                manifest, ready.understood, self.node, ready.data, ready.sealed, ready.module, ready.extractors
+            )
         except UnfitRecordsError:
             raise unreadable() from None
         last = self.outbox.last(manifest.digest)
@@ -302,7 +306,7 @@ class Gate:
     @staticmethod
     def _sorted(reasons: tuple[Reason, ...]) -> Waiting | None:
         text = "; ".join(str(reason) for reason in reasons)
-        if any(reason.final for reason in reasons):
+        if any(reason.final and not reason.mendable for reason in reasons):
             raise refused("policy", text)
         return Waiting(text) if reasons else None
 
@@ -390,4 +394,5 @@ class Gate:
     def note(self, manifest: Manifest, state: str, reason: str = "") -> str:
         """Where the run stands, for this party's operator and its audit trail: public facts only."""
         self.outbox.note(manifest.digest, manifest.run, manifest.canonical, state, reason)
+        self.shelf.noted(manifest, state)
         return self.trail.append(f"run.{state}", durable=True, run=manifest.run, manifest=manifest.digest.hex())

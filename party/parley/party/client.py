@@ -169,10 +169,12 @@ class PartyClient:
     def _resume(self) -> None:
         """What an earlier process was at, without waiting for the coordinator; refused runs are looked at again."""
         outbox = Outbox(self.settings.outbox)
+        over = (*OVER, ENDED, REFUSED)
+        self._shelf.keep_features(held.digest for held in outbox.runs() if held.state not in over)
         for held in outbox.runs():
             if held.state != REFUSED:
                 self._known[held.digest] = None
-            if held.state in (*OVER, ENDED, REFUSED):
+            if held.state in over:
                 continue
             if of_an_earlier_version(held.manifest):
                 log.error("a run of an earlier version is not gone on with, and stays charged", run=held.run)

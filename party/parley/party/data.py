@@ -4,6 +4,7 @@ The first reads two documents; what goes wrong with the second may depend on rec
 """
 
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
@@ -13,15 +14,19 @@ from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName
 from parley.learning.contributor import Contributor, Encoding
 from parley.learning.errors import PartyError, QueryError
+from parley.learning.feature_cache import FeatureCache, erase
+from parley.learning.features import Extract, unknown_code
 from parley.learning.holding import Holding, judge
 from parley.learning.models import Model
 from parley.learning.records import Records, encode
-from parley.learning.registry import model_of
 from parley.learning.schema import Schema
+from parley.models.apart import Apart
+from parley.models.registry import model_of
 from parley.mpc.errors import MpcError
 from parley.mpc.tables import FORMATS
 from parley.node.data_sets import DataSet
 from parley.party.errors import RefusedRunError, UnfitRecordsError, refused
+from parley.party.outbox import ENDED, LEFT, REFUSED, SETTLED
 from parley.party.seal import Sealed, Seals
 from parley.party.settings import Settings
 from parley.privacy.errors import PrivacyError
@@ -63,28 +68,59 @@ class Shelf:
     """The sealed records, read once for all runs that are open with one schema on one data set."""
 
     def __init__(self, settings: Settings) -> None:
-        self._lock = threading.Lock()
+        self._lock, self._settings = threading.Lock(), settings
         self._held: WeakValueDictionary[str, Records] = WeakValueDictionary()
         self.seals = {each.name: Seals(settings, each) for each in settings.data}
         """By the name of the data set."""
 
-    def records(self, manifest: Manifest, schema: Schema, data: DataSet, sealed: Sealed) -> Records:
+    def records(
+        self, manifest: Manifest, schema: Schema, data: DataSet, sealed: Sealed, extract: Extract = unknown_code
+    ) -> Records:
         """Read and encoded; a PartyError, for local eyes, where the files are not those that were sealed."""
         key = f"{data.name} {sealed.seal.files} {sealed.seal.schema} {manifest.schema.text}"
         with self._lock:
             found = self._held.get(key)
             if found is None:
-                found = self._held[key] = encode(sealed.read(data), schema, sealed.holding.layout)
+                found = self._held[key] = encode(
+                    sealed.read(data), schema, sealed.holding.layout, extract=extract, cache=self.features(manifest)
+                )
             return found
 
+    def features(self, manifest: Manifest) -> FeatureCache:
+        """What is kept of this run's transforms, for as long as it is open."""
+        return FeatureCache(self._settings.features_of(manifest.digest))
+
+    def noted(self, manifest: Manifest, state: str) -> None:
+        """Nothing that was computed for a run outlives it."""
+        if state in (REFUSED, LEFT, ENDED, SETTLED):
+            self.features(manifest).erase()
+
+    def keep_features(self, manifests: Iterable[bytes]) -> None:
+        """Erases those of every run but these."""
+        kept = {digest.hex() for digest in manifests}
+        for folder in self._settings.features.glob("*"):
+            if folder.name not in kept:
+                erase(folder)
+
     def contributor(
-        self, manifest: Manifest, understood: Understood, node: NodeName, data: DataSet, sealed: Sealed
+        self,
+        manifest: Manifest,
+        understood: Understood,
+        node: NodeName,
+        data: DataSet,
+        sealed: Sealed,
+        module: Apart | None = None,
+        extract: Extract | None = None,
     ) -> Contributor:
         """This party's side of the run; UnfitRecordsError unless the records are those that it was admitted for."""
         try:
             require_equal(sealed.holding, manifest, understood, node)
-            records = self.records(manifest, understood.schema, data, sealed)
-            return Contributor(node.name, records, understood.model, understood.encoding, SystemRandomness())
+            records = self.records(manifest, understood.schema, data, sealed, extract or unknown_code)
+            if module is not None:
+                module.hold(records, manifest.deadline_seconds)
+            return Contributor(
+                node.name, records, understood.model, understood.encoding, SystemRandomness(), engine=module
+            )
         except Exception as error:
             # Whatever reading runs into: this run is over for this party, and it says the same of every cause.
             raise UnfitRecordsError(str(error) if isinstance(error, PartyError) else type(error).__name__) from None

@@ -3,10 +3,16 @@
 import os
 from collections.abc import Iterator
 from contextlib import closing
+from importlib.util import find_spec
 
+from parley.compute.cluster import Cluster
+from parley.compute.errors import ComputeError
+from parley.compute.strangers import refuse_open
+from parley.federation.extras import install
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName
-from parley.federation.policy import PartyPolicy, read_policy
+from parley.federation.policy import PartyPolicy
+from parley.federation.policy_file import read_policy
 from parley.learning.errors import PartyError
 from parley.learning.fit import fit
 from parley.learning.holding import read_holding
@@ -31,6 +37,9 @@ def examine_party(node: PartyNode) -> Iterator[Finding]:
     settings = settings_of(node)
     for data in node.data:
         yield from _data_set(node, settings, data)
+    if settings.compute is not None:
+        cluster = settings.compute
+        yield guarded("compute", lambda: _compute(cluster))
     used = {path for data in node.data for path in data.files}
     for path in sorted(set(node.state.glob("snapshot*.jsonl")) - used):
         text = "has rows of a database, and no data set of node.toml is theirs"
@@ -110,6 +119,29 @@ def _database(check: str, node: PartyNode, settings: Settings, data: DataSet) ->
     if last.query != digest_of_query(data.query):
         return Finding(check, WARNING, f"{text}; the query was changed since", again)
     return Finding(check, OK, text)
+
+
+def _compute(cluster: Cluster) -> Finding:
+    """[compute]: what a run would be late for. Starts no cluster; an operator's own one is asked without its token."""
+    fix = "correct [compute] of node.toml; until then this party is late in every run"
+    try:
+        cluster.check()
+        if find_spec("ray") is None:
+            return Finding("compute", FAILED, "[compute] is for Ray, which is not here", install("ray"))
+        if cluster.address is not None:
+            certificate, key, authority = cluster.certificate, cluster.key, cluster.authority
+            assert certificate is not None
+            assert key is not None
+            assert authority is not None
+            refuse_open(cluster.address, certificate, key, authority)
+            return Finding("compute", OK, f"the cluster at {cluster.address} answers over TLS, to its token alone")
+    except ComputeError as error:
+        return Finding("compute", FAILED, str(error), fix)
+    cores = len(os.sched_getaffinity(0))
+    if cluster.workers > cores:
+        text = f"{cluster.workers} workers share {cores} cores of this machine"
+        return Finding("compute", WARNING, text, f"[compute] workers = {cores}: more of them are slower, not faster")
+    return Finding("compute", OK, f"each run starts a cluster on this machine, workers = {cluster.workers}")
 
 
 def _populations(node: PartyNode, settings: Settings) -> Finding:

@@ -5,6 +5,8 @@
 
 from parley.learning.errors import PartyError
 from parley.node.refusals import RefusedCallError
+from parley.privacy.errors import BudgetExceededError
+from parley.privacy.filters import LYING
 from parley.v1 import common_pb2
 
 
@@ -36,3 +38,15 @@ def refused(kind: str, message: str, hint: str = "") -> RefusedRunError:
     """Such as `refused("malformed", …)`."""
     named: common_pb2.Refusal = getattr(common_pb2, f"REFUSAL_{kind.upper()}")
     return RefusedRunError(named, message, hint)
+
+
+def exceeded(error: BudgetExceededError) -> RefusedRunError:
+    """In words for everybody: which part of the budget, and not what else was spent."""
+    named = " and ".join(f"privacy.{what}" for what in error.exhausted)
+    return refused("policy", f"{named}: the run does not fit what is left of this party's budget", advice(error))
+
+
+def advice(error: BudgetExceededError) -> str:
+    if LYING in error.exhausted:
+        return 'more of the servers\' own noise, or security = "malicious"'
+    return "more noise or fewer rounds" if error.exhausted == ("epsilon",) else "a run with a smaller delta"

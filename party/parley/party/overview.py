@@ -10,6 +10,7 @@ from parley.party.outbox import Outbox, RunState
 from parley.party.seal import taken
 from parley.party.settings import Settings
 from parley.party.snapshot import age
+from parley.party.speed import speed_at
 from parley.privacy.budget import Budget, budget_of
 
 
@@ -75,6 +76,11 @@ def runs_of(settings: Settings) -> list[dict[str, Any]]:
     if outbox:
         outbox.close()
     return found
+
+
+def with_speed(settings: Settings, run: dict[str, Any]) -> dict[str, Any]:
+    """For `parley party status` alone: one of `runs_of`, with how fast its sums are computed here."""
+    return run | {"speed": speed_at(settings.speed(bytes.fromhex(run["digest"])))}
 
 
 def budgets_left(settings: Settings) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ import json
 import signal
 from pathlib import Path
 
+from parley.compute.cluster import Cluster
 from parley.federation.names import Role
 from parley.node import logs, meters, trust
 from parley.node.collector import settle
@@ -36,6 +37,7 @@ def settings_of(node: PartyNode) -> Settings:
         aggregators={name: str(address) for name, address in node.aggregators.items()},
         data=node.data,
         cap=Cap(node.epsilon, node.delta),
+        compute=Cluster(**vars(node.compute)) if node.compute is not None else None,
     )
 
 
@@ -45,6 +47,8 @@ def run(node: Path) -> None:
     require_linux()
     trust.require(here)
     settings = settings_of(here)
+    if settings.compute is not None:
+        settings.compute.check()
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     identity = settings.identity.load().name
     name = identity.name

@@ -15,24 +15,30 @@ import grpc
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.compute.engine import RayEngine
+from parley.compute.errors import EngineLateError, EngineStoppedError
 from parley.federation.errors import FederationError, TrailError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.rounds import BLIND_BYTES, upload_digest
 from parley.learning.contributor import Contributor, Query
 from parley.learning.errors import QueryError
+from parley.models.apart import Apart
+from parley.models.extractor_apart import ExtractorsApart
 from parley.mpc import crash
 from parley.mpc.randomness import SEED_BYTES, random_bytes
 from parley.mpc.ring import share
 from parley.node import logs
 from parley.node.statements import StatementError
 from parley.party.admission import UNSEALED, Gate, Ready, Waiting
+from parley.party.cluster import over_cluster
 from parley.party.errors import AskAgainError, OutboxError, RefusedRunError, StoppedError, refused
 from parley.party.history import History, beginning
 from parley.party.memory import Recollection
 from parley.party.outbox import ENDED, JOINED, LEFT, REFUSED, SETTLED, WAITING, Answer
 from parley.party.questions import LEAVE, Points, check_form
 from parley.party.settlement import settle
+from parley.party.speed import Speed
 from parley.party.uploads import Uploader
 from parley.party.wire import GRACE_SECONDS, Pauses, Wire, passing, wait_seconds
 from parley.privacy.errors import LedgerRefusedError, PrivacyError
@@ -98,7 +104,7 @@ class PartyRun:
             try:
                 life.live()
             finally:
-                life.uploader.close()
+                life.close()
 
 
 class Life:
@@ -116,15 +122,33 @@ class Life:
         seen = gate.outbox.seen(manifest.digest) or beginning(manifest)
         self.history = History(manifest, gate.node.name, lambda: wire.identity.pins, self._statements, seen)
         self.uploader = Uploader(wire, manifest.digest, manifest.identities(Role.aggregator), self.timeout)
+        self.speed = Speed(gate.settings.speed(manifest.digest))
         self.admitted = False
         self._version: tuple[int, int] | None = None
         """Of the record of admissions, when it was last read."""
         self._said = ""
+        self._module: Apart | None = None
+        self._engine: RayEngine | None = None
+        self._extractors: ExtractorsApart | None = None
+
+    def close(self) -> None:
+        """Whatever this life has started."""
+        self.uploader.close()
+        if self._module is not None:
+            self._module.close()
+        if self._engine is not None:
+            self._engine.close()
+        if self._extractors is not None:
+            self._extractors.close()
 
     def live(self) -> None:
         """Until the run is over, or this party has left it."""
         try:
             ready = self._admission()
+            try:
+                self.gate.open_module(self.manifest, ready)
+            finally:
+                self._module, self._extractors = ready.module, ready.extractors
             self.admitted = True
             self._note(JOINED)
             crash.point("party.joined")
@@ -157,12 +181,19 @@ class Life:
         Neither has one in when it asks for its first question, but for reading that takes longer than any other.
         """
         began = time.monotonic()
+        if self.gate.settings.compute is not None and ready.module is not None:
+            ready.module.close()  # it was checked here; workers open it for themselves
+            ready.module = None
         try:
-            return self.gate.contributor(self.manifest, ready)
+            contributor = self.gate.contributor(self.manifest, ready)
         finally:
+            if ready.extractors is not None:
+                ready.extractors.close()  # they have done all that they are for
             taken = time.monotonic() - began
             if self.stop.wait(PREPARE_SECONDS - taken % PREPARE_SECONDS):
                 raise StoppedError("this process is ending")
+        self._engine = over_cluster(self.gate.settings.compute, self.manifest, contributor, self.stop)
+        return contributor
 
     def _rounds(self, ready: Ready, contributor: Contributor) -> None:
         outbox, digest = self.gate.outbox, self.manifest.digest
@@ -269,7 +300,11 @@ class Life:
         except QueryError as error:
             raise refused("malformed", str(error)) from None
         self._require_charged(ready, response)
+        began = time.perf_counter()
         values = contribution(contributor, query, question.length)
+        # An engine that holds answers back until a public moment says how long it was at work.
+        busy = getattr(contributor.engine, "busy_seconds", None) or time.perf_counter() - began
+        self.speed.note(contributor.batch_length(question.index), busy)
         if values is None:
             self._answer_no_more()
             values = np.zeros(question.length, np.int64)
@@ -449,11 +484,19 @@ class Life:
 
 def contribution(contributor: Contributor, query: Query, length: int) -> Integers | None:
     """int64[length], or None where it cannot be computed at all, which no record is known to bring about."""
+    before = contributor.last_round
     try:
         values = np.atleast_1d(contributor.contribution(query))
         if values.shape == (length,):
             return values
         problem = "an answer of another length"
+    except EngineStoppedError:
+        # Nothing was answered: another process of this party draws another batch.
+        raise StoppedError("this process is ending") from None
+    except EngineLateError:
+        # Nor here: should the run still want it, it is of the same batch. A run that is over is not waited for.
+        contributor.last_round = before
+        raise AskAgainError("the cluster is away: ask for the round again") from None
     except Exception as error:
         # Presence and failure must not depend on records, and neither must a log line: its class says enough.
         problem = type(error).__name__

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from parley.compute.cluster import Cluster
 from parley.node.credentials import NodeFolder
 from parley.node.data_sets import DataSet, state_file
 from parley.privacy.filters import Cap
@@ -26,6 +27,8 @@ class Settings:
     """The records: one data set, or several that each have a name."""
     cap: Cap
     """Over all runs on one population; final."""
+    compute: Cluster | None = None
+    """Where sums are computed; none is this process."""
 
     def chosen(self, name: str) -> DataSet | None:
         """The data set that a manifest is about: the one it names, or the only one. Reads node.toml and no more."""
@@ -43,6 +46,15 @@ class Settings:
         return state_file(self.state, data.name, "seal", ".json")
 
     @property
+    def features(self) -> Path:
+        """What is computed of records for a run, in a folder for each run that is open."""
+        return self.state / "features"
+
+    def features_of(self, digest: bytes) -> Path:
+        """Those of one run, by its manifest."""
+        return self.features / digest.hex()
+
+    @property
     def outbox(self) -> Path:
         return self.state / "outbox.sqlite"
 
@@ -57,6 +69,10 @@ class Settings:
     @property
     def admissions(self) -> Path:
         return self.state / "admissions.sqlite"
+
+    def speed(self, digest: bytes) -> Path:
+        """How fast a run's sums are computed here."""
+        return self.state / "speed" / f"{digest.hex()}.json"
 
     @property
     def verified(self) -> Path:

@@ -13,6 +13,7 @@ import sys
 import time
 from pathlib import Path
 
+from parley.federation.files import endless
 from parley.learning.errors import DataError, PartyError
 from parley.learning.sql import json_lines, opened
 from parley.node.data_sets import DataSet, Query
@@ -82,6 +83,8 @@ def _url(path: Path) -> str:
 
 
 def _read(path: Path, most: int, field: str) -> str:
+    if endless(path):
+        raise DataError(f"{path.name} is no regular file: correct [data] {field}")
     try:
         with path.open("rb") as file:
             data = file.read(most + 1)

@@ -20,7 +20,9 @@ function replaceParts(markup) {
     const held = document.getElementById(part.id);
     if (held && held.innerHTML !== part.innerHTML) {
       const place = [...held.querySelectorAll(FOCUSABLE)].indexOf(document.activeElement);
+      const scrolled = [...held.querySelectorAll(".scroll")].map((each) => each.scrollTop);
       held.replaceChildren(...part.childNodes);
+      held.querySelectorAll(".scroll").forEach((each, index) => { each.scrollTop = scrolled[index] || 0; });
       if (place >= 0) held.querySelectorAll(FOCUSABLE)[place]?.focus({ preventScroll: true });
     }
   }

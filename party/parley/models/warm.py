@@ -16,8 +16,9 @@ from parley.federation.start_and_stop import Start
 from parley.learning.errors import ModelFileError
 from parley.learning.holding import LAYOUT_FIELDS
 from parley.learning.model_archive import read_archive
-from parley.learning.registry import build_model
+from parley.learning.models import Model
 from parley.learning.schema import Schema, schema_from_json
+from parley.models.registry import build_model
 
 Floats = NDArray[np.float64]
 OPEN = ("public", "made up")
@@ -50,7 +51,8 @@ def read_start(path: Path, model: Mapping[str, Any], schema: Schema) -> WarmStar
     try:
         columns = {name: value for name, value in description["schema"].items() if name not in LAYOUT_FIELDS}
         theirs = schema_from_json(columns)
-        same = _meaning(description["model"], theirs) == _meaning(model, schema)
+        size = len(theta)
+        same = _meaning(description["model"], theirs, size) == _meaning(model, schema, size)
     except (KeyError, TypeError, AttributeError):
         raise ModelFileError(f"{path.name} does not say what model it is: write it again with parley") from None
     if not same:
@@ -58,7 +60,7 @@ def read_start(path: Path, model: Mapping[str, Any], schema: Schema) -> WarmStar
             f"{path.name} cannot be where this run starts: it is of another model or other columns; a start needs the "
             "same [model] and the same columns with the same bounds, in the same order"
         )
-    dimension = build_model(_plain(model), schema).dimension
+    dimension = _built(model, schema, size).dimension
     if theta.shape != (dimension,) or not np.isfinite(theta).all():
         raise ModelFileError(f"{path.name} does not hold {dimension:,} finite numbers, which this model has")
     _require_card(card, path.name)
@@ -90,7 +92,15 @@ def _plain(model: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in model.items() if name != "dimension"}
 
 
-def _meaning(body: Mapping[str, Any], schema: Schema) -> tuple[Any, ...]:
-    """What each parameter stands for: not how records are counted as units, nor how finely they are encoded."""
+def _built(body: Mapping[str, Any], schema: Schema, size: int) -> Model:
+    """A module's size is what is said of it, if that is said: only its own code knows it."""
+    return build_model(_plain(body), schema, dimension=body.get("dimension", size))
+
+
+def _meaning(body: Mapping[str, Any], schema: Schema, size: int) -> tuple[Any, ...]:
+    """What each parameter stands for: not how records are counted as units, nor how finely they are encoded, nor what
+    a module's public probe came to on one machine."""
     options = {name: list(value) if isinstance(value, tuple) else value for name, value in _plain(body).items()}
-    return build_model(_plain(body), schema).dimension, options, schema.features, schema.target, schema.intercept
+    options.pop("probe", None)
+    columns = schema.features, schema.transform
+    return _built(body, schema, size).dimension, options, columns, schema.target, schema.intercept

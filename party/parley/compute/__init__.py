@@ -1,0 +1,1 @@
+"""A party's sums on several machines of its own institution."""

@@ -1,0 +1,1 @@
+"""The papers' networks, as any user's package would bring them: PyTorch and nothing of parley."""
