@@ -1,9 +1,9 @@
 """What a federation gained: its model beside each institution's own and the pooled one, on a PUBLIC hold-out.
 
 The other models are fitted WITHOUT privacy, on records that only somebody who holds them all can pool: for `parley
-demo` and for research, whose records are public anyway, and never for a federation. Binary logistic models only. They
-get a ridge of one over the number of records, a standard normal prior, so that a hospital with few records or with
-hardly a healthy patient is not put down by an unbounded fit.
+demo` and for research, whose records are public anyway, and never for a federation. They are logistic models of two
+labels, whatever the federation's is. They get a ridge of one over the number of records, a standard normal prior, so
+that a hospital with few records or with hardly a healthy patient is not put down by an unbounded fit.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from parley.algorithms.regularisers import Regulariser
 from parley.learning.evaluation import evaluate
-from parley.learning.models import Linear, Logistic, sigmoid
+from parley.learning.models import Linear, Logistic, Model, sigmoid
 from parley.learning.records import Records
 from parley.study.errors import StudyError
 
@@ -71,13 +71,15 @@ class Comparison:
         }
 
 
-def compare(theta: Floats, parties: Mapping[str, Records], hold_out: Records) -> Comparison:
-    """Score the federated model θ of a binary logistic regression against the alternatives."""
-    model = Linear(hold_out.rows.dimension, Logistic())
+def compare(
+    theta: Floats, parties: Mapping[str, Records], hold_out: Records, federated: Model | None = None
+) -> Comparison:
+    """Score the federated model θ, a logistic regression unless it is said, against the alternatives."""
+    model = federated or Linear(hold_out.rows.dimension, Logistic())
     if theta.shape != (model.dimension,):
         raise StudyError(
-            f"the model has {theta.size:,} parameters and the hold-out's schema {model.dimension:,}: compare a binary "
-            "logistic model on the schema that it was trained with"
+            f"the model has {theta.size:,} parameters and on the hold-out's schema it would have "
+            f"{model.dimension:,}: compare a model on the schema that it was trained with"
         )
     counts = {name: len(records.rows) for name, records in parties.items()}
     tables = {name: (dense(records), records.targets) for name, records in parties.items()}
@@ -86,16 +88,16 @@ def compare(theta: Floats, parties: Mapping[str, Records], hold_out: Records) ->
     pooled_targets = np.concatenate([targets for _, targets in tables.values()])
     everyone = sum(counts.values())
     return Comparison(
-        score("federated", everyone, theta, hold_out),
+        score("federated", everyone, theta, hold_out, model),
         alone,
         score("pooled", everyone, fit_logistic(pooled_rows, pooled_targets), hold_out),
         len(hold_out.rows),
     )
 
 
-def score(name: str, records: int, theta: Floats, hold_out: Records) -> Score:
-    """Accuracy at even odds, and the area under the curve."""
-    found = evaluate(Linear(len(theta), Logistic()), hold_out, theta, Regulariser(), "binary")
+def score(name: str, records: int, theta: Floats, hold_out: Records, model: Model | None = None) -> Score:
+    """Accuracy at even odds, and the area under the curve; of a logistic regression unless it is said."""
+    found = evaluate(model or Linear(len(theta), Logistic()), hold_out, theta, Regulariser(), "binary")
     if found.auc is None:
         raise StudyError("the hold-out has one outcome only, so no area under a curve exists: give records of both")
     return Score(name, records, 1 - found.error, found.auc)

@@ -17,7 +17,7 @@ from parley.algorithms.registry import build, query_of
 from parley.algorithms.regularisers import Regulariser
 from parley.learning import records as party_records
 from parley.learning.contributor import Contributor, Encoding
-from parley.learning.models import Linear, Logistic
+from parley.learning.models import Linear, Logistic, Model
 from parley.learning.rows import DenseRows
 from parley.mpc.clear import ClearSampler
 from parley.mpc.randomness import Csprng
@@ -99,13 +99,21 @@ class LogisticTraining:
         self._plan = Plan(mechanism.sampler(self._party, 0).mean_batch, mechanism.steps, clip)
         self._loaded: tuple[Records, party_records.Records] | None = None
 
+    def model(self, held: party_records.Records) -> Model:
+        """What is trained."""
+        return Linear(held.rows.dimension, Logistic())
+
+    def start(self, model: Model) -> Floats:
+        """Where it starts, public."""
+        return np.zeros(model.dimension)
+
     def run(self, records: Records) -> Transcript:
         """Train once; every opening of every round, on the scale of the sum."""
         held = self._held(records)
-        model = Linear(held.rows.dimension, Logistic())
+        model = self.model(held)
         party = Contributor(self._party, held, model, self._encoding, self._source)
         algorithm = build("ddp-srm", self._parameters)
-        algorithm.begin(self._plan, np.zeros(model.dimension), 0.0, self._source)
+        algorithm.begin(self._plan, self.start(model), 0.0, self._source)
         rounds = []
         for index in range(self.mechanism.releases):
             encoded = party.contribution(query_of(index, algorithm.ask(index)))

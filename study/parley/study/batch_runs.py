@@ -2,22 +2,26 @@
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parley.algorithms.algorithm import Plan
 from parley.algorithms.registry import setting_of
+from parley.federation.extras import install
 from parley.learning.evaluation import Quality, evaluate
 from parley.learning.records import Records
 from parley.privacy.accountants import accountant
 from parley.privacy.mechanism import Mechanism, Unit
 from parley.study.data import Sets
+from parley.study.errors import StudyError
 from parley.study.simulation import Calibrated, Federation, calibrate
 from parley.study.start_and_stop import EarlyStop, start_at
 
@@ -89,7 +93,7 @@ def federation_of(prepared: Prepared, key: int) -> Federation:
     study, chosen, parties = prepared.study, prepared.calibrated, prepared.sets.parties(key)
     algorithm = study.new_algorithm()
     plan = algorithm.plan(_setting(study, sum(records.units for records in parties.values())))
-    start = start_at(study.start, algorithm, study.model, study.schema)
+    start = start_at(study.start, algorithm, study.model_table(), study.schema)
     return Federation(
         algorithm,
         plan,
@@ -150,6 +154,7 @@ Run = Callable[[int], dict[str, Any]]
 Wanted = TypeVar("Wanted")
 Found = TypeVar("Found")
 _KEPT: list[Callable[[Any], Any]] = []
+BACKENDS = ("local", "ray")
 
 
 def spread(run: Callable[[Wanted], Found], wanted: Sequence[Wanted], workers: int) -> list[Found]:
@@ -158,6 +163,33 @@ def spread(run: Callable[[Wanted], Found], wanted: Sequence[Wanted], workers: in
         return [run(each) for each in wanted]
     with ProcessPoolExecutor(min(workers, len(wanted)), initializer=_keep, initargs=(run,)) as pool:
         return list(pool.map(_run_kept, wanted))
+
+
+class Spread(Protocol):
+    """`run` of every one, in order, wherever it is computed."""
+
+    def __call__(self, run: Callable[[Wanted], Found], wanted: Sequence[Wanted]) -> list[Found]: ...
+
+
+def require_backend(backend: str) -> None:
+    """Before anything is charged: a StudyError where it is none, or not installed."""
+    if backend not in BACKENDS:
+        raise StudyError(f"backend is {backend!r}: use {' or '.join(BACKENDS)}")
+    if backend == "ray" and find_spec("ray") is None:
+        raise StudyError(install("ray"))
+
+
+@contextmanager
+def spreading(backend: str, workers: int) -> Iterator[Spread]:
+    """Over processes of this machine, or the workers of a Ray cluster that is there for as long as this lasts."""
+    if backend == "local":
+        yield partial(spread, workers=workers)
+        return
+    from parley.compute.cluster import Cluster
+    from parley.compute.fits import FitPool
+
+    with FitPool(Cluster(workers=workers)) as pool:
+        yield pool.spread
 
 
 def _keep(run: Callable[[Any], Any]) -> None:

@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 
 from parley.learning.metrics import Figure, as_json
 from parley.learning.model_archive import FORMAT, with_digests
+from parley.learning.transforms import declared
+from parley.models.extractor_spec import with_code_digests
+from parley.models.module_spec import module_in_card
 from parley.privacy.mechanism import Mechanism
 from parley.study.fit_costs import Total
 from parley.study.open_records import PRIVATE
@@ -52,14 +55,15 @@ class Fit:
 
 def described(study: "Study", theta: Floats) -> dict[str, Any]:
     """What a model file says that the model is."""
-    schema = {name: value for name, value in study.schema.as_json().items() if value is not None}
-    return {"format": FORMAT, "model": {**study.model, "dimension": len(theta)}, "schema": schema}
+    schema = {name: value for name, value in with_code_digests(study.schema).as_json().items() if value is not None}
+    return {"format": FORMAT, "model": study.model_table(), "schema": schema}
 
 
 def card_of(study: "Study", fit: Fit, repeatable: bool, total: Total) -> dict[str, Any]:
     """Finished, with its digests."""
     private = fit.epsilon is not None
     values = None if fit.figures is None else {name: figure.value for name, figure in fit.figures.items()}
+    description = described(study, fit.theta)
     card = {
         "format": FORMAT,
         "simulation": True,
@@ -79,6 +83,7 @@ def card_of(study: "Study", fit: Fit, repeatable: bool, total: Total) -> dict[st
         "parties": dict(fit.parties),
         "aggregators": [],
         "coordinator": None,
+        "module": module_in_card(description["model"]),
         "algorithm": study.algorithm["name"],
         "rounds": fit.rounds,
         "rounds_planned": fit.mechanism.releases,
@@ -91,10 +96,11 @@ def card_of(study: "Study", fit: Fit, repeatable: bool, total: Total) -> dict[st
         "evaluation": values,
         "quality": None if fit.figures is None else as_json(fit.figures),
         "public_records": fit.tested,
+        "declared": list(declared(study.schema.transform)) or None,
         "software": {"name": DISTRIBUTION, "version": version(DISTRIBUTION)},
         "written": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
     }
-    return with_digests(card, fit.theta, described(study, fit.theta))
+    return with_digests(card, fit.theta, description)
 
 
 def statement_of(study: "Study", fit: Fit, repeatable: bool) -> str:

@@ -17,16 +17,17 @@ from parley.learning.columns import Uniform
 from parley.learning.errors import SchemaError
 from parley.learning.holding import CSV, Layout
 from parley.learning.readers import Data, Dense, Sparse, read
-from parley.learning.records import Records, encode
+from parley.learning.records import Records, encode, of_units
 from parley.learning.rows import DenseRows, Rows, SparseRows
 from parley.learning.schema import Schema
 from parley.learning.spreads import Spread, warnings_of
+from parley.models.extractor_spec import run_here
 from parley.study.columns import layout_for
 from parley.study.errors import StudyError
 from parley.study.fit_costs import SPENDING, rows_of
 from parley.study.frames import data_of
 from parley.study.open_records import MADE_UP, OPEN, PRIVATE, is_made_up
-from parley.study.simulation import SeededRandomness, of_units, permutation, split
+from parley.study.simulation import SeededRandomness, permutation, split
 
 if TYPE_CHECKING:
     from parley.study.study import Study
@@ -43,6 +44,8 @@ class Sets:
     """Of each party; or one pooled set alone, where `shares` says over whom it is shared out."""
     shares: tuple[str, ...] = ()
     test: Records | None = None
+    source: Any = None
+    """The test set as it was given, where it is public."""
     public: bool = False
     """Whether the test set is no part of the records: then figures on it may be shown to anybody."""
     kind: str = PRIVATE
@@ -115,7 +118,7 @@ def sets_of(
     elif test is not None:
         scored = _records(study, test)
         shared = _shared(scored, found) if kind == PRIVATE else ()
-        return replace(sets, test=scored.records, public=True, warnings=(*said, *shared))
+        return replace(sets, test=scored.records, source=test, public=True, warnings=(*said, *shared))
     return sets if randomness is None else sets.held_out(HELD_OUT if test is None else test, randomness)
 
 
@@ -142,8 +145,14 @@ def _same(one: Records, other: Records) -> bool:
     return (
         len(one.rows) == len(other.rows)
         and np.array_equal(one.targets, other.targets)
-        and np.array_equal(one.rows.values, other.rows.values)  # type: ignore[attr-defined]  # all kinds have them
+        and _same_rows(one.rows, other.rows)
     )
+
+
+def _same_rows(one: Rows, other: Rows) -> bool:
+    if isinstance(one, SparseRows) and isinstance(other, SparseRows):  # whose values alone may all be ones
+        return np.array_equal(one.columns, other.columns) and np.array_equal(one.values, other.values)
+    return isinstance(one, DenseRows) and isinstance(other, DenseRows) and np.array_equal(one.values, other.values)
 
 
 def _sources(study: "Study", data: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -188,18 +197,34 @@ class Read:
     @classmethod
     def of(cls, raw: Data, schema: Schema, layout: Layout) -> "Read":
         spreads: dict[str, Spread] = {}
-        records = encode(raw, schema, layout, spreads)
+        records = encode(raw, schema, layout, spreads, run_here())
         return cls(records, _rows(raw, schema), tuple(warnings_of(spreads)), is_made_up(raw))
 
 
 def _records(study: "Study", source: Any) -> Read:
     """Encoded."""
-    if isinstance(source, str | Path):
-        source = (Path(source),)
-    if isinstance(source, tuple) and source and all(isinstance(each, Path) for each in source):
+    source = _paths(source)
+    if _are_paths(source):
         return _from_files(source, _stamps(source), layout_for(source[0], study.schema, study.layout), study.schema)
+    return Read.of(raw_of(study, source)[0], study.schema, study.layout or CSV)
+
+
+def raw_of(study: "Study", source: Any) -> tuple[Data, Layout]:
+    """As it was read, before anything of it is encoded."""
+    source = _paths(source)
+    if _are_paths(source):
+        layout = layout_for(source[0], study.schema, study.layout)
+        return read(source, layout, study.schema.target.name), layout
     raw = source if isinstance(source, Sparse) else data_of(source, study.schema)
-    return Read.of(raw, study.schema, study.layout or CSV)
+    return raw, study.layout or CSV
+
+
+def _paths(source: Any) -> Any:
+    return (Path(source),) if isinstance(source, str | Path) else source
+
+
+def _are_paths(source: Any) -> bool:
+    return isinstance(source, tuple) and bool(source) and all(isinstance(each, Path) for each in source)
 
 
 def _stamps(paths: Sequence[Path]) -> tuple[tuple[int, int], ...]:

@@ -69,6 +69,15 @@ def finite(what: str, value: Any) -> float:
     return float(found)
 
 
+def named(what: str, value: Any, field: str) -> dict[str, Any]:
+    """A model or an algorithm: its name, or a table with the name in `field`."""
+    if isinstance(value, str):
+        return {field: value}
+    if not isinstance(value, Mapping) or field not in value:
+        raise InputError(f"{what} is {str(value)[:40]!r}: give a name, or a table such as {{{field!r}: …}}")
+    return dict(value)
+
+
 @dataclass(frozen=True)
 class Matrix:
     """Numbers, with the names of their columns where they have any."""
@@ -151,7 +160,10 @@ def _array_of(X: Any) -> NDArray[Any]:
         raise InputError(
             "X is masked, and a matrix has no rule for gaps: give a frame with schema=, whose columns have one"
         )
-    values = np.asarray(X)
+    try:
+        values = np.asarray(X)
+    except ValueError:
+        raise InputError("X has rows of different lengths: give as many numbers in each, or a frame") from None
     if np.iscomplexobj(values):
         raise InputError("Complex data not supported: give real numbers")
     if values.dtype.kind in "biuf":

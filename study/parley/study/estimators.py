@@ -21,6 +21,7 @@ from parley.learning.checks import label_of
 from parley.learning.columns import Target, Uniform
 from parley.learning.records import Records, encode
 from parley.learning.schema import Schema
+from parley.models.module_spec import is_module
 from parley.study.estimator_input import (
     InputError,
     finite,
@@ -29,6 +30,7 @@ from parley.study.estimator_input import (
     matrix,
     matrix_like,
     measured,
+    named,
     positive,
 )
 from parley.study.fit_costs import SPENDING, rows_of
@@ -98,13 +100,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
 
     def _train(self, given: Given, target: Target, cells: Sequence[Any]) -> None:
         """Charge one fit, make it, and keep what it released."""
-        schema = given.columns.schema(target)
+        model = self._model_table(target)
+        schema = given.columns.schema(target, intercept=not is_module(model["kind"]))
         records = encode(given.labelled(target.name, cells), schema)
         delta = usual_delta(records.units) if self.delta is None else positive("delta", self.delta)
         study = Study(
             schema,
-            model=self._model_table(target),
-            algorithm=self.algorithm if isinstance(self.algorithm, str) else dict(self.algorithm),
+            model=model,
+            algorithm=named("algorithm", self.algorithm, "name"),
             epsilon=positive("epsilon", self.epsilon),
             delta=delta,
             own=0.0,
@@ -139,7 +142,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             )
 
     def _model_table(self, target: Target) -> dict[str, Any]:
-        model = {"kind": self.model} if isinstance(self.model, str) else dict(self.model)
+        model = named("model", self.model, "kind")
         if model.get("kind") == "logistic" and target.kind == "classes":
             model["kind"] = "softmax"
         return model

@@ -17,8 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.learning.columns import Category, Column, Date, Number, Target, Uniform
+from parley.learning.pictures import Shape, picture_shape
 from parley.learning.records import encode_features
 from parley.learning.schema import Schema
+from parley.models.extractor_spec import run_here
 from parley.privacy.canonical import canonical_json
 from parley.study.errors import StudyError
 from parley.study.frames import data_of
@@ -40,6 +42,8 @@ EXPLAINED = 0.8
 REACH = 0.2
 """Deviation of such a target over the width of its bounds."""
 BLOCK = 8192
+COARSE = 4
+"""Pixels from corner to corner of the grid that a made-up picture is drawn between."""
 
 
 def made_up(study: "Study", records: int, seed: int) -> dict[str, list[Any]]:
@@ -48,10 +52,11 @@ def made_up(study: "Study", records: int, seed: int) -> dict[str, list[Any]]:
         raise StudyError(f"records is {records!r}: give a whole number from 1 to {MOST_RECORDS:,}")
     schema = study.schema
     rows = np.random.default_rng([seed, records])
-    table: dict[str, list[Any]] = _features(schema, records, rows)
-    encoded = encode_features(data_of(table, schema), schema, {})
+    shape = picture_shape(study.model, schema)
+    table: dict[str, list[Any]] = _features(schema, records, rows, shape)
+    encoded = encode_features(data_of(table, schema), schema, {}, extract=run_here())
     scores = np.empty((records, schema.outputs))
-    planted = _planted(schema)
+    planted = _planted(schema, shape)
     for start in range(0, records, BLOCK):
         chosen = np.arange(start, min(start + BLOCK, records))
         dense = encoded.take(chosen).dense() * 2.0**-encoded.bits
@@ -63,8 +68,10 @@ def made_up(study: "Study", records: int, seed: int) -> dict[str, list[Any]]:
     return table
 
 
-def _features(schema: Schema, records: int, rows: np.random.Generator) -> dict[str, list[Any]]:
-    """Cells of every column that is no target."""
+def _features(
+    schema: Schema, records: int, rows: np.random.Generator, shape: Shape | None = None
+) -> dict[str, list[Any]]:
+    """Cells of every column that is no target. Of pictures, neighbours are alike."""
     shared = rows.standard_normal(records)
 
     def places() -> Floats:
@@ -75,6 +82,12 @@ def _features(schema: Schema, records: int, rows: np.random.Generator) -> dict[s
     if isinstance(schema.features, Uniform):
         features = schema.features
         names = _free_names(features.count, schema.target.name)
+        if shape is not None and schema.nonzeros is None:
+            fields = _normal_share(_smooth(rows, records, shape)).T
+            return {
+                name: _numbers(field, features.low, features.high, features.whole)
+                for name, field in zip(names, fields, strict=True)
+            }
         if schema.nonzeros is None:
             return {name: _numbers(places(), features.low, features.high, features.whole) for name in names}
         share = min(1.0, schema.nonzeros / features.count / 2)
@@ -129,12 +142,33 @@ class _Planted:
         self.weights, self.middle = weights, middle
 
 
-def _planted(schema: Schema) -> _Planted:
+def _smooth(rows: np.random.Generator, count: int, shape: Shape) -> Floats:
+    """So many pictures, each pixel normal of deviation one: a coarse grid of draws, and all between by its corners."""
+    channels, height, width = shape
+    down, across = _between(height), _between(width)
+    grid = rows.standard_normal((count, channels, down.shape[1], across.shape[1]))
+    return np.asarray(np.einsum("hg,ncgk,wk->nchw", down, grid, across, optimize=True).reshape(count, -1))
+
+
+def _between(side: int) -> Floats:
+    """How much of each corner of the grid is in each pixel of a side."""
+    corners = max(2, side // COARSE)
+    place = np.linspace(0, corners - 1, side)[:, None]
+    share = np.maximum(0.0, 1 - np.abs(place - np.arange(corners)))
+    return np.asarray(share / np.sqrt((share**2).sum(axis=1, keepdims=True)))
+
+
+def _planted(schema: Schema, shape: Shape | None = None) -> _Planted:
     """The same for every table of this schema, by a trial of its own: scores of a deviation of one."""
     text = canonical_json({name: value for name, value in schema.as_json().items() if value is not None})
+    if shape is not None:
+        text += f" {shape}"
     draw = np.random.default_rng(np.frombuffer(hashlib.sha256(text.encode()).digest(), np.uint32))
-    weights = draw.standard_normal((schema.width, schema.outputs))
-    trial = encode_features(data_of(_features(schema, TRIAL, draw), schema), schema, {})
+    if shape is None or schema.width != math.prod(shape):
+        weights = draw.standard_normal((schema.width, schema.outputs))
+    else:
+        weights = _smooth(draw, schema.outputs, shape).T
+    trial = encode_features(data_of(_features(schema, TRIAL, draw, shape), schema), schema, {}, extract=run_here())
     dense = np.asarray(trial.take(np.arange(TRIAL)).dense() * 2.0**-trial.bits)[:, : schema.width]
     middle, spread = dense.mean(axis=0), dense.std(axis=0)
     weights = weights / np.maximum(spread, 1e-9)[:, None] * (spread > 0)[:, None]

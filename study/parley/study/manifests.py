@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 from parley.algorithms.algorithm import Plan
 from parley.algorithms.registry import build_algorithm, check_answers, setting_of
 from parley.algorithms.regularisers import Regulariser
+from parley.federation.fields import Plain
 from parley.federation.manifest import PROTOCOL, Manifest, Operator, longest_answer
 from parley.federation.meaning import finite_precision, verify
 from parley.federation.mechanism import NO_DATA_SETS, mechanism_table, party_tables
 from parley.federation.start_and_stop import StopEarly, optional
 from parley.learning.contributor import Encoding
-from parley.learning.registry import build_model
 from parley.learning.schema import Schema
+from parley.models.extractor_spec import with_code_digests
 from parley.mpc.errors import MpcError
 from parley.mpc.parts import OWN, USUAL, NoiseParts
 from parley.mpc.tables import FORMATS, Cover, Precision
@@ -33,6 +34,7 @@ from parley.privacy.finite_precision import FinitePrecision, gaussian_reading, r
 from parley.privacy.lying import NO_GUARANTEE
 from parley.privacy.mechanism import Mechanism, Unit
 from parley.study.errors import StudyError
+from parley.study.opened import opened, table_of
 from parley.study.simulation import mechanism_of
 from parley.study.start_and_stop import start_at
 
@@ -107,13 +109,13 @@ def draft(
     """
     penalty = regulariser or Regulariser()
     counted = dict(sizes)
-    built = build_model(dict(model), schema)
+    built, table = opened(Plain.of(model), schema), table_of(Plain.of(model), schema)
     stepping = build_algorithm(dict(algorithm), penalty)
     plan = stepping.plan(setting_of(sum(counted.values()), built, epsilon, delta, schema, str(model["kind"])))
     check_answers(str(algorithm["name"]), stepping, built.dimension)
     if not plan.private:
         raise StudyError(f"{algorithm['name']} is not private: choose an algorithm that is")
-    found = start_at(start, stepping, model, schema)
+    found = start_at(start, stepping, table, schema)
     mechanism, chosen, _ = least_noise(
         plan, counted, Unit(schema.unit), epsilon, delta, accountant_name, built.dimension, parts, cover, precision
     )
@@ -123,10 +125,10 @@ def draft(
             "protocol": PROTOCOL,
             "run": run,
             "federation": federation,
-            "model": {**model, "dimension": built.dimension},
+            "model": table,
             "algorithm": dict(algorithm),
             "regulariser": {"kind": penalty.kind, "weight": penalty.weight},
-            "schema": {name: value for name, value in schema.as_json().items() if value is not None},
+            "schema": {name: value for name, value in with_code_digests(schema).as_json().items() if value is not None},
             "privacy": {"epsilon": epsilon, "delta": delta, "accountant": accountant_name},
             "mechanism": mechanism_table(mechanism),
             "parties": party_tables(mechanism, data_sets),

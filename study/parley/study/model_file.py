@@ -7,7 +7,7 @@
 The file's form is in parley.learning.model_archive; whoever leads a run writes it (parley.coordinator.result).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,20 +16,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.federation.fields import Plain
 from parley.learning.card_page import page
 from parley.learning.columns import Uniform
 from parley.learning.errors import ModelFileError
+from parley.learning.features import Extract
 from parley.learning.holding import LAYOUT_FIELDS, layout_by_name
 from parley.learning.metrics import Figure, metrics, softmax
 from parley.learning.model_archive import read_archive, write_archive
 from parley.learning.models import Model, sigmoid
 from parley.learning.plain_page import Page
 from parley.learning.readers import Data, read
-from parley.learning.records import encode, encode_features
-from parley.learning.registry import build_model
+from parley.learning.records import Records, encode, encode_features
 from parley.learning.rows import DenseRows, Rows, SparseRows
 from parley.learning.schema import Schema, schema_from_json
+from parley.learning.transforms import named_code
+from parley.models.extractor_spec import run_here
+from parley.models.module_spec import is_module
+from parley.models.registry import build_model
 from parley.study.frames import data_of
+from parley.study.opened import opened
 
 Floats = NDArray[np.float64]
 BLOCK = 8192
@@ -48,6 +54,8 @@ class LoadedModel:
     theta: Floats
     description: Mapping[str, Any]
     card: Mapping[str, Any]
+    allow: tuple[str, ...] = ()
+    """Modules whose code may run here, as `load` was given them."""
 
     @cached_property
     def schema(self) -> Schema:
@@ -56,13 +64,24 @@ class LoadedModel:
     @cached_property
     def model(self) -> Model:
         options = {name: value for name, value in self.description["model"].items() if name != "dimension"}
-        built = build_model(options, self.schema)
+        built = self._module(options) if is_module(options.get("kind")) else build_model(options, self.schema)
         if built.dimension != len(self.theta):
             raise ModelFileError(
                 f"theta has {len(self.theta):,} numbers and a model of these columns {built.dimension:,}: the file was "
                 "altered"
             )
         return built
+
+    def _module(self, body: dict[str, Any]) -> Model:
+        """The file's own module, of the very bytes that its run had; nobody's code runs that was not allowed."""
+        if body["kind"] not in self.allow:
+            raise ModelFileError(
+                f"the model is the module {body['kind']}, whose code would run here: where you trust it, give "
+                f"study.load(PATH, allow={body['kind']!r}), or --allow {body['kind']} at the command line"
+            )
+        if not body.get("digest"):
+            raise ModelFileError("the model names a module without the digest of its code: the file was altered")
+        return opened(Plain.of(body), self.schema)
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -89,7 +108,7 @@ class LoadedModel:
 
     def figures(self, data: Any) -> dict[str, Figure]:
         """How good it is on PUBLIC rows with their labels, each figure with its 95 % interval (learning.metrics)."""
-        return metrics(self.model, encode(given(data, self.schema), self.schema), self.theta, self.schema.target)
+        return metrics(self.model, self.records_of(data), self.theta, self.schema.target)
 
     def encoded(self, rows: Any) -> Floats:
         """Features as the model sees them, float64[rows, columns], the intercept's last: for use elsewhere."""
@@ -121,13 +140,39 @@ class LoadedModel:
 
         return as_json(self)
 
+    def to_torch(self) -> dict[str, Any]:
+        """What the module's own `load_state_dict` takes: trained values and its constants; plain tensors."""
+        kind = self.description["model"].get("kind")
+        if not is_module(kind):
+            raise ModelFileError(f"the model is {kind}, which is no PyTorch module: export it as .onnx or .json")
+        found: dict[str, Any] = self.model.state_dict(self.theta)  # type: ignore[attr-defined]  # a module has it
+        return found
+
     def card_page(self) -> Page:
         """The card for people: `.html()` or `.markdown()`."""
         return page(len(self.theta), self.description, self.card)
 
     def rows_of(self, rows: Any, adjusted: dict[str, int] | None = None) -> Rows:
         """Encoded; `adjusted` counts by column what was cut to the bounds."""
-        return encode_features(given(rows, self.schema), self.schema, {} if adjusted is None else adjusted)
+        counted = {} if adjusted is None else adjusted
+        return encode_features(given(rows, self.schema), self.schema, counted, extract=self._extract)
+
+    def records_of(self, data: Any) -> Records:
+        """Encoded, with their labels."""
+        return encode(given(data, self.schema), self.schema, extract=self._extract)
+
+    @cached_property
+    def _extract(self) -> Extract:
+        """Runs the code between columns and model: what was allowed, of the very bytes that its run had."""
+        for name, digest in named_code(self.schema.transform).items():
+            if name not in self.allow:
+                raise ModelFileError(
+                    f"the model's features are made by {name}, whose code would run here: where you trust it, give "
+                    f"study.load(PATH, allow={name!r}), or parley predict --allow {name}"
+                )
+            if not digest:
+                raise ModelFileError("the model names code without its digest: the file was altered")
+        return run_here(self.allow)
 
     def outputs(self, rows: Any) -> Floats:
         """What the model computes, float64[rows, outputs], of rows as a user or as `rows_of` gives them."""
@@ -151,8 +196,12 @@ class LoadedModel:
         return np.stack([sigmoid(-scores[:, 0]), sigmoid(scores[:, 0])], axis=1)
 
 
-def load(path: Path | str) -> LoadedModel:
+def load(path: Path | str, *, allow: str | Sequence[str] = ()) -> LoadedModel:
     """The file, checked: plain arrays, digests that agree, and a card.json beside it, if any, that says the same.
+
+    A model that is a PyTorch module of somebody's package, or whose features one makes, can be asked only where `allow`
+    names it, such as "torch:hospital_models.nets:build": its code runs here then, from the very bytes that the file has
+    the digest of.
 
     >>> study.read("study.toml").simulate(seeds=1).save("model.npz")
     >>> study.load("model.npz").card["accountant"]
@@ -164,7 +213,7 @@ def load(path: Path | str) -> LoadedModel:
         raise ModelFileError(f"{name} does not say what the model and its columns are: the file was altered")
     if not np.isfinite(theta).all():
         raise ModelFileError(f"{name}: theta holds what is no finite number: the run that wrote it has failed")
-    return LoadedModel(theta, description, card)
+    return LoadedModel(theta, description, card, (allow,) if isinstance(allow, str) else tuple(allow))
 
 
 def columns_of(body: Mapping[str, Any]) -> dict[str, Any]:

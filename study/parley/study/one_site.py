@@ -26,6 +26,7 @@ from parley.study.data import Sets
 from parley.study.errors import StudyError
 from parley.study.fit_costs import SPENDING, Past, Total
 from parley.study.model_file import LoadedModel
+from parley.study.opened import code_of
 from parley.study.simulation import Calibrated
 from parley.study.study import Study
 
@@ -91,12 +92,12 @@ class Fitted:
     @classmethod
     def of(cls, study: Study, fit: Fit) -> "Fitted":
         """From a run."""
-        return cls(study, fit, LoadedModel(fit.theta, described(study, fit.theta), {}))
+        return cls(study, fit, LoadedModel(fit.theta, described(study, fit.theta), {}, code_of(study)))
 
     def with_card(self) -> LoadedModel:
         """Counting all fits of this process: how many of them shared a record would tell of records."""
         card = card_of(self.study, self.fit, False, SPENDING.with_past(self.past))
-        return LoadedModel(self.fit.theta, self.model.description, card)
+        return LoadedModel(self.fit.theta, self.model.description, card, self.model.allow)
 
     def __getstate__(self) -> dict[str, Any]:
         # Elsewhere a card must not say that nothing was fitted.

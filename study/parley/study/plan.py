@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from parley.federation.manifest import Manifest, Operator
 from parley.federation.meaning import Meaning, verify
+from parley.models.module_spec import is_module
 from parley.mpc.parts import NoiseParts
 from parley.privacy.claim import Claim
 from parley.privacy.lying import NO_GUARANTEE
@@ -186,7 +187,8 @@ def _plan(
     sizes = {cohort.party: mechanism.sampler(cohort.party, 0).units for cohort in mechanism.cohorts}
     if alone := len(sizes) == 1:
         lying, statement = None, central_statement(mechanism, epsilon, study.delta, study.accountant)
-    advice = (NO_INTERCEPT,) if not study.schema.intercept and study.model["kind"] != "perceptron" else ()
+    biased = study.model["kind"] == "perceptron" or is_module(study.model["kind"])
+    advice = (NO_INTERCEPT,) if not (study.schema.intercept or biased) else ()
     return Plan(
         epsilon=float(epsilon),
         epsilon_if_a_server_lies=None if lying is None else float(lying),

@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from parley.learning.metrics import Figure, auc, calibration_slope, of_classes, of_numbers, wilson
 from parley.learning.models import sigmoid
-from parley.learning.records import encode
+from parley.learning.pictures import Example
 from parley.study.errors import StudyError
-from parley.study.model_file import LoadedModel, given
+from parley.study.model_file import LoadedModel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 ACCENT, SECOND, THIRD, INK, SOFT, LINE = "#0f766e", "#8d5700", "#8a9099", "#16191c", "#5a626b", "#e2e3e0"
+WRONG = "#b02a1c"
+ACROSS = 6
+"""Examples in a line."""
 STYLE: dict[Any, Any] = {
     "font.size": 10, "font.family": "sans-serif", "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": SOFT,
     "xtick.color": SOFT, "ytick.color": SOFT, "axes.spines.top": False, "axes.spines.right": False,
@@ -147,7 +150,7 @@ def predicted(
 
 def of_model(model: LoadedModel, data: Any, *, size: tuple[float, float] | None = None) -> Picture:
     """A model on PUBLIC rows with their labels, by its kind: ROC and calibration; a bar per class; predicted, true."""
-    records = encode(given(data, model.schema), model.schema)
+    records = model.records_of(data)
     scores, target = model.outputs(records.rows), model.schema.target
     if target.kind == "binary":
         drawing, axes = _blank(size or (9.2, 4.6), panels=2)
@@ -160,6 +163,27 @@ def of_model(model: LoadedModel, data: Any, *, size: tuple[float, float] | None 
         return bars(each, title="AUC against all others", size=size)
     true = records.targets * target.spread + target.centre
     return predicted(model.decided(scores), true, name=target.name, size=size or (4.6, 4.6))
+
+
+def examples(found: Sequence[Example]) -> Picture:
+    """PUBLIC pictures in two rows and more: wrong answers, the surest first, then right ones, the least sure first."""
+    from matplotlib.image import imread
+
+    groups = [[each for each in found if each.right is right] for right in (False, True)]
+    lines = [group[start : start + ACROSS] for group in groups for start in range(0, len(group), ACROSS)]
+    drawing, axes = _blank((ACROSS * 1.25, len(lines) * 1.65), rows=len(lines), panels=ACROSS)
+    with _style():
+        for place, panel in enumerate(np.ravel(axes)):
+            panel.set_axis_off()
+            line = lines[place // ACROSS]
+            if place % ACROSS >= len(line):
+                continue
+            each = line[place % ACROSS]
+            panel.imshow(imread(io.BytesIO(each.png), format="png"), cmap="gray", vmin=0, vmax=1)
+            chance = "" if each.chance is None else f" {each.chance:.0%}"
+            said = f"{_short(each.answer)}{chance}" + ("" if each.right else f"\nis {_short(each.truth)}")
+            panel.set_title(said, fontsize=8, loc="center", color=ACCENT if each.right else WRONG)
+    return _done(drawing)
 
 
 # ------------------------------------------------------------ panels
@@ -241,7 +265,7 @@ def _predicted(axes: "Axes", said: Floats, true: Floats, name: str) -> None:
 # ------------------------------------------------------------ help
 
 
-def _blank(size: tuple[float, float], panels: int = 1) -> Any:
+def _blank(size: tuple[float, float], panels: int = 1, rows: int = 1) -> Any:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Drawing
     from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -249,7 +273,7 @@ def _blank(size: tuple[float, float], panels: int = 1) -> Any:
     with _style():
         drawing = Drawing(figsize=size, layout=ConstrainedLayoutEngine(w_pad=EDGE, h_pad=EDGE))
         FigureCanvasAgg(drawing)
-        return drawing, drawing.subplots(1, panels)
+        return drawing, drawing.subplots(rows, panels)
 
 
 def _done(drawing: "Drawing") -> Picture:

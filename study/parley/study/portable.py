@@ -19,6 +19,7 @@ from parley.learning.errors import ModelFileError
 from parley.learning.models import Linear
 from parley.learning.perceptron import Perceptron
 from parley.learning.schema import Schema
+from parley.models.module_spec import is_module
 from parley.study.model_file import LoadedModel
 
 Floats = NDArray[np.float64]
@@ -65,6 +66,16 @@ class Portable:
 def portable(model: LoadedModel) -> Portable:
     """Refused where a column or a model is of a kind that cannot be written without parley."""
     schema, columns = model.schema, model.schema.features
+    if is_module(kind := model.description["model"].get("kind")):
+        raise ModelFileError(
+            f"the model is the module {kind}, which is its package's code and in no export of plain numbers: write its "
+            "state_dict with `parley export --torch`, or ask the model file itself (parley predict --allow, study.load)"
+        )
+    if schema.transform:
+        raise ModelFileError(
+            "an export does not know the features between columns and model (transform): ask the model file itself "
+            "(parley predict, study.load)"
+        )
     if not isinstance(columns, Uniform):
         for column in columns:
             check_known(column)

@@ -52,14 +52,14 @@ class Columns:
         """As a user sees them, before categories become one column each."""
         return self.features.count if isinstance(self.features, Uniform) else len(self.features)
 
-    def schema(self, target: Target) -> Schema:
-        """With what is predicted, and an intercept."""
+    def schema(self, target: Target, intercept: bool = True) -> Schema:
+        """With what is predicted, and an intercept but for a model that has biases of its own."""
         return Schema(
             features=self.features,
             target=target,
             unit=self.unit,
             records_per_unit=self.records_per_unit,
-            intercept=True,
+            intercept=intercept,
         )
 
 
@@ -109,6 +109,8 @@ def rows_in(data: Table | Dense) -> int:
 
 def columns_from(schema: Any) -> Columns:
     """Of a Schema, a list of features, a table with `features`, or a schema.toml; what it predicts is left out."""
+    if (isinstance(schema, Schema) and schema.transform) or (isinstance(schema, Mapping) and schema.get("transform")):
+        raise InputError("an estimator has no transform: fit a study (study.Study), which keeps it with the model")
     if isinstance(schema, Schema):
         return Columns(schema.features, schema.unit, schema.records_per_unit)
     if isinstance(schema, str | Path):

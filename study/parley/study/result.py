@@ -17,11 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.learning.model_archive import write_archive
+from parley.learning.pictures import Example
+from parley.learning.transforms import declared
 from parley.study.batch_runs import mean_of
 from parley.study.card import REPEATABLE, Fit, card_of, described
+from parley.study.errors import StudyError
 from parley.study.fit_costs import SPENDING, Past, Total
 from parley.study.model_file import LoadedModel
 from parley.study.open_records import PRIVATE
+from parley.study.opened import code_of
 from parley.study.plan import SCREEN, Plan
 
 if TYPE_CHECKING:
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from parley.study.study import Study
 
 CONFIDENCE = 0.95
+PLOTS = ("curve", "examples")
 NOT_PRIVATE = "Not private: these figures are for you alone."
 FIGURES = ("runs", "mean", "quality", "without_privacy", "constant", "worse_than_guessing")
 """Of `as_json`: functions of the records without noise, or of more fits than one."""
@@ -117,6 +122,8 @@ class Result:
     """Whether anybody can compute the noise."""
     records: tuple[bytes, ...]
     """What the records' fits are counted by, in this process alone; a copy from another one has none."""
+    examples: tuple[Example, ...] = ()
+    """Right and wrong answers of the first seed's model, where the test set is public and its rows are pictures."""
     past: Past = field(default_factory=dict)
     """What the processes had counted that it came through."""
 
@@ -127,7 +134,7 @@ class Result:
         A card counts all fits of this process: how many of them shared a record would tell of records.
         """
         card = card_of(self.study, self.fit, self.repeatable, SPENDING.with_past(self.past))
-        return LoadedModel(self.fit.theta, described(self.study, self.fit.theta), card)
+        return LoadedModel(self.fit.theta, described(self.study, self.fit.theta), card, code_of(self.study))
 
     @property
     def fits(self) -> int:
@@ -164,22 +171,40 @@ class Result:
         model = self.model
         write_archive(Path(path), model.theta, model.description, model.card)
 
-    def plot(self, path: Path | str | None = None) -> "Picture":
-        """The first seed's curve over rounds, without privacy and the constant beside it; PNG or SVG by the ending."""
+    def plot(self, path: Path | str | None = None, *, what: str = "curve") -> "Picture":
+        """The first seed's curve over rounds, without privacy and the constant beside it; PNG or SVG by the ending.
+
+        With `what="examples"`, where rows are pictures: right and wrong answers on the public test set.
+        """
+        if what not in PLOTS:
+            raise StudyError(f"what is {what!r}: use {' or '.join(PLOTS)}")
+        picture = self._curve() if what == "curve" else self._pictures()
+        if path is not None:
+            picture.save(path)
+        return picture
+
+    def _pictures(self) -> "Picture":
+        from parley.study.plots import examples
+
+        if not self.examples:
+            raise StudyError(
+                "there are no examples to show: they are of a public test set (test=) whose rows are pictures, as "
+                "[model] input = [1, 28, 28] or a transform's shape says it"
+            )
+        return examples(self.examples)
+
+    def _curve(self) -> "Picture":
         from parley.study.plots import curve
 
         rounds, values = zip(*self.curve.private, strict=True)
         name = self.curve.measure.lower()
-        picture = curve(
+        return curve(
             rounds,
             values,
             measure=f"{self.curve.measure} on {self._tested}",
             without_privacy=[value for _, value in self.curve.without_privacy],
             constant=self.constant.get(name),
         )
-        if path is not None:
-            picture.save(path)
-        return picture
 
     def predict(self, rows: Any) -> NDArray[Any]:
         """Labels or numbers, by the model."""
@@ -282,4 +307,4 @@ class Result:
                 f"That model costs each {self.plan.unit} epsilon {self.plan.epsilon:.3g}; all {all_of.fits} fits of "
                 f"these records that were made here cost {all_of.epsilon:.3g} together."
             )
-        return [*found, *(self.plan.advice if self.plan else ())]
+        return [*found, *declared(self.study.schema.transform), *(self.plan.advice if self.plan else ())]

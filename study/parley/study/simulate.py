@@ -15,12 +15,23 @@ from parley.learning.metrics import Figure, metrics, outputs
 from parley.learning.models import Linear, Logistic, Residual, Softmax, Squared
 from parley.learning.records import Records
 from parley.learning.rows import DenseRows
-from parley.study.batch_runs import Prepared, federation_of, guarantee, prepare, qualities, spread
+from parley.study.batch_runs import (
+    Prepared,
+    Spread,
+    federation_of,
+    guarantee,
+    prepare,
+    qualities,
+    require_backend,
+    spreading,
+)
 from parley.study.card import Fit
 from parley.study.data import Sets, sets_of
 from parley.study.errors import StudyError
+from parley.study.examples import examples_of
 from parley.study.fit_costs import SPENDING
 from parley.study.open_records import PRIVATE
+from parley.study.pace import Pace, Say
 from parley.study.plan import of_calibrated
 from parley.study.result import Curve, Result
 from parley.study.simulation import Federation, SeededRandomness
@@ -49,17 +60,30 @@ class Played:
 
 
 def simulate(
-    study: "Study", data: Any, *, test: Any, seeds: int, repeatable: bool, workers: int, public: bool = False
+    study: "Study",
+    data: Any,
+    *,
+    test: Any,
+    seeds: int,
+    repeatable: bool,
+    workers: int,
+    public: bool = False,
+    backend: str = "local",
+    progress: Say | None = None,
 ) -> Result:
     """`Study.simulate`."""
     require_counts(seeds, workers)
+    require_backend(backend)
     study.new_algorithm()  # a central method has another door, and says which
     sets = drawn_sets(study, data, test, repeatable, public)
+    if progress:
+        progress("planning the rounds and calibrating their noise")
     prepared = prepare(study, sets, certified=True)
     if claimed(prepared, repeatable):  # before the first run, whatever becomes of it
         for _ in range(seeds):
             SPENDING.charge(sets.rows, prepared.calibrated.epsilon, study.delta)
-    return result_of(prepared, seeds, repeatable, workers)
+    with spreading(backend, workers) as spread:
+        return result_of(prepared, seeds, repeatable, spread, progress)
 
 
 def require_counts(seeds: int, workers: int) -> None:
@@ -82,12 +106,14 @@ def claimed(prepared: Prepared, repeatable: bool) -> bool:
     return prepared.calibrated.claim is not None and not repeatable and prepared.sets.kind == PRIVATE
 
 
-def result_of(prepared: Prepared, seeds: int, repeatable: bool, workers: int) -> Result:
+def result_of(prepared: Prepared, seeds: int, repeatable: bool, spread: Spread, progress: Say | None = None) -> Result:
     """Played; what it costs has been charged."""
     study, sets, calibrated = prepared.study, prepared.sets, prepared.calibrated
     keys = [number if repeatable else secrets.randbits(KEY_BITS) for number in range(seeds)]
-    wanted = [Wanted(key, watched=key == keys[0]) for key in keys]
-    *private, plain = spread(partial(_played, prepared), [*wanted, Wanted(keys[0], watched=True, noise=False)], workers)
+    names = [f"fit {number + 1} of {seeds}" for number in range(seeds)]
+    wanted = [Wanted(key, name, watched=key == keys[0]) for key, name in zip(keys, names, strict=True)]
+    plainly = Wanted(keys[0], "the fit without privacy", watched=True, noise=False)
+    *private, plain = spread(partial(_played, prepared, progress), [*wanted, plainly])
     first, start = private[0], start_of(study)
     fit = Fit(
         theta=first.theta,
@@ -116,6 +142,7 @@ def result_of(prepared: Prepared, seeds: int, repeatable: bool, workers: int) ->
         public_test=sets.public,
         repeatable=repeatable,
         records=sets.rows,
+        examples=examples_of(study, sets, first.theta),
     )
 
 
@@ -124,24 +151,29 @@ class Wanted:
     """A run to be played."""
 
     key: int
+    name: str
     watched: bool
     """Whether its curve is wanted."""
     noise: bool = True
 
 
-def _played(prepared: Prepared, wanted: Wanted) -> Played:
+def _played(prepared: Prepared, progress: Say | None, wanted: Wanted) -> Played:
     prepared = replace(prepared, noise=wanted.noise)
     study, test = prepared.study, prepared.sets.test
     assert test is not None
     federation = federation_of(prepared, wanted.key)
     points: list[tuple[int, float]] = []
-    every = max(1, math.ceil(federation.mechanism.releases / POINTS))
+    releases = federation.mechanism.releases
+    every = max(1, math.ceil(releases / POINTS))
+    pace = Pace(progress, wanted.name, releases) if progress else None
 
     def watch(made: int, _: Floats) -> None:
-        if made % every == 0 or made == federation.mechanism.releases:
+        if pace:
+            pace(made)
+        if wanted.watched and (made % every == 0 or made == releases):
             points.append((made, _measured(federation, test, study.schema.target)))
 
-    outcome = federation.run(watch if wanted.watched else None)
+    outcome = federation.run(watch)
     row = {
         **guarantee(prepared, federation.plan.private),
         "rounds": outcome.releases,

@@ -18,7 +18,7 @@ from parley.algorithms.algorithm import Algorithm, Plan
 from parley.algorithms.registry import query_of
 from parley.learning.contributor import Contributor, Encoding
 from parley.learning.models import Model
-from parley.learning.records import Records
+from parley.learning.records import Records, of_units
 from parley.mpc.clear import ClearSampler
 from parley.mpc.parts import JOINT, NoiseParts
 from parley.mpc.randomness import Csprng
@@ -221,18 +221,6 @@ def split(records: Records, parties: int, seed: int) -> dict[str, Records]:
     order = permutation(records.units, SeededRandomness("split", seed))
     parts = np.array_split(order, parties)
     return {f"party-{index + 1}": of_units(records, np.sort(part)) for index, part in enumerate(parts)}
-
-
-def of_units(records: Records, units: NDArray[np.int64]) -> Records:
-    """The records of these units of privacy."""
-    if records.unit_column is None:
-        return records.select(units)
-    members = records.members[units]
-    rows = np.unique(members[members >= 0])
-    places = np.full(len(records.rows) + 1, -1, np.int64)
-    places[rows] = np.arange(len(rows))  # the last place stays −1: no record
-    plain = replace(records, unit_column=None).select(rows)
-    return replace(plain, unit_column=records.unit_column, members=places[members])
 
 
 def permutation(count: int, randomness: SeededRandomness) -> NDArray[np.int64]:

@@ -15,7 +15,7 @@ from parley.algorithms.algorithm import Algorithm
 from parley.algorithms.early_stop import Stopper, evaluated_at
 from parley.learning.evaluation import evaluate
 from parley.learning.schema import Schema
-from parley.learning.warm import WarmStart, read_start
+from parley.models.warm import WarmStart, read_start
 from parley.study.data import Sets
 from parley.study.errors import StudyError
 
@@ -68,4 +68,4 @@ def start_at(path: Path | None, algorithm: Algorithm, model: Mapping[str, Any], 
 
 def start_of(study: "Study") -> WarmStart | None:
     """The same for a card."""
-    return None if study.start is None else read_start(study.start, study.model, study.schema)
+    return None if study.start is None else read_start(study.start, study.model_table(), study.schema)

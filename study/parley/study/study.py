@@ -4,8 +4,9 @@ Immutable and content only: no file is kept open, no record in memory. `parley.s
 study.toml; every command and this class take the same words.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +19,15 @@ from parley.federation.manifest import Manifest, Operator
 from parley.federation.start_and_stop import StopEarly
 from parley.learning.holding import Layout
 from parley.learning.models import Model
-from parley.learning.registry import build_model
 from parley.learning.schema import Schema
+from parley.models.registry import build_model
 from parley.mpc.parts import NoiseParts, parts_of, usual_own
 from parley.mpc.tables import Cover, Precision
 from parley.study.columns import columns_of
 from parley.study.content import arguments_of, tables_of
 from parley.study.errors import Collected, DocumentError, StudyError
 from parley.study.files import Files
+from parley.study.opened import opened, table_of
 
 if TYPE_CHECKING:
     from parley.study.plan import Plan
@@ -147,7 +149,7 @@ class Study:
         for name, value in found.items():
             object.__setattr__(self, name, value)
         wrong = Collected()
-        wrong.look(self.new_model)
+        wrong.look(partial(build_model, self.model, self.schema))
         if not self.central:
             wrong.look(self.new_algorithm)
         wrong.finish()
@@ -183,8 +185,12 @@ class Study:
         return self.algorithm.get("name") in CENTRAL
 
     def new_model(self) -> Model:
-        """The model, built."""
-        return build_model(self.model, self.schema)
+        """The model, ready to be asked. Of a PyTorch module the code is imported and runs here, in this process."""
+        return opened(self._model, self.schema)
+
+    def model_table(self) -> dict[str, Any]:
+        """[model] as a manifest or a model file has it: with its dimension, and of a module with digest and probe."""
+        return table_of(self._model, self.schema)
 
     def new_algorithm(self) -> Algorithm:
         """The algorithm, built; it has planned nothing yet."""
@@ -213,13 +219,17 @@ class Study:
         repeatable: bool = False,
         workers: int = 1,
         public: bool = False,
+        backend: str = "local",
+        progress: Callable[[str], None] | None = None,
     ) -> "Result":
         """Train as the federation would, in this process, `seeds` times.
 
         `data` has one entry per party, or is one set of records; without it the study's own files are read. `test` is
         public: a path, a frame, or a share of the records that is held out (a fifth where nothing is given). Keys are
         fresh and thrown away; with `repeatable` they are 0, 1, 2 …, and the noise protects nobody. `public` is your
-        word that the records are: then nothing is charged, as nothing is on rows of `made_up`.
+        word that the records are: then nothing is charged, as nothing is on rows of `made_up`. `backend="ray"` plays
+        the fits on the workers of a Ray cluster that is started here. `progress=print` says every ten seconds how far a
+        fit has come.
 
         >>> files = {"a": "cleveland.csv", "b": "hungarian.csv"}
         >>> result = study.read("study.toml").simulate(files, test="test.csv", seeds=2)
@@ -228,7 +238,10 @@ class Study:
         """
         from parley.study.simulate import simulate
 
-        return simulate(self, data, test=test, seeds=seeds, repeatable=repeatable, workers=workers, public=public)
+        return simulate(
+            self, data, test=test, seeds=seeds, repeatable=repeatable, workers=workers, public=public,
+            backend=backend, progress=progress,
+        )  # fmt: skip
 
     def sweep(
         self,
@@ -242,6 +255,7 @@ class Study:
         repeatable: bool = False,
         workers: int = 1,
         public: bool = False,
+        backend: str = "local",
     ) -> "Sweep":
         """`simulate` with every combination of these, each `seeds` times, and what all of it costs together.
 
@@ -256,7 +270,10 @@ class Study:
         from parley.study.sweep import sweep
 
         choices = {"epsilon": epsilon, "model": model, "algorithm": algorithm}
-        return sweep(self, data, choices, test=test, seeds=seeds, repeatable=repeatable, workers=workers, public=public)
+        return sweep(
+            self, data, choices,
+            test=test, seeds=seeds, repeatable=repeatable, workers=workers, public=public, backend=backend,
+        )  # fmt: skip
 
     def made_up(self, records: int, seed: int = 0) -> dict[str, list[Any]]:
         """A table of made-up rows that fit the schema and can be learned from; no record has a part in it.

@@ -16,7 +16,7 @@ from parley.privacy.accountants import accountant
 from parley.privacy.errors import ConditionsUnmetError, InvalidParameterError
 from parley.privacy.event import Event, SampledGaussian
 from parley.privacy.finite_precision import FinitePrecision, gaussian_reading
-from parley.study.batch_runs import Prepared, prepare
+from parley.study.batch_runs import Prepared, prepare, require_backend, spreading
 from parley.study.errors import StudyError
 from parley.study.fit_costs import SPENDING
 from parley.study.open_records import PRIVATE
@@ -156,9 +156,11 @@ def sweep(
     repeatable: bool,
     workers: int,
     public: bool,
+    backend: str = "local",
 ) -> Sweep:
     """`Study.sweep`."""
     require_counts(seeds, workers)
+    require_backend(backend)
     given = {name: found for name, values in choices.items() if (found := _listed(name, values))}
     combined = [study.replaced(**dict(zip(given, each, strict=True))) for each in product(*given.values())]
     if len(combined) * seeds > MOST_FITS:
@@ -176,7 +178,8 @@ def sweep(
             if claimed(one, repeatable):
                 for _ in range(seeds):
                     SPENDING.charge(sets.rows, one.calibrated.epsilon, one.study.delta)
-    return Sweep(tuple(result_of(each, seeds, repeatable, workers) for each in prepared), cost)
+    with spreading(backend, workers) as spread:
+        return Sweep(tuple(result_of(each, seeds, repeatable, spread) for each in prepared), cost)
 
 
 def _listed(name: str, values: Any) -> list[Any]:

@@ -21,8 +21,8 @@ from parley.learning.evaluation import evaluate
 from parley.learning.holding import described
 from parley.learning.models import Model
 from parley.learning.records import Records, load
-from parley.learning.registry import build_model
 from parley.learning.schema import Schema
+from parley.models.registry import build_model
 from parley.research.central.method import known
 from parley.research.central.runs import run_with
 from parley.research.experiments import public_schemas
