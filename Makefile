@@ -36,16 +36,16 @@ test: $(VENV)/.test-installed  ## the default suite, under 8 minutes on 2 cores
 test-fast: $(VENV)/.test-installed  ## the rooms that start no process, under a minute: what to run after every change
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal $(FAST) $(NOT_FAST:%=--ignore=tests/%.py)
 
-test-slow: $(VENV)/.test-installed  ## what is marked slow and needs no container
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "slow and not docker"
+test-slow: $(VENV)/.whole-installed  ## what is marked slow and needs no container
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "slow and not docker and not long"
 
-test-docker: $(VENV)/.test-installed  ## what needs a Docker engine: two federations side by side
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m docker
+test-docker: $(VENV)/.whole-installed  ## what needs a Docker engine: two federations side by side
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "docker and not long"
 
-test-all: $(VENV)/.test-installed  ## both, side by side: containers wait more than they compute
+test-all: $(VENV)/.whole-installed  ## both, side by side: containers wait more than they compute
 	$(MAKE) --no-print-directory -j 2 --output-sync=target test-slow test-docker
 
-test-long: $(VENV)/.test-installed  ## what CI does not run: whole grids, 200,000 fuzzed neighbours
+test-long: $(VENV)/.whole-installed  ## what CI does not run: whole grids, 200,000 fuzzed neighbours
 	$(BIN)/python -m pytest -q -n 2 -m long
 
 check: $(VENV)/.test-installed  ## lint, types, generated code
@@ -83,6 +83,10 @@ $(VENV)/.installed: $(SOURCES) | $(VENV)/bin/python
 $(VENV)/.test-installed: $(SOURCES) | $(VENV)/bin/python
 	@$(PYTHON) deploy/tools/install.py $(VENV) dev
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/.whole-installed: $(SOURCES) | $(VENV)/bin/python
+	@$(PYTHON) deploy/tools/install.py $(VENV) whole
+	@touch $@ $(VENV)/.test-installed $(VENV)/.installed
 
 clean:  ## remove the environment and all caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -20,7 +20,7 @@ WIDTH = 78
 def install(environment: Path, extras: str) -> int:
     """pip's exit code."""
     begun, said, shown = time.monotonic(), [], sys.stderr.isatty()
-    lasting = "a few minutes" if extras == "dev" else "about a minute"
+    lasting = "a few minutes" if extras in ("dev", "whole") else "about a minute"
     print(f"installing parley and what it needs into {environment}: {lasting}", file=sys.stderr, flush=True)
     command = [environment / "bin" / "python", "-m", "pip", "install", "--progress-bar", "off", "-e", f".[{extras}]"]
     with subprocess.Popen(

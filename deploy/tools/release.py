@@ -39,7 +39,8 @@ SHOWN = """
 import importlib.metadata as m
 print(*sorted({f.parts[0] for f in m.files("parley-federation") if f.parts[0] != ".."}))
 print(*sorted({f.as_posix() for f in m.files("parley-federation") if f.parts[0] == ".."}))
-import parley.cli.main, parley.study, parley.party.process
+import parley.study, parley.party.process
+from parley.cli.main import app
 """
 
 

@@ -17,6 +17,7 @@ from parley.attacks.kinds import Attack, Finding, Guard, removed
 from parley.attacks.surroundings import Surroundings, manifest, question
 from parley.federation.question import LocalFit, answer_length
 from parley.learning.contributor import Contributor, Encoding, Query
+from parley.learning.engine import Here
 from parley.learning.frame import BITS, LARGEST
 from parley.learning.local import MARGIN, constants
 from parley.learning.models import Linear, Logistic, Model
@@ -201,14 +202,14 @@ def another_algorithms_question(folder: Path, without: tuple[Guard, ...]) -> Fin
 def a_failure_in_every_round(folder: Path, without: tuple[Guard, ...]) -> Finding:
     """A defect that nobody knows, by which a record makes the arithmetic fail: in how many rounds it can be used."""
     made = manifest(40, "dp-gd", 1.0, 20.0, 4)
-    honest = Contributor._summed
+    honest = Here.gradients
 
-    def fails(self: Contributor, *arguments: Any) -> Integers:
+    def fails(self: Here, *arguments: Any) -> Integers:
         if self.records.rows.norms.squared.max() > 3 * 4**self.records.rows.bits * 0.999:
             raise MemoryError
         return honest(self, *arguments)
 
-    defect = Guard("a defect", "parley.learning.contributor:Contributor._summed", fails)
+    defect = Guard("a defect", "parley.learning.engine:Here.gradients", fails)
     shown = 0
     with removed(defect), Surroundings(folder, made, [*_people(39), "90,220,1"]) as around:
         for index in range(3):

@@ -19,6 +19,7 @@ from parley.attacks.kinds import Attack, Finding, Guard, removed
 from parley.federation.errors import ManifestError
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import verify
+from parley.learning.features import Extract, unknown_code
 from parley.learning.fit import Fit
 from parley.learning.holding import Holding, holding_bytes, holding_from_bytes
 from parley.learning.readers import Data, read
@@ -183,8 +184,10 @@ def _many_columns(folder: Path, _: tuple[Guard, ...]) -> Finding:
     held: list[int] = []
 
     class Weighed(Shelf):
-        def records(self, manifest: Manifest, schema: Schema, data: DataSet, sealed: Sealed) -> Records:
-            found = super().records(manifest, schema, data, sealed)
+        def records(
+            self, manifest: Manifest, schema: Schema, data: DataSet, sealed: Sealed, extract: Extract = unknown_code
+        ) -> Records:
+            found = super().records(manifest, schema, data, sealed, extract)
             assert isinstance(found.rows, DenseRows)
             held.append(found.rows.values.nbytes)
             return found
@@ -322,7 +325,7 @@ def _no_look(data: Data, holding: Holding) -> Fit:
 
 
 def _read_as_the_manifest_says(
-    self: Shelf, manifest: Manifest, schema: Schema, held: DataSet, sealed: Sealed
+    self: Shelf, manifest: Manifest, schema: Schema, held: DataSet, sealed: Sealed, extract: Extract = unknown_code
 ) -> Records:
     """The file's columns by the names that a manifest gives them."""
     layout = sealed.holding.layout

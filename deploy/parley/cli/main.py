@@ -7,108 +7,41 @@ Each command, or group of commands, is a module in `parley.cli.commands`; this o
 turns errors that a user can mend into one line and a documented exit code (see `parley.node.entry`).
 """
 
+import importlib
 import os
-from collections.abc import Callable
-from typing import Annotated, Any
+import sys
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from parley.cli.commands import (
-    aggregator,
-    audit,
-    bench,
-    ca,
-    coordinator,
-    dashboard,
-    demo,
-    doctor,
-    export,
-    health,
-    init,
-    ledger,
-    manifest,
-    node,
-    noise,
-    party,
-    pin,
-    predict,
-    privacy,
-    provision,
-    reproduce,
-    resume,
-    run,
-    schema,
-    simulate,
-    status,
-    stop,
-    study,
-    watch,
-)
 from parley.node.entry import enter
 
-COMMANDS: dict[str, dict[str, typer.Typer | Callable[..., Any]]] = {
-    "Start": {"demo": demo.demo, "init": init.init},
-    "Study: plan a run, follow it, take its model": {
-        "simulate": simulate.simulate,
-        "study": study.app,
-        "manifest": manifest.app,
-        "run": run.run,
-        "watch": watch.watch,
-        "status": status.status,
-        "stop": stop.stop,
-        "resume": resume.resume,
-        "export": export.export,
-        "predict": predict.predict,
-    },
-    "Node: set up an institution's machine, and run it": {
-        "ca": ca.app,
-        "node": node.app,
-        "pin": pin.app,
-        "schema": schema.app,
-        "party": party.app,
-        "aggregator": aggregator.app,
-        "coordinator": coordinator.app,
-        "dashboard": dashboard.dashboard,
-        "health": health.health,
-        "provision": provision.provision,
-    },
-    "Inspect: what is wrong, what was spent, what was recorded": {
-        "doctor": doctor.doctor,
-        "ledger": ledger.app,
-        "privacy": privacy.app,
-        "audit": audit.app,
-    },
-    "Research: measure, and reproduce the papers": {
-        "bench": bench.app,
-        "reproduce": reproduce.app,
-        "noise": noise.app,
-    },
-}
-"""By panel, in the order of use, which is the order of `parley --help`."""
+if TYPE_CHECKING:
+    app: typer.Typer
+
+COMMANDS = {
+    "Start": ("demo", "init"),
+    "Study: plan a run, follow it, take its model": (
+        "simulate", "study", "model", "manifest", "run", "watch", "status", "stop", "resume", "export", "predict",
+    ),
+    "Node: set up an institution's machine, and run it": (
+        "ca", "node", "pin", "schema", "party", "aggregator", "coordinator", "dashboard", "health", "provision",
+    ),
+    "Inspect: what is wrong, what was spent, what was recorded": ("doctor", "ledger", "privacy", "audit"),
+    "Research: measure, and reproduce the papers": ("bench", "reproduce", "noise"),
+}  # fmt: skip
+"""By panel, in the order of use, which is the order of `parley --help`. Each is a module of its name."""
+NAMES = tuple(name for names in COMMANDS.values() for name in names)
 
 
 class InOrderOfUse(TyperGroup):
     """Typer lists single commands before groups; this one lists both as `COMMANDS` has them."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [name for commands in COMMANDS.values() for name in commands]
-
-
-app = typer.Typer(
-    name="parley",
-    cls=InOrderOfUse,
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-    epilog="To begin: parley demo, and then parley init my-federation. Every command has --help, with an example.",
-)
-for panel, commands in COMMANDS.items():
-    for name, command in commands.items():
-        if isinstance(command, typer.Typer):
-            app.add_typer(command, name=name, rich_help_panel=panel)
-        else:
-            app.command(name, rich_help_panel=panel)(command)
+        return [name for name in NAMES if name in self.commands]
 
 
 def _version(wanted: bool) -> None:
@@ -119,7 +52,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def parley(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
@@ -128,10 +60,54 @@ def parley(
     """Train one model on the records of many institutions, with noise that nobody knows."""
 
 
+def command_of(name: str) -> typer.Typer | Callable[..., Any]:
+    """Its group, or the function that it is."""
+    module = importlib.import_module(f"parley.cli.commands.{name}")
+    found: typer.Typer | Callable[..., Any] = getattr(module, "app", None) or getattr(module, name)
+    return found
+
+
+def built(names: Iterable[str]) -> typer.Typer:
+    """The command line with these."""
+    made = typer.Typer(
+        name="parley",
+        cls=InOrderOfUse,
+        no_args_is_help=True,
+        rich_markup_mode="markdown",
+        pretty_exceptions_enable=False,
+        epilog="To begin: parley demo, and then parley init my-federation. Every command has --help, with an example.",
+    )
+    made.callback()(parley)
+    panels = {name: panel for panel, listed in COMMANDS.items() for name in listed}
+    for name in names:
+        command = command_of(name)
+        if isinstance(command, typer.Typer):
+            made.add_typer(command, name=name, rich_help_panel=panels[name])
+        else:
+            made.command(name, rich_help_panel=panels[name])(command)
+    return made
+
+
+@cache
+def _whole() -> typer.Typer:
+    return built(NAMES)
+
+
+def __getattr__(name: str) -> typer.Typer:
+    """`app`, with every command: made when it is asked for."""
+    if name != "app":
+        raise AttributeError(name)
+    return _whole()
+
+
 def main() -> None:
-    """Run the command line; expected errors become one line on standard error."""
+    """Run the command line; expected errors become one line on standard error.
+
+    Of a command that is named first, only its own module is imported: all of them take half a second.
+    """
     os.environ["PYTHONSAFEPATH"] = "1"  # children of multiprocessing take no -P: never the folder where a person stands
-    enter(app)
+    first = sys.argv[1:2]
+    enter(built(first) if first and first[0] in NAMES else _whole())
 
 
 if __name__ == "__main__":

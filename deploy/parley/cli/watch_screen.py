@@ -4,6 +4,7 @@ The same facts as on the dashboard: rounds, time left, who is present, missing a
 noise, the public set, phases, bytes, what the run costs.
 """
 
+import math
 import time
 from collections.abc import Iterable, Sequence
 from typing import Protocol
@@ -30,6 +31,7 @@ LINES = 20
 PRESENCE_SECONDS = 1.0
 SPARKS = " ▁▂▃▄▅▆▇█"
 WIDTH = 48
+LARGER_IS_BETTER = ("accuracy", "auc")
 COLOURS = {State.finished: "green", State.stalled: "yellow", State.stopped: "yellow", State.failed: "red",
            State.refused: "red"}  # fmt: skip
 
@@ -64,15 +66,16 @@ class Follows(Protocol):
 
 def follow_plainly(console: Console, coordinator: Follows, digest: bytes) -> RunRow:
     """In lines that stay, for a file."""
-    row: RunRow | None = None
-    shown = ""
+    history, row, shown = History(), None, ""
     for row, records in coordinator.follow(digest):
+        for record in records:
+            history.add(record)
         manifest = manifest_of(row.manifest)
         outcome = f": {escape(row.outcome)}" if row.outcome else ""
         said = [f"[bold]{row.run}[/bold] is {row.state.value}{outcome}"] if row.state.value != shown else []
         shown = row.state.value
         every = max(1, manifest.releases // LINES)
-        rounds = [describe(row, records[-1], manifest)] if any(each.round % every == 0 for each in records) else []
+        rounds = [describe(history, manifest)] if any(each.round % every == 0 for each in records) else []
         # A run runs before its rounds, and has ended after them.
         for line in rounds + said if row.state.resting else said + rounds:
             console.print(line, soft_wrap=True)
@@ -117,10 +120,10 @@ def view(row: RunRow, manifest: Manifest, history: History, presence: Presence |
 def _facts(
     row: RunRow, manifest: Manifest, history: History, presence: Presence | None
 ) -> list[tuple[str, RenderableType]]:
-    pace, left = history.pace(), manifest.releases - history.released
+    pace, left = history.pace(), history.seconds_left(manifest.releases)
     rounds = f"{history.released:,} of {manifest.releases:,}"
-    if pace is not None and not row.state.resting:
-        rounds += f", {seconds(pace)} each, {seconds(pace * left)} left"
+    if left is not None and not row.state.resting:
+        rounds += f", {seconds(pace)} each, {seconds(left)} left"
     found: list[tuple[str, RenderableType]] = [("rounds", rounds)]
     epsilon = row.claim.get("epsilon")
     if epsilon is not None:
@@ -142,12 +145,23 @@ def _facts(
     norms = [record.estimator_norm for record in history.records]
     found.append(("estimator", f"{spark(norms)} {last.estimator_norm:.3g} against {last.noise_norm:.3g} of noise"))
     for key in history.evaluated[-1].evaluation if history.evaluated else ():
-        values = [record.evaluation[key] for record in history.evaluated if key in record.evaluation]
-        found.append((key, f"{spark(values)} {values[-1]:.4g} on the public set"))
+        found.append((key, on_the_public_set(history, key)))
     phases = zip(PHASES, history.phases(last), strict=True)
     found.append(("last round", ", ".join(f"{key} {seconds(took)}" for (key, _), took in phases)))
     found.append(("bytes", f"{size(history.bytes_up)} of shares up, {size(history.bytes_down)} of models down"))
     return found
+
+
+def on_the_public_set(history: History, key: str) -> str:
+    """A figure over the rounds that were tried: the curve, the newest value, and the best one that there was."""
+    tried = [(record.evaluation[key], record.round) for record in history.evaluated if key in record.evaluation]
+    finite = [each for each in tried if math.isfinite(each[0])]
+    said = f"{spark([value for value, _ in finite])} " if finite else ""
+    said += f"{tried[-1][0]:.4g} on the public set"
+    if len(finite) < 2:
+        return said
+    best, at = max(finite) if key in LARGER_IS_BETTER else min(finite)
+    return f"{said}, best {best:.4g} after round {at + 1}"
 
 
 def spark(values: Sequence[float], width: int = 24) -> str:
@@ -162,13 +176,18 @@ def spark(values: Sequence[float], width: int = 24) -> str:
     return "".join(SPARKS[1 + round((value - low) / span * (len(SPARKS) - 2))] for value in means)
 
 
-def describe(row: RunRow, record: RoundRecord, manifest: Manifest) -> str:
-    """One line: how far, how long still, who is there, what the model is worth."""
-    done = record.round + 1
-    elapsed = time.time() - row.started if row.started else record.seconds
-    left = f", {elapsed / done * (manifest.releases - done):.0f} s left" if done < manifest.releases else ""
+def describe(history: History, manifest: Manifest) -> str:
+    """One line of the newest round: how far, how long still, who is there, what the model was worth when last tried."""
+    record, left = history.records[-1], history.seconds_left(manifest.releases)
+    time_left = f", {seconds(left)} left" if left else ""
     missing = f", missing {', '.join(record.missing)}" if record.missing else ""
-    quality = ", ".join(f"{name} {value:.4g}" for name, value in record.evaluation.items())
-    return f"round {done}/{manifest.releases}{left}, {len(record.contributors)} parties present{missing}" + (
-        f"; public test: {quality}" if quality else ""
+    said = (
+        f"round {record.round + 1}/{manifest.releases}{time_left}, {len(record.contributors)} parties present{missing}"
+    )
+    if not history.evaluated:
+        return said
+    tried = history.evaluated[-1]
+    which = "" if tried is record else f" after round {tried.round + 1}"
+    return f"{said}; public test{which}: " + ", ".join(
+        f"{name} {value:.4g}" for name, value in tried.evaluation.items()
     )

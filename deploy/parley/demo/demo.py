@@ -23,6 +23,8 @@ from parley.demo.report import Budget, PhaseCost, Report
 from parley.demo.screen import Cast, DemoScreen, Hospital
 from parley.federation.manifest import Manifest
 from parley.federation.names import Role
+from parley.models.module_spec import is_module
+from parley.models.registry import open_model
 from parley.mpc.kernels import best_variant
 from parley.node.system import require_linux
 from parley.privacy.ledger import Ledger
@@ -53,8 +55,13 @@ def records_for(study: Study) -> Sets:
     One person shows this to themselves on one machine: of a federation's nobody could pool the records.
     """
     require_names(study, study.parties)
-    if study.model != {"kind": "logistic"} or study.schema.target.kind != "binary":
-        raise StudyError('the demonstration compares logistic models of two labels: write kind = "logistic"')
+    if study.schema.target.kind != "binary" or not (
+        study.model == {"kind": "logistic"} or is_module(study.model["kind"])
+    ):
+        raise StudyError(
+            'the demonstration compares models of two labels: write kind = "logistic", or a module of your own, '
+            'kind = "torch:package.module:function"'
+        )
     if study.data is None or not study.data.parties or not study.data.test:
         raise StudyError("the demonstration needs files: name each party's in [data.parties], and a public test set")
     sets = sets_of(study)
@@ -122,7 +129,7 @@ class Demo:
             epsilon_if_a_server_lies=row.claim["epsilon_if_a_server_lies"],
             statement=row.claim["statement"],
             rounds=len(history),
-            comparison=compare(theta, sets.own, sets.test),
+            comparison=compare(theta, sets.own, sets.test, open_model(study.model, study.schema)),
             budgets=budgets,
             phases=tuple(PhaseCost(name, seconds, _traffic(name, history)) for name, seconds in spent.items()),
             bytes_up_per_party=sum(each.bytes_up // max(1, len(each.contributors)) for each in history),

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from parley.federation.code import is_code, named_code
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.toml_text import toml_text
@@ -217,8 +218,9 @@ class LocalFederation:
         """A dials, and B is dialled."""
         names, peer = [operator.name for operator in self.manifest.aggregators], self.ports["peer"].address
         noise = self.manifest.noise
-        # No pool where there is nothing to put into it.
-        held = 0 if not noise.parts.joint else NoiseSettings().capacity if capacity is None else capacity
+        # What this run can use, and not a million samples on a machine that plays all nodes; none where none are asked.
+        enough = min(NoiseSettings().capacity, self.manifest.joint_samples)
+        held = enough if capacity is None or not enough else capacity
         return AggregatorNode(
             folder=self.folder / names[place],
             share=(self.ports[f"share {names[place]}"].address,),
@@ -290,18 +292,21 @@ def policy_text(role: Role, manifest: Manifest, epsilon_total: float) -> str:
     least = f"minimum_parties = {manifest.minimum_parties}\n"
     leader = f'coordinators = ["{manifest.coordinator.name}"]\n'
     head = f'role = "{role}"\n'
+    listed = "".join(f'"{each.name}" = "{each.digest}"\n' for each in named_code(manifest))
+    code = f"[code]\n{listed}" if listed else ""
     if role is Role.party:
         most = f"largest_parties = {len(manifest.parties)}\nlargest_manifest_bytes = {2 * len(manifest.canonical)}\n"
         return (
             f"{head}{limits}epsilon_total = {epsilon_total}\n"
             'epsilon_if_a_server_lies_per_run = "any"\nepsilon_if_a_server_lies_total = "any"\n'
             f"{least}{most}{sizes}unit_column = {json.dumps(unit)}\n"
-            f'models = ["{manifest.model.kind}"]\nalgorithms = ["{manifest.algorithm.name}"]\n{leader}'
-            f"[aggregators]\n{entities}"
+            f"models = {json.dumps([] if is_code(manifest.model.kind) else [manifest.model.kind])}\n"
+            f'algorithms = ["{manifest.algorithm.name}"]\n{leader}'
+            f"[aggregators]\n{entities}{code}"
         )
     if role is Role.aggregator:
         return f"{head}{least}largest_parties = {len(manifest.parties)}\n{sizes}{leader}[operators]\n{entities}"
-    return f"{head}{limits}{least}{sizes}[aggregators]\n{entities}"
+    return f"{head}{limits}{least}{sizes}[aggregators]\n{entities}{code}"
 
 
 def schema_text(manifest: Manifest, party: str, layout: Layout) -> str:

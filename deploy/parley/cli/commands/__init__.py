@@ -1,1 +1,1 @@
-"""One module per command group of `parley`; each defines a typer `app` that `parley.cli.main` mounts."""
+"""One module per command of `parley`, or group: a function of its name, or a typer `app` (see `parley.cli.main`)."""

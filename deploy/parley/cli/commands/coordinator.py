@@ -48,7 +48,7 @@ def approve(
     from parley.federation.admission import AdmissionRecord, Refusal, approve_by_hand
     from parley.federation.manifest import read_manifest
     from parley.federation.meaning import verify_apart_with_charge
-    from parley.federation.policy import read_policy
+    from parley.federation.policy_file import read_policy
     from parley.privacy.filters import Policy
 
     found = coordinator_node(node)

@@ -7,7 +7,7 @@ Nothing is changed and nothing but a TLS handshake leaves the machine. Exit code
 speak of records (columns, rows): it is for the node's own operator.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -84,14 +84,15 @@ def examine(folder: Path, manifests: Sequence["Manifest"] = ()) -> "list[Finding
 
         findings += examine_party(node)
     if isinstance(node, PartyNode | CoordinatorNode):
-        findings += budget(node)
+        findings += [*budget(node), *_code_of_policy(node)]
     return findings
 
 
 def _of_role(node: "AnyNode", identity: "Identity | None", manifest: "Manifest") -> "Iterator[Finding]":
     """Whether this installation knows what the run names; for a party also whether the columns are its own."""
+    from parley.federation.code import named_code
     from parley.node.doctor import OK, Finding, guarded, is_member
-    from parley.node.node_file import PartyNode
+    from parley.node.node_file import AggregatorNode, PartyNode
 
     if identity is not None and not is_member(node, identity, manifest):
         return
@@ -108,3 +109,43 @@ def _of_role(node: "AnyNode", identity: "Identity | None", manifest: "Manifest")
 
     check = f"run {manifest.run}: {'data' if isinstance(node, PartyNode) else 'vocabulary'}"
     yield guarded(check, lambda: known(check))
+    if any(named_code(manifest)) and not isinstance(node, AggregatorNode):
+        yield _code_of_run(f"run {manifest.run}: code", node, manifest)
+
+
+def _allowed(node: "AnyNode") -> "Mapping[str, str]":
+    """[code] of a node's policy; what is wrong with the file another check says."""
+    from parley.federation.errors import PolicyError
+    from parley.federation.policy_file import read_policy
+
+    try:
+        policy = read_policy(node.policy) if node.policy.exists() else None
+    except PolicyError:
+        return {}
+    return getattr(policy, "code", {})
+
+
+def _code_of_run(check: str, node: "AnyNode", manifest: "Manifest") -> "Finding":
+    """Whether a user's own module may be run here, and is the one that was agreed on. Imports none of it."""
+    from parley.federation.errors import ManifestError
+    from parley.models.admitted import require_here
+    from parley.models.registry import model_of
+    from parley.node.doctor import FAILED, OK, Finding
+
+    try:
+        return Finding(check, OK, require_here(manifest, *model_of(manifest), _allowed(node)))
+    except ManifestError as error:
+        return Finding(check, FAILED, str(error), "until then this node takes no part in the run")
+
+
+def _code_of_policy(node: "AnyNode") -> "Iterator[Finding]":
+    """Whether what [code] of policy.toml allows is installed."""
+    from parley.learning.errors import ModelError
+    from parley.models.admitted import package_of
+    from parley.node.doctor import OK, WARNING, Finding
+
+    for name in _allowed(node):
+        try:
+            yield Finding(f"code {name}", OK, package_of(name))
+        except ModelError as error:
+            yield Finding(f"code {name}", WARNING, str(error), "no run with it is joined before")

@@ -2,9 +2,11 @@
 
 parley export coordinator --run heart-1 -o model.npz --card card.html
 parley export demo/model.npz -o model.onnx
+parley export model.npz --torch model.pt --allow torch:hospital_models.nets:build
 parley export demo/model.npz --plot quality.svg --test public.csv
 """
 
+from io import BytesIO
 from json import dumps
 from pathlib import Path
 from textwrap import fill
@@ -30,32 +32,44 @@ def export(
     card: Annotated[Path | None, typer.Option(help="The model card for people: .html or .md.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A picture of how good it is on --test: .png or .svg.")] = None,
     test: Annotated[Path | None, typer.Option(help="PUBLIC rows with their labels, for --plot.")] = None,
+    torch: Annotated[
+        Path | None, typer.Option(metavar="FILE.pt", help="A PyTorch module's state_dict, of plain tensors.")
+    ] = None,
     run: Annotated[str | None, typer.Option(help="Of the folder's models, the one of this run.")] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODULE", help="A module whose code may run here, for --plot, --torch."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a model file that is there already.")] = False,
     json: Json = False,
 ) -> None:
     """Write a run's model, checked: its file and card, the card as a page, a picture, or the model for other programs.
 
-    ONNX and JSON files need no parley: docs/model-file.md. For scikit-learn, say study.load(FILE).to_sklearn() in
-    Python. A coordinator's folder whose model file is lost still has the model in its store.
+    ONNX and JSON files need no parley: docs/model-file.md; --torch is for a module of your own: docs/neural.md. For
+    scikit-learn, say study.load(FILE).to_sklearn() in Python. A coordinator's folder whose model file is lost still has
+    the model in its store.
 
     Example: parley export lead --run heart-1 -o model.npz --card card.html
     """
     from parley.study.model_file import load
 
-    if output is None and card is None and plot is None:
-        raise CommandError("nothing to write: give -o, --card or --plot")
+    if output is None and card is None and plot is None and torch is None:
+        raise CommandError("nothing to write: give -o, --card, --plot or --torch")
     if (plot is None) != (test is None):
         raise CommandError("--plot and --test go together: a picture is of public rows with their labels")
-    for wanted, endings in ((output, (".npz", ".onnx", ".json")), (card, (".html", ".md")), (plot, (".png", ".svg"))):
+    named = (output, (".npz", ".onnx", ".json")), (card, (".html", ".md")), (plot, (".png", ".svg")), (torch, (".pt",))
+    for wanted, endings in named:
         if wanted is not None and not wanted.is_dir() and wanted.suffix not in endings:
             raise CommandError(f"{wanted.name} ends in none of {', '.join(endings)}: name the file by what it shall be")
     path = find_model(source, run)
-    model = load(path)
+    model = load(path, allow=allow or ())
     if run is not None and model.card["run"] != run:
         raise ModelFileError(f"{path} is of run {model.card['run']}, not of {run}")
     written = {}
     if output:
-        written["model"] = _write_model(model, path, output / "model.npz" if output.is_dir() else output)
+        written["model"] = _write_model(model, path, output / "model.npz" if output.is_dir() else output, force)
+    if torch:
+        written["torch"] = _write_torch(model, torch / "model.pt" if torch.is_dir() else torch, force)
     if card:
         written["page"] = _write_card(model, card)
     if plot:
@@ -65,13 +79,15 @@ def export(
     _say(model, written, json)
 
 
-def _write_model(model: "LoadedModel", path: Path, output: Path) -> Path:
-    """By the file's ending."""
+def _write_model(model: "LoadedModel", path: Path, output: Path, force: bool) -> Path:
+    """By the file's ending; never over a file unless told to, but a model onto itself changes nothing."""
     if output.name in ("card.json", card_path(path).name):
         raise CommandError(f"{output.name} is the name of a card: give the model another")
+    if output.absolute() == path.absolute():
+        return output
+    require_free(output, force)
     if output.suffix == ".npz":
-        if output.absolute() != path.absolute():
-            model.save(output)
+        model.save(output)
     elif output.suffix == ".onnx":
         write_file(output, model.to_onnx())
     elif output.suffix == ".json":
@@ -79,10 +95,30 @@ def _write_model(model: "LoadedModel", path: Path, output: Path) -> Path:
     return output
 
 
+def _write_torch(model: "LoadedModel", output: Path, force: bool) -> Path:
+    """The state_dict, and the model's card beside it: what it promises goes with the numbers."""
+    require_free(output, force)
+    values = model.to_torch()
+
+    import torch
+
+    content = BytesIO()
+    torch.save(values, content)
+    write_file(output, content.getvalue())
+    write_file(card_path(output), dumps(model.card, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+    return output
+
+
 def _write_card(model: "LoadedModel", output: Path) -> Path:
     page = model.card_page()
     write_file(output, (page.html() if output.suffix == ".html" else page.markdown()).encode())
     return output
+
+
+def require_free(path: Path, force: bool) -> None:
+    """Of a model that is to be written."""
+    if path.exists() and not force:
+        raise CommandError(f"{path} is there already: give another name, or --force")
 
 
 def write_file(path: Path, content: bytes) -> None:

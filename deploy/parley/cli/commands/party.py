@@ -21,7 +21,7 @@ from parley.federation.errors import ApprovalError, ManifestError
 from parley.node.trail import Trail
 from parley.party.admission import open_ledger
 from parley.party.data import data_set_of, require_equal, understand
-from parley.party.overview import budgets_left, data_sets_of, manifest_of, runs_of
+from parley.party.overview import budgets_left, data_sets_of, manifest_of, runs_of, with_speed
 from parley.party.process import party_node, settings_of
 from parley.party.settlement import settle_now
 from parley.privacy.budget import budget_of
@@ -81,9 +81,13 @@ def withdraw(
 
     Example: parley party withdraw hospital-a heart-1 --by "Dr. Ada Osei"
     """
+    from parley.learning.feature_cache import erase
     from parley.node import withdrawal
 
-    manifest = withdrawal.withdraw(party_node(node), which, by)
+    here = party_node(node)
+    manifest = withdrawal.withdraw(here, which, by)
+    # The node's process erases them, too, at its next step: it need not be running, nor ever start again.
+    erase(settings_of(here).features_of(manifest.digest))
     withdrawn(
         manifest.run,
         manifest.digest,
@@ -142,12 +146,15 @@ def runs(node: NodeFolder, json_output: Json = False) -> None:
 
 @app.command()
 def status(node: NodeFolder, json_output: Json = False) -> None:
-    """Show the budget that is left, the records, the runs, and what left the site: how many bytes, and to whom.
+    """Show the budget that is left, the records, the runs, what left the site, and how fast sums are computed here.
+
+    How many bytes, and to whom. Records per second are shown here and nowhere else: no other node is told.
 
     Example: parley party status hospital-a
     """
     settings = settings_of(party_node(node))
     name, budgets, found = settings.identity.load().name.name, budgets_left(settings), runs_of(settings)
+    found = [with_speed(settings, each) for each in found]
     held = data_sets_of(settings)
     if json_output:
         emit_json({"name": name, "budget": budgets[0], "budgets": budgets, "data": held, "runs": found})
@@ -161,6 +168,9 @@ def status(node: NodeFolder, json_output: Json = False) -> None:
     for each in found:
         sent = ", ".join(f"{count:,} bytes to {aggregator}" for aggregator, count in each["sent"].items())
         print(f"  {each['run']}: {each['state']}, {each['rounds_answered']} of {each['rounds']} rounds; {sent}")
+        if speed := each["speed"]:
+            rounds = f"over the last {speed['rounds']} rounds" if speed["rounds"] > 1 else "in the last round"
+            print(f"    {speed['records_per_second']:,.0f} records per second {rounds}; nobody else is told")
 
 
 @app.command()

@@ -21,12 +21,17 @@ def predict(
         list[str] | None,
         typer.Option(metavar="COLUMN", help="A column of FILE to copy, such as an id; again for more."),
     ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODULE", help="A PyTorch module whose code may run here; again for more."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite what is there.")] = False,
 ) -> None:
     """Write the predicted label and its probability, or the predicted number, of every row.
 
     FILE is read by its name: .csv with a header, .parquet, .npz, else LIBSVM; .gz, .bz2 and .xz too. Values beyond a
-    column's public bounds are cut to them, as in training, and counted on standard error.
+    column's public bounds are cut to them, as in training, and counted on standard error. A model that is somebody's
+    module is asked only with --allow torch:package.module:function, which runs that package's code here.
 
     Example: parley predict model.npz new-patients.csv -o answers.csv --keep patient
     """
@@ -37,7 +42,7 @@ def predict(
         check_output(Path(output), force)
         if any(Path(output).resolve() == each.resolve() for each in (model, file)):
             raise CommandError(f"{output} is what is read: give another name, --force does not replace it")
-    found = predicted(load(model), file, keep or [])
+    found = predicted(load(model, allow=allow or ()), file, keep or [])
     for line in found.remarks:
         progress(line)
     write(found, output, force)

@@ -16,6 +16,13 @@ Data = Annotated[Path, typer.Option(help="Folder that holds the data sets, one f
 Seeds = Annotated[int, typer.Option(min=1, help="Runs per row.")]
 Only = Annotated[list[str] | None, typer.Option(help="Only this method; may be given several times.")]
 Sets = Annotated[list[str] | None, typer.Option(help="Only this data set; may be given several times.")]
+Results = Annotated[Path, typer.Option(help="File of finished runs, a line each; what is in it is not run again.")]
+Fixed = Annotated[int, typer.Option(min=1, max=3, help="How many of the three seeds that were fixed beforehand.")]
+Cells = Annotated[
+    list[str] | None, typer.Option(help="Only cells whose name begins so, such as cnn/dp-sgd; several times.")
+]
+Figures = Annotated[Path | None, typer.Option(help="Folder that takes the figures of what is in --results.")]
+Show = Annotated[bool, typer.Option("--show", help="Run nothing: show the table of what is in --results.")]
 
 
 @app.callback()
@@ -94,6 +101,44 @@ def adaptive(
 
 
 @app.command()
+def mnist(
+    data: Data,
+    results: Results = Path("mnist-runs.jsonl"),
+    seeds: Fixed = 3,
+    only: Cells = None,
+    figures: Figures = None,
+    show: Show = False,
+    json_output: Json = False,
+) -> None:
+    """Section 6.2 of the core paper on MNIST: its CNN, and features with a linear model; figure 3.
+
+    Hours in all. Every finished run is a line of --results, and the same command goes on where it was cut off.
+
+    Example: parley reproduce mnist --data DATA --only cnn/dp-sgd --results mnist-runs.jsonl
+    """
+    _images("mnist", data, results, seeds, only, figures, show, json_output)
+
+
+@app.command()
+def cifar10(
+    data: Data,
+    results: Results = Path("cifar10-runs.jsonl"),
+    seeds: Fixed = 3,
+    only: Cells = None,
+    figures: Figures = None,
+    show: Show = False,
+    json_output: Json = False,
+) -> None:
+    """Section 6.2 of the core paper on CIFAR-10: CNN5, CNN6, and features with a linear model; figures 4 and 5.
+
+    Hours in all. Every finished run is a line of --results, and the same command goes on where it was cut off.
+
+    Example: parley reproduce cifar10 --data DATA --only cnn5 --figures figures
+    """
+    _images("cifar10", data, results, seeds, only, figures, show, json_output)
+
+
+@app.command()
 def figures(
     data: Data,
     out: Annotated[Path, typer.Option(help="Folder that takes figure-1.png and figure-2.png, and their numbers.")],
@@ -117,6 +162,40 @@ def figures(
         return
     for name in names:
         Console().print(f"{out / f'figure-{experiment.NUMBERS[name]}.png'}", highlight=False)
+
+
+def _images(
+    name: str,
+    data: Path,
+    results: Path,
+    seeds: int,
+    only: list[str] | None,
+    figures: Path | None,
+    show: bool,
+    json_output: bool,
+) -> None:
+    from parley.research.experiments import network_cells, network_figures, network_runs
+
+    chosen = network_cells.chosen_cells(name, tuple(only or ()))
+    if not chosen:
+        names = ", ".join(cell.name for cell in network_cells.cells_of(name)[:3])
+        fail(f"no cell's name begins with {' or '.join(only or ())}: names are such as {names}")
+    table = network_runs.Table.open(results)
+    if not show:
+        network_runs.complete(chosen, data, table, network_cells.SEEDS[:seeds], progress)
+    drawn = network_figures.draw(chosen, table, figures) if figures else []
+    rows = network_runs.rows_of(chosen, table)
+    if not json_output:
+        rows = [row if row["seeds"] > 1 else {**row, "test_error_std": None} for row in rows]  # one seed has none
+    if json_output:
+        emit_json({"experiment": name, "rows": rows, "figures": [str(each) for each in drawn]})
+        return
+    shown = Table(
+        title=f"{name}: test error beside the paper's; {len(rows)} of {len(chosen)} cells have a result", padding=0
+    )
+    _fill(shown, ["cell", "seeds", "test_error", "test_error_std", "cpu_seconds", "paper_test_error"], rows)
+    for path in drawn:
+        Console().print(str(path), highlight=False)
 
 
 def _nonconvex(name: str, data: Path, seeds: int, method: list[str] | None, json_output: bool) -> None:
@@ -149,10 +228,16 @@ def _show(name: str, rows: list[dict[str, Any]], json_output: bool) -> None:
 
 def _fill(table: Table, columns: list[str], rows: list[dict[str, Any]]) -> None:
     for column in columns:
-        table.add_column(column.replace("_", " "), justify="right")
-    for row in rows:
-        cells = (row.get(column) for column in columns)
-        table.add_row(
-            *("" if each is None else f"{each:.4f}" if isinstance(each, float) else str(each) for each in cells)
+        # A name that is cut off is nobody's: two rows would be alike.
+        table.add_column(
+            column.replace("_", " "), justify="right", overflow="fold", no_wrap=column in ("cell", "method")
         )
+    for row in rows:
+        table.add_row(*(_shown(column, row.get(column)) for column in columns))
     Console().print(table)
+
+
+def _shown(column: str, value: Any) -> str:
+    if isinstance(value, float):
+        return format(value, ".1f" if column.endswith("seconds") else ".4f")
+    return "" if value is None else str(value)

@@ -29,11 +29,15 @@ def simulate(
         bool, typer.Option("--repeatable", help="Seeds 0, 1, 2 … instead of fresh keys: the model protects nobody.")
     ] = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes that share the repetitions.")] = 1,
+    backend: Annotated[
+        str, typer.Option(help="local: processes of this machine; ray: workers of a Ray cluster that is started here.")
+    ] = "local",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Where to write the first seed's model, and its card.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Where to draw the curve over rounds: .png or .svg.")] = None,
     public: Annotated[bool, typer.Option(help="Your word that all records are public: nothing is charged.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a model file that is there already.")] = False,
     json_output: Json = False,
 ) -> None:
     """Train as the federation would, in this one process, and see what privacy costs.
@@ -46,17 +50,21 @@ def simulate(
     """
     from parley.study.document import read
 
-    _check_outputs(output, plot)
+    _check_outputs(output, plot, force)
     wanted = read(study)
     progress("Simulation only: this one process sees all records.")
     if wanted.central:
+        if backend != "local":
+            fail(f"{wanted.algorithm['name']} is a central method for research: leave out --backend")
         if output or plot:
             fail(f"{wanted.algorithm['name']} is a central method for research: it writes no model and draws no curve")
         _central(wanted, seeds, repeatable, workers, json_output)
         return
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        found = wanted.simulate(seeds=seeds, repeatable=repeatable, workers=workers, public=public)
+        found = wanted.simulate(
+            seeds=seeds, repeatable=repeatable, workers=workers, public=public, backend=backend, progress=progress
+        )
     for each in heard:
         progress(f"WARNING: {each.message}")
     if output:
@@ -71,15 +79,18 @@ def simulate(
         print(found)
 
 
-def _check_outputs(output: Path | None, plot: Path | None) -> None:
+def _check_outputs(output: Path | None, plot: Path | None, force: bool) -> None:
     """Before records are read and trained on: neither a model nor a picture takes the place of a file of records."""
     for path, endings in ((output, (".npz",)), (plot, (".png", ".svg"))):
         if path is not None and path.suffix not in endings:
             raise CommandError(f"{path.name} does not end in {' or '.join(endings)}: name the file by what it shall be")
-    if output is not None and output.is_file():
-        from parley.learning.model_archive import read_archive
+    if output is None or not output.exists():
+        return
+    if not force:
+        raise CommandError(f"{output} is there already: give another name, or --force")
+    from parley.learning.model_archive import read_archive
 
-        read_archive(output)  # an earlier model may be replaced, and nothing else: an .npz can hold records
+    read_archive(output)  # an earlier model may be replaced, and nothing else: an .npz can hold records
 
 
 def _central(wanted: Any, seeds: int, repeatable: bool, workers: int, json_output: bool) -> None:
