@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 TESTS = Path(__file__).parent
@@ -62,6 +63,7 @@ def gives_a_port_back(test: ast.Module) -> Iterator[int]:
                 yield each.lineno
 
 
+@cache
 def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
@@ -114,3 +116,28 @@ def test_the_tests_of_a_module_are_found_by_its_name() -> None:
     share = 1 - len(missing) / len(modules())
     print(f"{share:.0%} of {len(modules())} modules; not: {', '.join(missing)}")
     assert share >= LEAST_FOUND, missing
+
+
+def _needs(tree: ast.AST) -> bool:
+    """PyTorch or Ray, which the default suite has not installed."""
+    return any(
+        isinstance(each, ast.Call) and ast.unparse(each.func).endswith("importorskip")
+        and ast.unparse(each.args[0]).strip("'") in ("torch", "ray")
+        for each in ast.walk(tree)
+    )  # fmt: skip
+
+
+def test_what_needs_torch_or_ray_is_run_by_the_slow_suite_at_least() -> None:
+    """It skips in the default suite of CI: a test without the mark would run nowhere."""
+    found = []
+    for path in TESTS.rglob("test_*.py"):
+        tree = parsed(path)
+        marked = any("pytest.mark.slow" in ast.unparse(each) for each in tree.body if isinstance(each, ast.Assign))
+        top = any(_needs(each) for each in tree.body if isinstance(each, ast.Expr | ast.Assign))
+        if marked or "docker" in path.parts:
+            continue
+        for each in tree.body:
+            if isinstance(each, ast.FunctionDef) and (top or _needs(each)) and each.name.startswith("test_"):
+                slow = any("mark.slow" in ast.unparse(mark) for mark in each.decorator_list)
+                found += [] if slow else [f"{path.name}: {each.name}"]
+    assert found == []

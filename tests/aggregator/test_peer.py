@@ -67,7 +67,8 @@ class Answering:
     def close(self) -> None:
         self.server.stop(0).wait()
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join(5)
+        self.thread.join()
+        self.loop.close()
 
 
 @pytest.fixture

@@ -134,7 +134,7 @@ def test_only_parties_of_the_run_ask_and_for_no_more_than_is_sane(federation: Fe
         federation.share(0, "lead").Statements(request, timeout=WAIT)
 
 
-@pytest.mark.parametrize("role", [0, 1], ids=["A", "B"])
+@pytest.mark.parametrize("role", [pytest.param(0, id="A", marks=pytest.mark.slow), pytest.param(1, id="B")])
 def test_a_crash_leaves_one_statement(federation: Federation, role: int) -> None:
     """Prepared with its share, and shown from the commit on: the same bytes ever after; what is discarded is gone."""
     manifest = documents.manifest(run="crashed")

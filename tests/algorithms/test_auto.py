@@ -89,7 +89,7 @@ def test_autos_step_is_one_that_heavy_ball_is_stable_at() -> None:
     clip = algorithm.number("clip")
     algorithm.state["distance"] = np.array([1e9])
     curvature = 0.25 * (2 * algorithm.number("median")) ** 2
-    step, beta = 2 * algorithm.step(clip), algorithm.momentum
+    step, beta = 2 * algorithm.step(clip), algorithm.rules.momentum
     point, velocity = 1.0, 0.0
     for _ in range(200):
         velocity = beta * velocity + (1 - beta) * curvature * point

@@ -31,8 +31,10 @@ def played(losses: Sequence[float], patience: int, least: float = 0.0) -> tuple[
         ([5, 4, 4.5, 3.9, 4.1, 4.2], 2, 0.0, 5, 3),
         ([5, 4.99, 4.98, 4.97], 3, 0.1, 3, 0),
         ([5, 5, 5, 5, 4, 6, 7], 2, 0.0, 6, 4),  # a model that has not moved counts neither way
-        ([math.nan, 5, math.nan, math.inf, 4], 2, 0.0, None, 4),
-        ([math.nan, math.nan, math.nan], 1, 0.0, None, 0),
+        ([math.nan, 5, math.nan, math.inf, 4], 2, 0.0, 3, 1),
+        ([math.nan, math.nan, math.nan], 1, 0.0, 1, 0),
+        ([5, math.inf, math.inf, math.inf, 4], 3, 0.0, 3, 0),
+        ([5, math.nan, math.inf, 4], 3, 0.0, None, 3),
     ],
 )
 def test_it_waits_so_long_and_keeps_the_best(

@@ -6,7 +6,8 @@ import pytest
 
 from parley.attacks.documents import BODY, PARTY, UNITS, changed, manifest, policy_text, schema_text, write_party
 from parley.federation.meaning import Meaning
-from parley.federation.policy import PartyPolicy, read_policy, reasons_against
+from parley.federation.policy import PartyPolicy, reasons_against
+from parley.federation.policy_file import read_policy
 from parley.learning.holding import read_holding
 from parley.node.node_file import PartyNode, read_node
 from parley.party.data import require_equal, understand

@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 from typer.testing import CliRunner
 
-from parley.cli.main import COMMANDS, app
+from parley.cli.main import NAMES, app, command_of
 
 FOLDER = Path(__file__).with_name("help")
 ENVIRONMENT = {"COLUMNS": "100", "NO_COLOR": "1", "FORCE_COLOR": None, "GITHUB_ACTIONS": None, "TERMINAL_WIDTH": None}
@@ -17,14 +17,14 @@ ENVIRONMENT = {"COLUMNS": "100", "NO_COLOR": "1", "FORCE_COLOR": None, "GITHUB_A
 
 def single_commands() -> Iterator[tuple[str, ...]]:
     """The words of every command that does something."""
-    for commands in COMMANDS.values():
-        for name, command in commands.items():
-            if not isinstance(command, typer.Typer):
-                yield (name,)
-                continue
-            for info in command.registered_commands:
-                assert info.callback is not None
-                yield (name, info.name or info.callback.__name__)
+    for name in NAMES:
+        command = command_of(name)
+        if not isinstance(command, typer.Typer):
+            yield (name,)
+            continue
+        for info in command.registered_commands:
+            assert info.callback is not None
+            yield (name, info.name or info.callback.__name__)
 
 
 def all_commands() -> list[tuple[str, ...]]:

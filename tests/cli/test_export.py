@@ -23,9 +23,12 @@ def test_export_finds_checks_and_copies(path: Path, tmp_path: Path) -> None:
     assert (answer(done)["run"], answer(done)["card"]) == ("heart-2", str(out.parent / "card.json"))
     assert load(out).card["run"] == "heart-2"
     assert "holds 2 models: give --run" in parley("export", str(folder), "-o", str(out)).stderr
-    assert parley("export", str(path), "-o", str(out)).returncode == 0
+    assert "is there already: give another name, or --force" in parley("export", str(path), "-o", str(out)).stderr
+    assert load(out).card["run"] == "heart-2"
+    assert parley("export", str(path), "-o", str(out), "--force").returncode == 0
+    assert parley("export", str(path), "-o", str(path)).returncode == 0, "onto itself it changes nothing"
     rewritten(path, theta=THETA * 2)
-    refused = parley("export", str(path), "-o", str(out))
+    refused = parley("export", str(path), "-o", str(out), "--force")
     assert refused.returncode == 2
     assert refused.stderr.startswith("error: model.npz: theta is not what the card is about")
 
@@ -38,7 +41,7 @@ def test_export_writes_from_the_coordinators_store_where_the_file_is_gone(tmp_pa
     both = tmp_path / "both"
     finished(both, "heart-1", "heart-2").close()
     assert "more than one model: give --run" in parley("export", str(both), "-o", str(out)).stderr
-    assert parley("export", str(both), "--run", "heart-2", "-o", str(out)).returncode == 0
+    assert parley("export", str(both), "--run", "heart-2", "-o", str(out), "--force").returncode == 0
     assert "no model yet" in parley("export", str(both), "--run", "heart-3", "-o", str(out)).stderr
 
 

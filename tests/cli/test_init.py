@@ -14,7 +14,8 @@ from parley.cli.console import CommandError
 from parley.cli.main import app
 from parley.federation.manifest import read_manifest
 from parley.federation.names import NodeName, Role
-from parley.federation.policy import ROLES, read_policy, reasons_against
+from parley.federation.policy import ROLES, reasons_against
+from parley.federation.policy_file import read_policy
 from parley.node.node_file import AggregatorNode, CoordinatorNode, PartyNode, read_node
 from tests.support.command import answer, parley
 

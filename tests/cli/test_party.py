@@ -6,7 +6,10 @@ from typer.testing import CliRunner
 from parley.cli.commands.doctor import examine
 from parley.cli.commands.ledger import app as ledger_app
 from parley.cli.commands.party import app
+from parley.federation.admission import AdmissionRecord
+from parley.learning.feature_cache import ENDING
 from parley.node.doctor import OK, WARNING
+from parley.party.process import party_node, settings_of
 from tests.support.documents import manifest
 from tests.support.memories import state
 from tests.support.party_process import EVERYONE, Running, charged, ledger
@@ -47,3 +50,19 @@ def test_budgets_show_delta_and_what_is_released(stage: Stage) -> None:
     assert "delta 1e-05 of 0.0001 spent" in CliRunner().invoke(app, ["status", str(stage.node)]).output
     budget = {each.check: each for each in examine(stage.node)}["budget"]
     assert (budget.state, "delta" in budget.problem) == (OK, True)
+
+
+def test_who_withdraws_a_run_erases_its_features_though_the_node_is_stopped(stage: Stage) -> None:
+    made, other = manifest(**EVERYONE), manifest(run="heart-2", **EVERYONE)
+    settings = settings_of(party_node(stage.node))
+    settings.state.mkdir(mode=0o700, exist_ok=True)
+    record = AdmissionRecord(settings.admissions)
+    record.put(made, "hand", "Dr. Osei")
+    record.close()
+    for each in (made, other):
+        folder = settings.features_of(each.digest)
+        folder.mkdir(parents=True)
+        (folder / f"0123{ENDING}").write_bytes(b"as secret as records")
+    done = CliRunner().invoke(app, ["withdraw", str(stage.node), "heart-1", "--by", "Dr. Osei"])
+    assert done.exit_code == 0, done.output
+    assert [each.name for each in settings.features.iterdir()] == [other.digest.hex()]

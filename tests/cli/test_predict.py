@@ -1,5 +1,6 @@
 """`parley predict`."""
 
+import os
 from pathlib import Path
 
 from tests.support.command import parley
@@ -35,3 +36,14 @@ def test_errors_are_one_line_with_file_and_line(path: Path, tmp_path: Path) -> N
     none = parley("predict", str(path), str(tmp_path / "none.csv"), "-o", "-")
     assert none.returncode == 2
     assert "none.csv" in none.stderr
+
+
+def test_what_never_ends_is_refused_before_it_is_read(path: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    for rows in ("/dev/zero", str(tmp_path / "pipe.csv"), str(tmp_path / "pipe.csv") + ".parquet"):
+        if rows.endswith(".parquet"):
+            os.mkfifo(rows)
+        done = parley("predict", str(path), rows, "-o", "-")
+        assert (done.returncode, "is no regular file" in done.stderr) == (2, True), done.stderr
+    done = parley("predict", str(tmp_path / "pipe.csv"), str(path), "-o", "-")
+    assert (done.returncode, "is no regular file" in done.stderr) == (2, True), done.stderr

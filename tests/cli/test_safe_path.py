@@ -47,6 +47,7 @@ def test_a_command_and_its_children_run_beside_folders_of_the_same_names(start: 
     assert json.loads(done.stdout)["dimension"] == 20
 
 
+@pytest.mark.slow
 def test_children_of_multiprocessing_run_beside_them_too(folder: Path) -> None:
     done = run(folder, PARLEY, "bench", "gradients", "--seconds", "0.1", "--json")
     assert done.returncode == 0, done.stderr

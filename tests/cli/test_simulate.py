@@ -96,3 +96,18 @@ def test_a_study_without_records_says_what_to_give(folder: Path) -> None:
     path = write(folder, STUDY.replace("ALGORITHM", "auto").replace('train = ["train.csv"]\nparties = 3\n', ""))
     with pytest.raises(ParleyError, match=r"no records: give data to simulate, or name files in \[data\]"):
         raise simulated(path).exception or AssertionError("it ran")
+
+
+def test_an_earlier_model_is_replaced_only_by_force_and_records_not_even_then(folder: Path) -> None:
+    path = write(folder, STUDY.replace("ALGORITHM", "auto"))
+    model = folder / "model.npz"
+    assert simulated(path, "--seeds", "1", "-o", str(model)).exit_code == 0
+    before = model.read_bytes()
+    with pytest.raises(ParleyError, match="is there already: give another name, or --force"):
+        raise simulated(path, "-o", str(model)).exception or AssertionError("it ran")
+    assert model.read_bytes() == before
+    assert simulated(path, "--seeds", "1", "-o", str(model), "--force").exit_code == 0
+    assert model.read_bytes() != before
+    np.savez(folder / "records.npz", features=np.zeros(3))
+    with pytest.raises(ParleyError, match="is not a model file"):
+        raise simulated(path, "-o", str(folder / "records.npz"), "--force").exception or AssertionError("it ran")

@@ -1,13 +1,15 @@
 """`parley watch`: the same facts as the dashboard, in a terminal and in a file."""
 
 import io
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from parley.cli.watch_screen import follow_plainly, spark, view
+from parley.cli.watch_screen import describe, follow_plainly, spark, view
 from parley.coordinator.operator_client import Presence
 from parley.coordinator.store import RoundRecord, RunRow, RunStore, State
 from parley.dashboard.history import Histories
@@ -65,6 +67,29 @@ def test_in_a_file_the_end_of_a_run_comes_after_its_rounds_and_no_line_is_broken
     assert last.startswith("round 40/40, 3 parties present; public test: loss") or "missing" in last
     assert "left" not in last
     assert end == "heart-1 is finished: 40 rounds"
+    store.close()
+
+
+def test_a_model_that_has_diverged_is_followed_to_its_end(tmp_path: Path) -> None:
+    state, document = coordinator_folder(tmp_path, 10)
+    store = RunStore(state / "runs.sqlite", read_only=True)
+    history = Histories(store).of(document.digest)
+    history.add(replace(history.records[-1], round=10, evaluation={"loss": math.inf, "error": math.nan}))
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(view(store.runs()[0], document, history))
+    said = console.export_text()
+    assert "inf on the public set, best" in said
+    assert "nan on the public set, best" in said
+    assert "public test: loss inf, error nan" in describe(history, document)
+    store.close()
+
+
+def test_a_round_that_was_not_tried_says_what_the_last_one_was_worth(tmp_path: Path) -> None:
+    state, document = coordinator_folder(tmp_path, 300)
+    store = RunStore(state / "runs.sqlite", read_only=True)
+    history = Histories(store).of(document.digest)
+    assert not history.records[-1].evaluation
+    assert f"public test after round {history.evaluated[-1].round + 1}: loss" in describe(history, document)
     store.close()
 
 

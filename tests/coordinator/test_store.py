@@ -170,3 +170,15 @@ def test_a_checkpoint_reads_back_bit_for_bit(arrays: dict[str, Any]) -> None:
         assert found[name].shape == value.shape
         assert np.array_equal(found[name], value)
         assert found[name].flags.writeable  # an algorithm goes on with it
+
+
+def test_examples_are_of_the_newest_round_and_an_earlier_version_kept_none(store: RunStore, tmp_path: Path) -> None:
+    assert store.examples(RUN) is None
+    store.put_examples(RUN, 3, [{"row": 1}])
+    store.put_examples(RUN, 5, [{"row": 2}, {"row": 3}])
+    assert store.examples(RUN) == (5, [{"row": 2}, {"row": 3}])
+    with store._transaction() as database:
+        database.execute("DROP TABLE examples")
+    reader = RunStore(tmp_path / "runs.sqlite", read_only=True)
+    assert reader.examples(RUN) is None
+    reader.close()

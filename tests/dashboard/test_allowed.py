@@ -8,8 +8,10 @@ import pytest
 from parley.coordinator.store import RoundRecord
 from parley.dashboard.allowed import ALLOWED, NotAllowedError, check
 from parley.dashboard.views import RunHead
+from parley.learning.pictures import Example
 from tests.support.browser import Make
 from tests.support.pages import PAGES, wait_for
+from tests.support.pictures import with_examples
 
 
 def walk(value: Any, found: set[tuple[str, str]]) -> None:
@@ -29,7 +31,8 @@ def walk(value: Any, found: set[tuple[str, str]]) -> None:
 def test_the_data_behind_every_element_is_on_the_list(browser: Make, rounds: int) -> None:
     made = browser(rounds).login()
     made.operator.troubles = (("south", "silent", 2.5),)
-    for path in PAGES:
+    with_examples(made.state, made.document.digest)
+    for path in (*PAGES, "/runs/heart-1/examples"):
         made.client.get(path)
     wait_for(made, "/runs/heart-1?part=live", "chart-spent")
     wait_for(made, "/runs/heart-1?part=live", "south</strong> does not answer")
@@ -63,3 +66,4 @@ def test_the_store_keeps_nothing_but_what_pages_may_show() -> None:
         "round", "at", "seconds", "waited_seconds", "agreed_seconds", "noised_seconds", "stepped_seconds",
         "contributors", "missing", "estimator_norm", "noise_norm", "bytes_down", "bytes_up", "evaluation",
     }  # fmt: skip
+    assert {field.name for field in dataclasses.fields(Example)} == {"row", "truth", "answer", "chance", "png"}

@@ -15,6 +15,7 @@ from tests.support.documents import manifest
 from tests.support.folders import write_run
 from tests.support.pages import PAGES, wait_for
 from tests.support.pages_of_a_run import stream_of
+from tests.support.pictures import examples, with_examples
 
 
 @pytest.mark.parametrize("rounds", [0, 10, 10_000])
@@ -111,3 +112,27 @@ def test_many_runs_are_listed_newest_first(browser: Make) -> None:
     page = made.client.get("/").text
     assert page.index("heart-2") < page.index("heart-1")
     assert manifest_of(made.document.canonical) is manifest_of(made.document.canonical)
+
+
+def test_public_pictures_have_a_page_with_right_and_wrong_answers(browser: Make) -> None:
+    made = browser(10)
+    paths = ("/runs/heart-1/examples", "/runs/heart-1/examples/8/0.png")
+    assert [made.client.get(path).status_code for path in paths] == [303, 303], "for who is signed in"
+    made.login()
+    assert [made.client.get(path).status_code for path in paths] == [404, 404]
+    assert "Examples" not in made.client.get("/runs/heart-1").text
+    with_examples(made.state, made.document.digest)
+    assert 'href="/runs/heart-1/examples"' in made.client.get("/runs/heart-1").text
+    page = made.client.get(paths[0]).text
+    assert page.count("<img ") == page.count('alt="Row ') == 6
+    assert "after round 9" in page
+    assert page.index("Wrong answers") < page.index("is right") < page.index("Right answers")
+    (view,) = [view for template, view in made.views if template == "examples.html"]
+    assert [len(view.wrong), len(view.right)] == [3, 3]
+    assert view.wrong[1].chance is None
+    picture = made.client.get(paths[1])
+    assert picture.headers["content-type"] == "image/png"
+    assert picture.headers["content-security-policy"].startswith("default-src 'none'")
+    assert picture.content == examples()[0].png
+    for stale in ("7/0", "8/6", "8/-1", "8/x"):
+        assert made.client.get(f"/runs/heart-1/examples/{stale}.png").status_code == 404

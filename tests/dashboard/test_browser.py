@@ -28,6 +28,7 @@ from tests.support.chromium import (
     wait_until_served,
 )
 from tests.support.folders import coordinator_folder, write_finished_model
+from tests.support.pictures import with_examples
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(PATH is None, reason="no Chromium: apt-get install chromium")]
 PAGES = ("/", "/runs/heart-1", "/runs/heart-1/privacy", "/runs/heart-1/stop")
@@ -48,6 +49,7 @@ def homes(tmp_path_factory: Any) -> dict[int, tuple[str, str]]:
         state, document = coordinator_folder(tmp_path_factory.mktemp("node"), rounds)
         if rounds:
             write_finished_model(state, document)
+            with_examples(state, document.digest)
         found[rounds] = (serving(state), token_in(state))
     return found
 
@@ -84,7 +86,7 @@ def test_pages_are_accessible_fit_and_need_no_network(
     tab.go("/login")
     assert violations(tab.page) == []
     tab.sign_in(token)
-    for path in PAGES:
+    for path in (*PAGES, *(["/runs/heart-1/examples"] if rounds else [])):
         page = tab.go(path)
         if path == "/runs/heart-1":
             page.wait_for_selector("#chart-spent", timeout=60_000)

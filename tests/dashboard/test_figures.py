@@ -1,6 +1,7 @@
 """Figures of a run, as pages show them."""
 
 import contextlib
+import json
 import sqlite3
 
 from parley.coordinator.store import RunStore, State
@@ -8,7 +9,7 @@ from parley.dashboard import figures
 from parley.dashboard.history import Histories
 from parley.federation.names import Role
 from parley.v1 import common_pb2
-from tests.support.browser import Make
+from tests.support.browser import Browser, Make
 from tests.support.documents import manifest
 from tests.support.pages import wait_for
 
@@ -55,3 +56,34 @@ def test_a_party_stands_with_the_data_set_that_its_manifest_names() -> None:
     members = figures._members(manifest(**{"parties.1.data_set": "cardiology"}), {})
     assert [member.data_set for member in members[:3]] == ["", "cardiology", ""]
     assert {member.data_set for member in members[3:]} == {""}
+
+
+def test_beside_the_curves_of_the_public_set_stands_a_table_of_all_that_was_tried(browser: Make) -> None:
+    made = browser(300).login()
+    page = made.client.get("/runs/heart-1").text
+    (view,) = [view for template, view in made.views if template == "run.html"]
+    tried = [each for each in RunStore(made.state / "runs.sqlite", read_only=True).history(view_digest(made))
+             if each.evaluation]  # fmt: skip
+    assert [each.round for each in view.evaluated] == [each.round for each in reversed(tried)]
+    assert view.evaluated[0].figures == tuple(tried[-1].evaluation.values())
+    table = page.split('aria-label="Public evaluation, figures"')[1].split("</table>")[0]
+    assert table.count("<tr>") == 1 + len(tried)
+    for title in ("Loss", "Error", "AUC"):
+        assert f'<th scope="col" class="n">{title}</th>' in table
+    assert f'<th scope="row">{tried[0].round + 1}</th>' in table
+
+
+def test_a_model_that_has_diverged_has_no_figure_and_its_page_is_shown(browser: Make) -> None:
+    made = browser(10).login()
+    with contextlib.closing(sqlite3.connect(made.state / "runs.sqlite")) as database, database:
+        (said,) = database.execute("SELECT record FROM history WHERE round = 9").fetchone()
+        body = json.loads(said)
+        body["evaluation"] = {"loss": float("inf"), "error": 0.9, "auc": float("nan")}
+        database.execute("UPDATE history SET record = ? WHERE round = 9", (json.dumps(body),))
+    assert made.client.get("/runs/heart-1").status_code == 200
+    (view,) = [view for template, view in made.views if template == "run.html"]
+    assert view.evaluated[0].figures == (None, 0.9, None)
+
+
+def view_digest(made: Browser) -> bytes:
+    return bytes(made.document.digest)

@@ -6,25 +6,12 @@ import pytest
 
 from parley.dashboard.process import DEFAULT, link, settings_of
 from parley.node.errors import NodeError, NodeFileError
-from parley.node.node_file import Address, CoordinatorNode, read_node
-
-NODE = """role = "coordinator"
-listen = "0.0.0.0:7400"
-[aggregators]
-north = "a:7402"
-south = "b:7402"
-"""
-
-
-def _read(folder: Path, more: str) -> CoordinatorNode:
-    (folder / "node.toml").write_text(NODE + more)
-    node = read_node(folder)
-    assert isinstance(node, CoordinatorNode)
-    return node
+from parley.node.node_file import Address
+from tests.support.node_files import node_with
 
 
 def test_a_dashboard_is_on_loopback_unless_it_is_said(tmp_path: Path) -> None:
-    node = _read(tmp_path, "")
+    node = node_with(tmp_path, "")
     assert node.dashboard is None
     assert node.metrics is None
     assert settings_of(node).loopback
@@ -36,17 +23,17 @@ def test_a_dashboard_is_on_loopback_unless_it_is_said(tmp_path: Path) -> None:
 def test_a_link_leads_to_where_a_container_publishes_the_port(tmp_path: Path) -> None:
     """`dashboard.lead:7480`, which a container listens on, is a name that no browser knows."""
     (tmp_path / "c").write_text("")
-    node = _read(tmp_path, '[dashboard]\nlisten = "dashboard.lead:7480"\ncertificate = "c"\nkey = "c"\n')
+    node = node_with(tmp_path, '[dashboard]\nlisten = "dashboard.lead:7480"\ncertificate = "c"\nkey = "c"\n')
     assert link(settings_of(node), "t", Address("127.0.0.1", 8443)) == "https://127.0.0.1:8443/login#t"
 
 
 def test_elsewhere_it_needs_a_certificate(tmp_path: Path) -> None:
-    node = _read(tmp_path, '[dashboard]\nlisten = "0.0.0.0:7480"\n')
+    node = node_with(tmp_path, '[dashboard]\nlisten = "0.0.0.0:7480"\n')
     with pytest.raises(NodeError, match="does not exist"):
         settings_of(node)
     (tmp_path / "c").write_text("")
     (tmp_path / "k").write_text("")
-    node = _read(tmp_path, '[dashboard]\nlisten = "0.0.0.0:7480"\ncertificate = "c"\nkey = "k"\n')
+    node = node_with(tmp_path, '[dashboard]\nlisten = "0.0.0.0:7480"\ncertificate = "c"\nkey = "k"\n')
     assert settings_of(node).secure
     assert settings_of(node, Address("127.0.0.1", 0)).port == 0
 
@@ -62,4 +49,4 @@ def test_elsewhere_it_needs_a_certificate(tmp_path: Path) -> None:
 )
 def test_what_would_open_it_too_far_is_refused(tmp_path: Path, more: str, says: str) -> None:
     with pytest.raises(NodeFileError, match=says):
-        _read(tmp_path, more)
+        node_with(tmp_path, more)

@@ -13,6 +13,7 @@ from parley.learning.holding import STUDY_FIELDS, Holding, Layout, described, ho
 from parley.learning.known import KNOWN
 from parley.learning.schema import Schema
 from parley.learning.schema_tables import DRAFT
+from parley.learning.transforms import Extractor, Scattering, transforms_as_json, transforms_from
 from tests.docs.pages import ROOT, Page
 
 PAGE = Page(ROOT / "docs/schema.md")
@@ -35,6 +36,8 @@ KEYS: dict[str, set[str]] = {
     "Columns without names": written(Uniform),
     "A target": written(Target),
     "A study's own": set(STUDY_FIELDS),
+    "Scattering": written(Scattering) | {"kind"},
+    "Several side by side, and an extractor of your own": written(Extractor),
 }
 """By heading: what the code reads."""
 
@@ -94,6 +97,17 @@ def document(heading: str, key: str, value: Any) -> dict[str, Any]:
     return body | part
 
 
+TRANSFORMS: dict[str, dict[str, Any]] = {
+    "Scattering": {"kind": "scattering", "shape": [1, 28, 28]},
+    "Several side by side, and an extractor of your own": {
+        "kind": "torch:hospital.features:extract",
+        "shape": [1, 28, 28],
+        "columns": 8,
+        "digest": "sha256:" + 64 * "1",
+        "trained_on": "ImageNet",
+        "declared_by": "somebody",
+    },
+}
 CASES = [(heading, key) for heading, keys in KEYS.items() for key in sorted(keys)]
 
 
@@ -101,12 +115,20 @@ CASES = [(heading, key) for heading, keys in KEYS.items() for key in sorted(keys
 def test_every_example_is_of_its_key_and_is_read(heading: str, key: str) -> None:
     named, value = example(heading, key)
     assert named == key
+    if heading in TRANSFORMS:
+        (entry,) = transforms_as_json(transforms_from(TRANSFORMS[heading] | {key: value}))
+        assert entry[key] == value
+        return
     body = document(heading, key, value)
     if key == DRAFT:
         with pytest.raises(SchemaError, match="is a draft"):
             holding_from(body)
     elif heading == "A study's own":
         del body["units"]
+        if key == "transform":
+            body |= {"format": "npz", "features": {"count": 64, "low": 0, "high": 1}}
+            assert transforms_as_json(described(body)[1].transform)[0]["shape"] == value["shape"]
+            return
         assert getattr(described(body)[1], key) == value
     else:
         holding = holding_from(body)
@@ -128,3 +150,15 @@ def test_the_public_bounds_are_the_codes() -> None:
         names = ", ".join(f"`{name}`" for name in known.names.split(", "))
         assert f"| {names} | `{known.keys}` | {known.why} |" in table
     assert table.count("\n| `") == len(KNOWN)
+
+
+def test_the_transforms_of_the_page_are_read() -> None:
+    for block in [each for each in PAGE.code_blocks if "transform = " in each]:
+        found = tomllib.loads(block)["transform"]
+        made = transforms_from(found)
+        assert [each.kind for each in made] == [
+            each["kind"] for each in (found if isinstance(found, list) else [found])
+        ]
+    assert "3,969 features" in PAGE.text
+    assert Scattering((1, 28, 28)).features == 3969
+    assert Scattering((1, 28, 28), pool=4).features == 1296

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from parley.coordinator.operator_client import Coordinator
 from parley.coordinator.process import DASHBOARD
 from parley.coordinator.store import State
@@ -20,8 +22,8 @@ LOUD = {"PYTHONPROFILEIMPORTTIME": "1"}
 NODE = {"errors", "v1", "privacy", "mpc", "federation", "node"}
 """What every role holds, whatever it does."""
 WEB = {"starlette", "uvicorn", "jinja2", "h11"}
-HEAVY = {"scipy", "dp_accounting", "typer", "click", "rich"}
-"""Accounting belongs in short-lived processes, the command line in nobody's."""
+HEAVY = {"scipy", "dp_accounting", "typer", "click", "rich", "torch", "ray"}
+"""Accounting belongs in short-lived processes, the command line in nobody's, and a user's network in one of its own."""
 
 
 def loaded(log: str) -> set[str]:
@@ -50,6 +52,7 @@ def dashboard_of(coordinator: NodeProcess) -> str:
     return log
 
 
+@pytest.mark.slow
 def test_no_process_holds_a_room_that_its_role_does_not_need(
     tmp_path: Path, manifest: Manifest, data: dict[str, list[Path]]
 ) -> None:
@@ -66,15 +69,15 @@ def test_no_process_holds_a_room_that_its_role_does_not_need(
     aggregators = [loaded(node.log.read_text()) for node in federation.aggregators]
     lead = loaded(federation.coordinator.log.read_text())
     for party in parties:
-        assert rooms(party) == NODE | {"learning", "party"}
+        assert rooms(party) == NODE | {"learning", "models", "compute", "party"}
         assert not libraries(party) & (WEB | HEAVY)
     for aggregator in aggregators:
         assert rooms(aggregator) == NODE | {"aggregator"}
         assert not libraries(aggregator) & (WEB | HEAVY)
-    assert rooms(lead) == NODE | {"learning", "algorithms", "coordinator"}
+    assert rooms(lead) == NODE | {"learning", "models", "algorithms", "coordinator"}
     assert not libraries(lead) & (WEB | HEAVY)
     # Cards of finished models are drawn there: learning has them, and algorithms says which round was kept.
-    assert rooms(pages) == NODE | {"learning", "algorithms", "coordinator", "dashboard", "web"}
+    assert rooms(pages) == NODE | {"learning", "models", "algorithms", "coordinator", "dashboard", "web"}
     assert {"starlette", "uvicorn"} <= libraries(pages), "what the others are to be without is seen where it is"
     assert not libraries(pages) & {"scipy", "dp_accounting"}
 

@@ -17,8 +17,8 @@ from parley.demo.local import LocalFederation, NodeProcess, sealed
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import verify
 from parley.federation.start_and_stop import StopEarly
-from parley.learning.registry import model_of
-from parley.learning.warm import read_start
+from parley.models.registry import model_of
+from parley.models.warm import read_start
 from parley.node.trail import verify as verify_trail
 from parley.privacy.filters import Policy
 from parley.privacy.ledger import Ledger

@@ -17,7 +17,7 @@ from parley.federation.admission import Admission, AdmissionRecord, Refusal, adm
 from parley.federation.errors import ApprovalError, PolicyError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
-from parley.federation.policy import read_policy
+from parley.federation.policy_file import read_policy
 from parley.node.authority import ThrowAwayAuthority
 from parley.node.node_file import NoiseSettings
 from tests.support import documents

@@ -85,6 +85,7 @@ WITHOUT = {
     "ledger show": "nowhere",
     "ledger verify": "nowhere",
     "manifest digest": "study.toml",
+    "model show": "study.toml --files",
     "node install": "nowhere",
     "node renew": "--folder one",
     "node request": "parley://banks/party/one --folder one",
@@ -103,6 +104,7 @@ WITHOUT = {
     "pin list": "--folder va/identity",
     "pin remove": "aggregator/nobody --folder va/identity",
     "predict": "nowhere.npz rows.csv --output -",
+    "reproduce cifar10": "--data nowhere --show",
     "resume": "heart-disease --node lead",
     "run": "study.toml --node lead",
     "schema check": "va",
@@ -128,6 +130,7 @@ WITH = {
     "doctor": "va --manifest study.toml",
     "manifest check": "study.toml",
     "manifest draft": "study-of-mine/study.toml -o drafted.toml",
+    "model check": "parley.networks.mnist:cnn --input 1,28,28 --outputs 10",
     "party approve": f"va study.toml {APPROVAL}",
     "privacy calibrate": "--records 99 --batch 9 --rounds 9 --epsilon 1 --delta 1e-5",
     "privacy rounds": "--records 99 --batch 9 --noise-multiplier 9 --epsilon 1 --delta 1e-5",
@@ -137,11 +140,12 @@ WITH = {
     "reproduce convex": "--data {data} --seeds 1 --only wine",
     "reproduce figures": "--data {data} --out pictures",
     "reproduce ijcnn1": "--data {data} --seeds 1 --method ddp-srm",
+    "reproduce mnist": "--data {data} --seeds 1 --only scattering/dp-sgd/eps1.2/m1/own0",
     "simulate": "simulated.toml",
     "study plan": "simulated.toml",
     "study sweep": "simulated.toml",
 }
-BY = {"reproduce figures": "plots", "dashboard": "dashboard", "audit attacks": "dashboard"}
+BY = {"model check": "torch", "reproduce figures": "plots", "dashboard": "dashboard", "audit attacks": "dashboard"}
 """What needs an extra: `accounting`, or one of these."""
 OF_SERVERS = (
     "aggregator approve", "aggregator run", "aggregator status", "aggregator withdraw",
@@ -151,7 +155,8 @@ OF_SERVERS = (
 )  # fmt: skip
 OF_NO_NODE = (
     "audit attacks", "audit privacy", "bench aggregate", "bench gradients", "bench noise", "bench train", "demo",
-    "provision", "reproduce a9a", "reproduce adaptive", "reproduce convex", "reproduce figures", "reproduce ijcnn1",
+    "provision", "reproduce a9a", "reproduce adaptive", "reproduce cifar10", "reproduce convex", "reproduce figures",
+    "reproduce ijcnn1", "reproduce mnist",
 )  # fmt: skip
 NOT_IN = {
     "party": (*OF_SERVERS, *OF_NO_NODE),

@@ -1,10 +1,11 @@
 """The one strict reader of files that people write."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from parley.federation.files import toml_file
+from parley.federation.files import endless, toml_file
 
 
 class WrongError(Exception):
@@ -37,3 +38,14 @@ def test_a_file_is_its_table(tmp_path: Path) -> None:
     path = tmp_path / "node.toml"
     path.write_text('role = "party"\n[data]\nfiles = ["a"]\n')
     assert toml_file(path, WrongError) == {"role": "party", "data": {"files": ["a"]}}
+
+
+def test_a_pipe_or_a_device_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(WrongError, match="is no regular file: give one"):
+            toml_file(path, WrongError)
+        assert endless(path)
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    assert endless(tmp_path / "link")
+    assert not any(endless(path) for path in (tmp_path, tmp_path / "none", Path(__file__)))

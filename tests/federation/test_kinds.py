@@ -1,5 +1,7 @@
 """The table of what each algorithm asks in each round."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -21,7 +23,13 @@ PERCEPTRON = Setting(
 )
 
 
-@pytest.mark.parametrize("setting", [LINEAR, PERCEPTRON], ids=["linear", "perceptron"])
+FEATURES = replace(LINEAR, normalised=True)
+MODULE = replace(PERCEPTRON, model="torch:hospital_models.nets:build")
+
+
+@pytest.mark.parametrize(
+    "setting", [LINEAR, PERCEPTRON, FEATURES, MODULE], ids=["linear", "perceptron", "features", "module"]
+)
 @pytest.mark.parametrize("name", sorted(known()))
 def test_the_table_of_kinds_has_what_each_algorithm_asks_in_each_round_and_nothing_else(
     name: str, setting: Setting
@@ -44,6 +52,9 @@ def test_the_table_of_kinds_has_what_each_algorithm_asks_in_each_round_and_nothi
 def test_a_run_of_another_length_than_the_algorithm_has_is_asked_nothing() -> None:
     assert kind_of("auto", 201, 200) == "gradient"
     assert kind_of("auto", 216, 200) == "framed gradient"
+    assert kind_of("auto", 207, 7) == "framed gradient"
+    assert kind_of("auto", 302, 1) == "norms"
+    assert kind_of("auto", 302, 2) == "gradient"
     assert kind_of("auto", 202, 0) is None
     assert kind_of("out-sgd", 1, 0) == "solution"
     assert kind_of("out-sgd", 2, 1) is None

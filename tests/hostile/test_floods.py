@@ -67,6 +67,7 @@ def codes(calls: list[Any]) -> set[str]:
     return {refused(call.result) for call in calls}
 
 
+@pytest.mark.slow
 def test_calls_without_a_message_are_given_up_and_do_not_keep_others_out(
     servers: Federation, manifest: Manifest
 ) -> None:

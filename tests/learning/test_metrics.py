@@ -15,13 +15,17 @@ from sklearn.linear_model import LogisticRegression
 
 from parley.learning import metrics
 from parley.learning.columns import Target
+from parley.learning.errors import DataError
 from parley.learning.metrics import Figure, of_classes, of_labels, of_numbers
 from parley.learning.models import Linear, Logistic, Softmax, Squared, sigmoid
 from parley.learning.records import Records
 from parley.learning.rows import DenseRows
 
 Floats = NDArray[np.float64]
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = [
+    pytest.mark.filterwarnings("error"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),  # of what another test left open
+]
 
 
 def labelled(count: int, seed: int, slope: float = 1.5) -> tuple[Floats, Floats]:
@@ -204,6 +208,12 @@ def test_a_model_is_measured_in_its_datas_own_unit_and_one_that_overflows_has_no
         assert metrics.metrics(Linear(1, Logistic()), records, np.array([bad]), binary) == {}
     classes = Target("y", "classes", classes=("a", "b"))
     assert "auc[a]" in metrics.metrics(Linear(1, Softmax(2)), records, np.array([0.5, 0.1]), classes)
+
+
+def test_a_set_without_rows_is_refused_in_words() -> None:
+    nothing = Records(DenseRows.of(np.zeros((0, 1), np.int64), 0), np.zeros(0))
+    with pytest.raises(DataError, match="has no rows: give at least one"):
+        metrics.metrics(Linear(1, Logistic()), nothing, np.zeros(1), Target("y", "binary", ("1",), ("0",)))
 
 
 def test_a_figure_is_said_with_its_interval() -> None:

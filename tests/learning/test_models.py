@@ -5,8 +5,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
-from parley.learning.contributor import clip_vectors
 from parley.learning.encoding import Scale, fraction_bits
+from parley.learning.engine import clip_vectors
 from parley.learning.perceptron import Perceptron
 from parley.learning.rows import DenseRows, SparseRows
 from parley.mpc.ring import Lattice

@@ -11,9 +11,9 @@ from parley.cli.main import app
 from parley.learning.errors import SchemaError
 from parley.learning.models import Linear
 from parley.learning.proximal import SmoothedHinge, theorem_smoothness
-from parley.learning.registry import build_model
 from parley.learning.rows import DenseRows
 from parley.learning.schema import schema_from_json
+from parley.models.registry import build_model
 
 BETA, REACH = 3.0, 2.0
 

@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 
 from parley.learning.errors import DataError, SchemaError
+from parley.learning.holding import Layout
+from parley.learning.readers import read
+from parley.learning.records import encode
+from parley.learning.schema import schema_from_json
 from tests.support.tables_of_records import AGE, SEX, table
 
 
@@ -44,3 +48,14 @@ def test_missing_values_follow_the_public_rule(tmp_path: Path) -> None:
     features = [{**AGE, "missing": "centre"}, {**SEX, "missing": "zero", "other": "m"}]
     found = table(tmp_path, "age,sex,ill\n?,,yes\n100,other,no\n", features=features, bits=4)
     assert found.rows.take(np.arange(2)).dense().tolist() == [[0, 0, 0], [16, 0, 16]]
+
+
+def test_a_table_of_pixels_says_how_to_name_them(tmp_path: Path) -> None:
+    (tmp_path / "pixels.csv").write_text("label,p0,p1\n1,0,255\n")
+    body = {
+        "features": {"count": 2, "low": 0, "high": 255},
+        "target": {"name": "label", "kind": "binary", "positive": ["1"], "negative": ["0"]},
+    }
+    data = read([tmp_path / "pixels.csv"], Layout("csv"), "label")
+    with pytest.raises(SchemaError, match=r"by name, and `count` is for npz.*names = .*parley schema draft"):
+        encode(data, schema_from_json(body), Layout("csv"))

@@ -32,7 +32,7 @@ from tests.support.documents import manifest
 SCALE_BITS = FORMATS["standard"].scale_bits
 
 
-@pytest.mark.parametrize("columns", [1, 255, 256, 257, 300, 4096])
+@pytest.mark.parametrize("columns", [1, 255, 256, 257, 300, 8192])
 def test_a_framed_row_is_cut_to_what_can_be_counted_whatever_its_entries(columns: int) -> None:
     """At 2^14 in each of 256 columns a row reaches 2^52 steps, at which a party used to refuse its own records."""
     rows = DenseRows.of(np.array([[1] * columns, [-1] * columns, [0] * columns]), 0)

@@ -44,11 +44,16 @@ def contribution_of(place: int, round_index: int, length: int) -> Integers:
 class _Contributor:
     """Knows its coordinate."""
 
+    engine = None
+
     def __init__(self, place: int, length: int) -> None:
         self.place, self.length, self.last_round = place, length, -1
 
     def check(self, query: Any) -> None:
         assert query.round_index > self.last_round, "a round is computed twice by one process"
+
+    def batch_length(self, index: int) -> int:
+        return 1
 
     def contribution(self, query: Any) -> Integers:
         self.last_round = query.round_index
@@ -64,7 +69,7 @@ class _Life(Life):
         last = self.gate.outbox.last(self.manifest.digest)
         made = _Contributor(self.party.place, self.manifest.model.dimension)
         made.last_round = last.round_index if last else -1
-        return SimpleNamespace(contributor=made)
+        return SimpleNamespace(contributor=made, module=None, extractors=None)
 
     def _require_recalled(self) -> None:
         pass
@@ -143,13 +148,16 @@ class Party(Mortal):
 
         return SimpleNamespace(
             node=self.node,
-            settings=SimpleNamespace(coordinator=self.manifest.coordinator.name),
+            settings=SimpleNamespace(
+                coordinator=self.manifest.coordinator.name, speed=lambda digest: Path("nowhere", "at all", "speed")
+            ),
             outbox=self.outbox,
             ledger=SimpleNamespace(record=record),
             trail=SimpleNamespace(append=lambda *args, **fields: None),
             record=SimpleNamespace(withdraw=lambda digest: None, version=lambda: (0, 0)),
             require_admitted=lambda manifest: None,
             charged=lambda manifest: True,
+            open_module=lambda manifest, ready: None,
             note=lambda manifest, state, reason: None,
         )
 

@@ -9,7 +9,7 @@ import pytest
 
 from parley.mpc import kernels, processor, products
 from parley.mpc.errors import ConfigurationError
-from parley.mpc.processor import FEATURES, processor_features
+from parley.mpc.processor import FEATURES, of_build, processor_features
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="Linux names the features of other processors otherwise")
@@ -35,6 +35,14 @@ def test_without_aes_instructions_noise_is_refused_and_the_rest_runs(monkeypatch
     with pytest.raises(ConfigurationError, match=r"lacks aes, pclmulqdq\): run aggregators.*on one that has them"):
         kernels.best_variant()
     assert products._library.__wrapped__() is None
+
+
+@pytest.mark.parametrize("name", ["clip", "waves"])
+def test_without_wide_instructions_the_portable_build_is_taken(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(processor, "processor_features", frozenset)
+    assert of_build.__wrapped__(name, "portable") is not None
+    assert of_build.__wrapped__(name, "avx2") is None
+    assert of_build.__wrapped__(name, "avx512") is None
 
 
 def test_importing_the_kernels_loads_none_of_them() -> None:

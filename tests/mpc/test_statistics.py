@@ -47,7 +47,11 @@ def check_acceptance(report: dict[str, Any], count: int, cover: Cover, precision
 
 @pytest.mark.parametrize(
     ("channel", "cover", "precision"),
-    [("grpc", "strips", "standard"), ("socket", "rectangle", "standard"), ("socket", "strips", "high")],
+    [
+        ("grpc", "strips", "standard"),
+        pytest.param("socket", "rectangle", "standard", marks=pytest.mark.slow),
+        pytest.param("socket", "strips", "high", marks=pytest.mark.slow),
+    ],
 )
 def test_a_hundred_thousand_samples_of_two_processes_are_normal(
     tmp_path: Path, channel: str, cover: Any, precision: Any

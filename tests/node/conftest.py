@@ -53,7 +53,8 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
         server.stop(0).wait()
         return
     loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, daemon=True).start()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
 
     async def start() -> tuple[grpc.aio.Server, int]:
         server = grpc.aio.server(interceptors=[AioAuthorization(authorizer(folder))])
@@ -66,3 +67,5 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
     yield Served(port, folder)
     asyncio.run_coroutine_threadsafe(running.stop(0), loop).result(10)
     loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()

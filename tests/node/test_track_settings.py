@@ -5,37 +5,24 @@ from pathlib import Path
 import pytest
 
 from parley.node.errors import NodeFileError
-from parley.node.node_file import CoordinatorNode, read_node
+from parley.node.node_file import read_node
 from parley.node.node_text import node_text
 from parley.node.track_settings import NOWHERE, TrackSettings
-
-NODE = """role = "coordinator"
-listen = "0.0.0.0:7400"
-[aggregators]
-north = "a:7402"
-south = "b:7402"
-"""
-
-
-def _read(folder: Path, more: str) -> CoordinatorNode:
-    (folder / "node.toml").write_text(NODE + more)
-    node = read_node(folder)
-    assert isinstance(node, CoordinatorNode)
-    return node
+from tests.support.node_files import node_with
 
 
 def test_nothing_is_tracked_unless_it_is_said(tmp_path: Path) -> None:
-    assert _read(tmp_path, "").track == NOWHERE == TrackSettings(None, None)
-    assert "track" not in node_text(_read(tmp_path, ""))
+    assert node_with(tmp_path, "").track == NOWHERE == TrackSettings(None, None)
+    assert "track" not in node_text(node_with(tmp_path, ""))
 
 
 @pytest.mark.parametrize("place", ["https://mlflow.example.org/base", "http://127.0.0.1:5000"])
 def test_folders_are_from_the_nodes_own_and_a_server_is_as_it_was_written(tmp_path: Path, place: str) -> None:
-    node = _read(tmp_path, f'[track]\nmlflow = "{place}"\ntensorboard = "events"\n')
+    node = node_with(tmp_path, f'[track]\nmlflow = "{place}"\ntensorboard = "events"\n')
     assert node.track == TrackSettings(place, tmp_path / "events")
     (tmp_path / "node.toml").write_text(node_text(node))
     assert read_node(tmp_path) == node
-    assert _read(tmp_path, '[track]\nmlflow = "databricks"\n').track.mlflow == tmp_path / "databricks"
+    assert node_with(tmp_path, '[track]\nmlflow = "databricks"\n').track.mlflow == tmp_path / "databricks"
 
 
 @pytest.mark.parametrize(
@@ -53,7 +40,7 @@ def test_folders_are_from_the_nodes_own_and_a_server_is_as_it_was_written(tmp_pa
 )
 def test_any_other_place_is_refused(tmp_path: Path, line: str, why: str) -> None:
     with pytest.raises(NodeFileError, match=why):
-        _read(tmp_path, f"[track]\n{line}\n")
+        node_with(tmp_path, f"[track]\n{line}\n")
 
 
 def test_a_party_tracks_nothing(tmp_path: Path) -> None:

@@ -3,16 +3,23 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from parley.cli.commands.doctor import examine
+from parley.compute import strangers
+from parley.demo.local import ReservedPort
+from parley.federation.extras import install
 from parley.federation.names import NodeName, Role
 from parley.node.doctor import FAILED, OK, WARNING, Finding
 from parley.node.trail import Trail
+from parley.party import doctor
 from parley.party.record_check import seal_node
 from parley.privacy.filters import Cap
 from parley.privacy.ledger import Ledger
 from parley.privacy.mechanism import Unit
 from tests.support.documents import manifest
 from tests.support.examined import by_check, change
+from tests.support.ray_clusters import credentials
 
 
 def test_the_seal_the_schema_and_the_count(party: Path) -> None:
@@ -64,3 +71,41 @@ def test_books_and_budget(party: Path) -> None:
     found = by_check(examine(party))
     assert found["trail"].state == FAILED
     assert (found["budget"].state, "the ledger's counts" in found["budget"].problem) == (WARNING, True)
+
+
+def test_where_sums_are_computed(party: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def look() -> tuple[str, str]:
+        found = by_check(examine(party))["compute"]
+        return found.state, f"{found.problem} {found.fix}"
+
+    assert "compute" not in by_check(examine(party))
+    with (party / "node.toml").open("a") as file:
+        file.write('\n[compute]\nbackend = "ray"\nworkers = 1\n')
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None)
+    assert look() == (FAILED, f"[compute] is for Ray, which is not here {install('ray')}")
+    monkeypatch.setattr(doctor, "find_spec", lambda name: name)
+    assert look()[0] == OK
+    change(party / "node.toml", "workers = 1", "workers = 256")
+    assert look()[0] == WARNING
+    assert look()[1].startswith("256 workers share ")
+    files = credentials(party)
+    table = "".join(f'{name} = "{path}"\n' for name, path in files.items())
+    nobody = ReservedPort()
+    change(party / "node.toml", "workers = 256\n", f'workers = 2\naddress = "127.0.0.1:{nobody}"\n{table}')
+    monkeypatch.setattr(strangers, "SECONDS", 0.5)
+    assert look()[0] == FAILED
+    assert "does not answer over TLS" in look()[1]
+    nobody.close()
+    files["token"].chmod(0o644)
+    assert look()[0] == FAILED
+    assert "chmod 600" in look()[1]
+
+
+def test_code_of_columns_is_looked_at_where_the_model_is_parleys_own(party: Path) -> None:
+    extractor = {
+        "kind": "torch:nobodys_features:extract", "shape": [1, 1, 2], "columns": 4, "trained_on": "x",
+        "declared_by": "y", "digest": f"sha256:{'0' * 64}",
+    }  # fmt: skip
+    made = manifest(**{"schema.transform": [extractor], "model.dimension": 5})
+    found = by_check(examine(party, [made]))["run heart-1: code"]
+    assert (found.state, "code that policy.toml does not name" in found.problem) == (FAILED, True)

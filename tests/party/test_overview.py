@@ -8,9 +8,10 @@ from parley.federation.errors import ApprovalError
 from parley.federation.rounds import BLIND_BYTES
 from parley.mpc.randomness import SEED_BYTES
 from parley.party.outbox import REFUSED, Answer, Outbox
-from parley.party.overview import budgets_left, manifest_of, runs_of, states_of
+from parley.party.overview import budgets_left, manifest_of, runs_of, states_of, with_speed
 from parley.party.process import party_node, settings_of
 from parley.party.settings import Settings
+from parley.party.speed import Speed
 from parley.privacy.ledger import Ledger
 from parley.privacy.mechanism import Unit
 from tests.support.documents import manifest
@@ -87,3 +88,16 @@ def test_what_is_left_is_what_the_ledger_says_with_its_head(settings: Settings) 
     assert found["epsilon_spent"] == pytest.approx(0.3)
     assert found["epsilon_left"] == pytest.approx(3.7)
     assert found["summary"].startswith("patients: epsilon 0.3 of 4")
+
+
+def test_how_fast_sums_are_computed_is_in_the_status_and_in_no_list_of_runs(settings: Settings) -> None:
+    made = manifest()
+    outbox = Outbox(settings.outbox)
+    outbox.note(made.digest, made.run, made.canonical, "joined")
+    outbox.close()
+    (before,) = runs_of(settings)
+    assert with_speed(settings, before)["speed"] is None
+    Speed(settings.speed(made.digest)).note(1000, 0.5)
+    (after,) = runs_of(settings)
+    assert after == before
+    assert with_speed(settings, after)["speed"]["records_per_second"] == 2000

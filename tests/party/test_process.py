@@ -115,7 +115,7 @@ def test_a_computation_that_fails_is_answered_with_zeros_once_and_the_run_is_lef
     with Running(stage):
         stage.coordinator.ask(asked(made, 0))
         assert stage.opened(0).any()
-        monkeypatch.setattr("parley.learning.contributor.Contributor._summed", fails)
+        monkeypatch.setattr("parley.learning.engine.Here.gradients", fails)
         stage.coordinator.ask(asked(made, 1))
         assert stage.opened(1).tolist() == [0, 0, 0]
         until(lambda: not stage.coordinator.joins[-1].accepted)
@@ -152,7 +152,7 @@ def test_a_party_that_dies_before_its_last_answer_is_stored_does_not_compute_it_
 
     with monkeypatch.context() as patches, Running(stage):
         until(lambda: stage.coordinator.joins)
-        patches.setattr("parley.learning.contributor.Contributor._summed", fails)
+        patches.setattr("parley.learning.engine.Here.gradients", fails)
         patches.setattr("parley.party.outbox.Outbox.put", full)
         stage.coordinator.ask(asked(made, 0))
         until(lambda: not stage.coordinator.joins[-1].accepted)

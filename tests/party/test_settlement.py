@@ -7,7 +7,7 @@ import pytest
 
 from parley.cli.commands.doctor import examine
 from parley.node.doctor import WARNING
-from parley.party.admission import exceeded
+from parley.party.errors import exceeded
 from parley.party.settlement import settle
 from parley.privacy.errors import BudgetExceededError
 from parley.privacy.filters import LYING

@@ -164,6 +164,9 @@ def test_an_address_that_others_may_read_is_refused_before_it_is_used(stage: Sta
     (node / "database.url").unlink()
     with pytest.raises(DataError, match=r"database\.url cannot be read .*: correct \[data\] url_file"):
         seal_node(node)
+    os.mkfifo(node / "database.url", 0o600)
+    with pytest.raises(DataError, match=r"database\.url is no regular file: correct \[data\] url_file"):
+        seal_node(node)
 
 
 def test_the_address_is_in_no_output_and_in_no_file_of_the_node(

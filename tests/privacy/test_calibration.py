@@ -19,7 +19,10 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize(("epsilon", "batch", "rounds", "paper", "rdp", "pld", "lower", "poisson_"), SETTINGS)
+@pytest.mark.parametrize(
+    ("epsilon", "batch", "rounds", "paper", "rdp", "pld", "lower", "poisson_"),
+    [pytest.param(*each, marks=() if each[1] == 200 else pytest.mark.slow) for each in SETTINGS],
+)
 def test_the_designs_table_is_reached(
     epsilon: float, batch: int, rounds: int, paper: float, rdp: float, pld: float, lower: float, poisson_: float
 ) -> None:

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from parley.cli.main import app
 
 
+@pytest.mark.slow
 def test_a_figure_has_a_curve_per_method_and_epsilon(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,7 +40,10 @@ def test_the_honest_system_stays_below_its_claim_and_reaches_forty_percent_of_it
     assert 0.4 * claim <= finding.epsilon_lower_bound <= claim
 
 
-@pytest.mark.parametrize("name", ["half the noise", "one noise in two rounds", "clipping off"])
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("one noise in two rounds", "clipping off")]
+
+
+@pytest.mark.parametrize("name", ["half the noise", *SLOW])
 def test_gross_faults_are_caught_by_the_statistic_alone(name: str) -> None:
     finding, claim = examined(command.FAULTS[name], 8000)
     assert finding.epsilon_lower_bound > claim

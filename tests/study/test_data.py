@@ -8,11 +8,12 @@ import pytest
 
 from parley.errors import ParleyError
 from parley.learning.readers import Table
-from parley.learning.records import Records, encode
+from parley.learning.records import Records, encode, of_units
+from parley.learning.rows import DenseRows, Rows, SparseRows
 from parley.learning.schema import schema_from_json
-from parley.study.data import sets_of, together
+from parley.study.data import _same, sets_of, together
 from parley.study.errors import StudyError
-from parley.study.simulation import SeededRandomness, of_units, split
+from parley.study.simulation import SeededRandomness, split
 from parley.study.study import Study
 from tests.study.test_study import COLUMNS
 
@@ -137,3 +138,16 @@ def test_a_cell_that_does_not_fit_is_said_with_the_command_that_says_all_of_them
     path.write_text("age,dose,ill\n20,1,0\n30,2,maybe\n40,x,1\n")
     with pytest.raises(ParleyError, match=r"line \d.*at once: parley schema diff STUDY\.toml FILE"):
         sets_of(STUDY, str(path))
+
+
+def test_rows_of_ones_in_other_columns_are_another_table() -> None:
+    ones, targets = np.ones((3, 2), np.int64), np.array([0.0, 1.0, 0.0])
+
+    def sparse(columns: list[list[int]]) -> Rows:
+        return SparseRows.of(np.array(columns), ones, 0, 9)
+
+    one = sparse([[1, 2], [3, 4], [5, 6]])
+    assert _same(Records(one, targets), Records(sparse([[1, 2], [3, 4], [5, 6]]), targets.copy()))
+    assert not _same(Records(one, targets), Records(sparse([[1, 2], [3, 4], [5, 7]]), targets))
+    assert not _same(Records(one, targets), Records(DenseRows.of(ones, 0), targets))
+    assert _same(Records(DenseRows.of(ones, 0), targets), Records(DenseRows.of(ones, 0), targets))

@@ -22,6 +22,7 @@ from parley.study.estimator_input import (
     matrix,
     matrix_like,
     measured,
+    named,
     names_of,
     positive,
 )
@@ -166,3 +167,15 @@ def test_numbers_beyond_every_float_are_refused_in_words() -> None:
     for make in (lambda: finite("epsilon", 10**400), lambda: matrix(np.array([[10**400]], object))):
         with pytest.raises(InputError):
             make()
+
+
+def test_rows_of_different_lengths_are_refused_in_words() -> None:
+    with pytest.raises(InputError, match="X has rows of different lengths: give as many numbers in each"):
+        matrix([[1.0, 2.0], [3.0]])
+
+
+@pytest.mark.parametrize("value", [5, None, ["auto"], {"kind": "x"}])
+def test_an_algorithm_that_is_none_is_refused_in_words(value: Any) -> None:
+    with pytest.raises(InputError, match=r"algorithm is .*: give a name, or a table such as"):
+        named("algorithm", value, "name")
+    assert named("algorithm", "auto", "name") == named("algorithm", {"name": "auto"}, "name") == {"name": "auto"}

@@ -362,35 +362,6 @@ def test_a_warning_stands_at_the_users_own_line() -> None:
     assert {each.filename for each in seen} == {__file__}
 
 
-def test_without_scikit_learn_the_estimators_work_as_well() -> None:
-    program = (
-        "import sys\n"
-        "sys.modules['sklearn'] = None\n"
-        "import numpy as np, pickle\n"
-        "from parley.study import PrivateClassifier, PrivateRegressor\n"
-        "X = np.random.default_rng(0).uniform(-1, 1, (300, 2))\n"
-        "y = (X[:, 0] > 0).astype(int)\n"
-        "model = PrivateClassifier(epsilon=5.0, bounds=(-1, 1), classes=[0, 1])\n"
-        "try: model.predict(X)\n"
-        "except ValueError as error: print(type(error).__name__)\n"
-        "model.set_params(epsilon=6.0)\n"
-        "print(model, model.fit(X, y[:, None]).score(X, y) > 0.8, model.privacy_.epsilon > 5)\n"
-        "print((pickle.loads(pickle.dumps(model)).predict(X) == model.predict(X)).all())\n"
-        "number = PrivateRegressor(epsilon=6.0, bounds=(-1, 1), target_bounds=(-1, 1))\n"
-        "print(number.fit(X, X[:, 0]).score(X, X[:, 0]) > 0.5, number.get_params()['target_bounds'])\n"
-        "print([name for name in sys.modules if name.startswith('sklearn.')])\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines() == [
-        "NotFittedError",
-        "PrivateClassifier(bounds=(-1, 1), classes=[0, 1], epsilon=6.0) True True",
-        "True",
-        "True (-1, 1)",
-        "[]",
-    ], done.stderr
-    assert "DataConversionWarning: A column-vector y was passed" in done.stderr
-
-
 def test_the_programs_of_the_page_run(tmp_path: Path) -> None:
     """In a process of their own, for they print what all its fits cost."""
     for file in (ROOT / "deploy/parley/demo/data/heart_disease").glob("*.csv"):

@@ -11,8 +11,8 @@ from parley.federation.errors import ManifestError
 from parley.federation.manifest import Manifest, Operator
 from parley.federation.meaning import verify
 from parley.learning.contributor import Encoding
-from parley.learning.registry import build_model
 from parley.learning.schema import Schema, schema_from_json
+from parley.models.registry import build_model
 from parley.mpc.errors import MpcError
 from parley.mpc.parts import NoiseParts
 from parley.mpc.tables import FORMATS

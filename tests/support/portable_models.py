@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from parley.learning.registry import build_model
 from parley.learning.schema import schema_from_json
+from parley.models.registry import build_model
 from parley.study.model_file import LoadedModel
 
 NUMBERS = [

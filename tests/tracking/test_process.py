@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from parley.coordinator.process import TRACKERS, beside_of
+from parley.coordinator.process import TRACKERS, beside_of, tracker_environment
 from parley.node.page_process import Pages
 from tests.support.tracked import Ended, sent, tracking
 from tests.support.until import until
@@ -57,6 +57,7 @@ def test_a_tracker_that_hangs_does_not_keep_a_coordinator_from_its_end(
     ended: Ended, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("parley.node.page_process.STOP_SECONDS", 0.2)
+    monkeypatch.setenv("PGPASSWORD", "of the coordinator alone")
     node = tracking(ended.folder, tensorboard=tmp_path / "events")
     started: list[asyncio.subprocess.Process] = []
     exec_: Callable[..., Any] = asyncio.create_subprocess_exec
@@ -71,6 +72,7 @@ def test_a_tracker_that_hangs_does_not_keep_a_coordinator_from_its_end(
     async def go() -> int | None:
         beside: list[Pages] = beside_of(node, lambda *_, **__: "")
         await asyncio.to_thread(until, lambda: bool(started))
+        assert b"PGPASSWORD" not in Path(f"/proc/{started[0].pid}/environ").read_bytes()
         os.kill(started[0].pid, signal.SIGSTOP)
         await asyncio.gather(*(each.stop() for each in beside))
         return await started[0].wait()
@@ -82,3 +84,9 @@ def test_a_coordinator_that_tracks_nothing_there_says_so(ended: Ended, tmp_path:
     tracking(ended.folder, tensorboard=tmp_path / "events")
     done = sent("mlflow", ended.folder)
     assert (done.returncode, "node.toml has no mlflow under [track]" in done.stderr) == (1, True)
+
+
+def test_a_tracker_gets_its_login_and_none_of_the_coordinators_other_variables() -> None:
+    needed = {"PATH": "/bin", "HTTPS_PROXY": "proxy:3128", "no_proxy": "a", "MLFLOW_TRACKING_TOKEN": "t", "LC_ALL": "C"}
+    secrets = {"AWS_SECRET_ACCESS_KEY": "s", "PGPASSWORD": "p", "MYMLFLOW_X": "m", "GITHUB_TOKEN": "g"}
+    assert tracker_environment(needed | secrets) == needed

@@ -9,8 +9,8 @@ from parley.learning.errors import ModelError, SchemaError
 from parley.learning.models import Huber, Linear, Logistic, Softmax, Squared
 from parley.learning.perceptron import Perceptron
 from parley.learning.proximal import SmoothedHinge
-from parley.learning.registry import MODELS, build_model, model_of
 from parley.learning.schema import Schema, schema_from_json
+from parley.models.registry import MODELS, build_model, model_of
 from tests.support.documents import manifest
 
 TARGETS: dict[str, dict[str, Any]] = {

@@ -9,7 +9,7 @@ import pytest
 from parley.learning.errors import ModelFileError
 from parley.learning.model_archive import read_archive, with_digests, write_archive
 from parley.learning.schema import schema_from_json
-from parley.learning.warm import read_start
+from parley.models.warm import read_start
 from tests.support import documents
 from tests.support.warm import THETA, model_file
 
