@@ -28,8 +28,8 @@ from parley.demo.local import LocalFederation
 from parley.federation.manifest import Manifest, Operator
 from parley.learning.holding import Layout
 from parley.learning.records import load
-from parley.learning.registry import model_of
 from parley.learning.schema import Schema, schema_from_json
+from parley.models.registry import model_of
 from parley.research.experiments.tables import DATA_SETS, TARGET
 from parley.study.batch_runs import prepare, simulate_keys
 from parley.study.data import sets_of

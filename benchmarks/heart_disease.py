@@ -27,8 +27,8 @@ from parley.demo.heart_data import hold_out_file
 from parley.demo.recipe import HOSPITALS, STUDY
 from parley.learning.columns import Category
 from parley.learning.records import Records, load
-from parley.learning.registry import build_model
 from parley.learning.rows import DenseRows
+from parley.models.registry import build_model
 from parley.research.comparison import compare, fit_logistic, score
 from parley.research.comparison import dense as matrix
 from parley.study.simulation import Federation, calibrate

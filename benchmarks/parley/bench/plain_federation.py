@@ -203,7 +203,7 @@ def take_part(node: PartyNode) -> None:
     from parley.learning.contributor import Contributor, Encoding, Query
     from parley.learning.holding import read_holding
     from parley.learning.records import load
-    from parley.learning.registry import model_of
+    from parley.models.registry import model_of
     from parley.mpc.tables import FORMATS
     from parley.privacy.randomness import SystemRandomness
 

@@ -1,0 +1,1 @@
+"""Networks of a research group, for records of several hospitals."""
