@@ -1,13 +1,14 @@
 """Fits over the workers of a cluster have the figures of fits in one process, to the bit."""
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from parley.compute.cluster import Cluster
 from parley.compute.errors import LostError
-from parley.compute.fits import FitPool
+from parley.compute.fits import MOST_STARTS, FitPool
 from parley.study import study
 from parley.study.errors import StudyError
 from parley.study.study import Study
@@ -33,6 +34,14 @@ def test_a_backend_that_is_none_is_refused_before_anything_is_charged() -> None:
 def test_where_no_cluster_starts_that_is_said() -> None:
     with FitPool(Cluster(workers=1), (sys.executable, "-c", "pass")) as pool, pytest.raises(LostError):
         pool.spread(abs, [1])
+
+
+def test_a_start_that_a_busy_machine_has_missed_is_tried_again(tmp_path: Path) -> None:
+    tried = tmp_path / "tried"
+    missed = f"open({str(tried)!r}, 'a').write('once ')"
+    with FitPool(Cluster(workers=1), (sys.executable, "-c", missed)) as pool, pytest.raises(LostError):
+        pool.spread(abs, [1])
+    assert tried.read_text() == MOST_STARTS * "once "
 
 
 @pytest.mark.slow

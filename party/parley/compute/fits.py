@@ -4,6 +4,7 @@ Each fit is played by one worker in the same code as here, with the same key: wh
 the same to the bit. Records travel to workers as a party's do (`parley.compute.worker`), pickled, by this very process.
 """
 
+import contextlib
 import pickle
 import threading
 from collections.abc import Callable, Sequence
@@ -20,6 +21,8 @@ from parley.errors import ParleyError
 Wanted = TypeVar("Wanted")
 Found = TypeVar("Found")
 LONG_SECONDS = 1e7
+MOST_STARTS = 3
+"""Ray gives a cluster of this machine half a minute to start, which a busy machine may miss."""
 
 
 class FitPool:
@@ -39,12 +42,11 @@ class FitPool:
 
     def spread(self, run: Callable[[Wanted], Found], wanted: Sequence[Wanted]) -> list[Found]:
         """`run` of every one, in order."""
-        if self._link is None:
-            self._link = Link(self.cluster, threading.Event(), self.command, of="fits")
+        link = self._link = self._link or self._started()
         work = [pickle.dumps(each) for each in wanted]
         order: dict[str, Any] = {"do": "fits", "sizes": [len(each) for each in work], "seconds": LONG_SECONDS}
         arrays = [np.frombuffer(each, np.uint8) for each in (pickle.dumps(run), b"".join(work))]
-        frame = self._link.asked(order, arrays)
+        frame = link.asked(order, arrays)
         if (lost := frame.header.get("lost")) is not None:
             raise LostError(f"{lost}: run it without --backend ray to see why")
         found, start = list[Found](), 0
@@ -55,3 +57,12 @@ class FitPool:
             found.append(result)
             start += size
         return found
+
+    def _started(self) -> Link:
+        for _ in range(0 if self.cluster.address is not None else MOST_STARTS - 1):
+            with contextlib.suppress(LostError):
+                return self._dialled()
+        return self._dialled()
+
+    def _dialled(self) -> Link:
+        return Link(self.cluster, threading.Event(), self.command, of="fits")
