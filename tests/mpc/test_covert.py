@@ -4,6 +4,7 @@ before its verdict.
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from fractions import Fraction
 from statistics import NormalDist
@@ -398,12 +399,35 @@ def test_a_finding_that_convinces_no_judge_is_no_evidence() -> None:
 # ------------------------------------------------------------ quota
 
 
-@pytest.mark.parametrize("rate", [Fraction(1, 16), EIGHTH])
+def counting(rate: Fraction, made: Class = CovertSession) -> Any:
+    """A session of which only the quota is asked."""
+    session: Any = made.__new__(made)
+    session._rate, session._claims = rate, deque(maxlen=QUOTA_BATCHES)
+    return session
+
+
+@pytest.mark.parametrize("rate", [Fraction(1, 16), EIGHTH, Fraction(1, 4)])
 def test_who_audits_too_much_ends_the_session(rate: Fraction) -> None:
-    a, b = run(QUOTA_BATCHES, rate, classes=(QUIET, auditing(lambda number: True)))
+    session, most = counting(rate), quota(rate)
+    for claim in [False] * 100 + [True] * most:
+        session._count(claim)
+    with pytest.raises(PeerCheatedError, match=f"audited {most + 1} of 64 batches"):
+        session._count(True)
+
+
+@pytest.mark.parametrize("rate", [EIGHTH, Fraction(1)])
+def test_who_audits_within_its_quota_goes_on_for_ever(rate: Fraction) -> None:
+    session, most = counting(rate), quota(rate)
+    for _ in range(5):
+        for claim in [True] * most + [False] * (QUOTA_BATCHES - most):
+            session._count(claim)
+
+
+@pytest.mark.slow
+def test_a_session_whose_every_batch_is_audited_ends() -> None:
+    a, b = run(QUOTA_BATCHES, EIGHTH, classes=(QUIET, auditing(lambda number: True)))
     assert type(a.error) is PeerCheatedError
-    assert f"audited {quota(rate) + 1} of {quota(rate) + 1} batches" in str(a.error)
-    assert len(a.batches) == quota(rate)
+    assert len(a.batches) == quota(EIGHTH)
     assert a.evidence == b.evidence == []
 
 

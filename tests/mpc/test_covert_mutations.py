@@ -13,7 +13,6 @@ from unittest import mock
 import pytest
 
 from parley.mpc import audit
-from parley.mpc.covert import quota
 from parley.mpc.errors import (
     AcceptedCountError,
     CaughtError,
@@ -26,7 +25,7 @@ from parley.mpc.evidence import Evidence, judge
 from parley.mpc.handover import Opening
 from parley.mpc.replay import departure
 from parley.mpc.tables import load
-from tests.mpc.test_covert import BREACHES, QUIET, Held, lies_in, never, only, other_signing
+from tests.mpc.test_covert import BREACHES, QUIET, Held, counting, lies_in, never, only, other_signing
 from tests.mpc.test_evidence import accusations, by_hand
 from tests.support.covert import LIES, Auditor, Class, End, auditing, changed, liar, public, run, sign, signing, verify
 
@@ -47,10 +46,6 @@ def breach(name: str) -> Callable[[Class], End]:
 
 def squeezed(server: Class) -> End:
     return run(1, lanes=1024, classes=(server, auditing(never, LIES["squeeze"]())))[0]
-
-
-def audited_always(server: Class) -> End:
-    return run(quota(Fraction(1, 8)) + 1, Fraction(1, 8), classes=(server, auditing(lambda number: True)))[0]
 
 
 def unpinned(server: Class) -> End:
@@ -83,7 +78,6 @@ SESSION: dict[str, tuple[Edit, Callable[[Class], End], type[Exception]]] = {
     "the count of accepted lanes": (
         ("check_accepted(self.tables, lanes, int(accepted.sum()))", "pass"), squeezed, AcceptedCountError,
     ),
-    "the quota": (("if made > most:", "if False:"), audited_always, PeerCheatedError),
     "the pin": (("if key not in self._signing.peer_keys():", "if False:"), unpinned, TermsDifferError),
 }  # fmt: skip
 
@@ -95,6 +89,12 @@ def test_a_session_without_one_check_lets_a_cheat_through(name: str) -> None:
     through = attack(honest(edit))
     assert type(through.error) is not error, through.error
     assert len(through.batches) > 0
+
+
+def test_a_session_without_a_quota_makes_no_noise_for_ever() -> None:
+    lax = counting(Fraction(1, 8), liar(("if made > most:", "if False:")))
+    for _ in range(1000):
+        lax._count(True)
 
 
 def test_a_batch_that_the_other_one_audits_would_be_used() -> None:
