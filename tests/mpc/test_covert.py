@@ -40,10 +40,12 @@ from parley.mpc.tables import Cover, Precision, load
 from tests.support.covert import (
     CONTEXT,
     LIES,
+    QUIET,
     Auditor,
     Class,
     auditing,
     liar,
+    never,
     public,
     run,
     sign,
@@ -55,15 +57,8 @@ from tests.support.covert import (
 EIGHTH = Fraction(1, 8)
 
 
-def never(number: int) -> bool:
-    return False
-
-
 def only(*numbers: int) -> Callable[[int], bool]:
     return lambda number: number in numbers
-
-
-QUIET = auditing(never)
 
 
 def honest_and(other: Class, role: int) -> tuple[Class, Class]:

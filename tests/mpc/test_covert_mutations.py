@@ -25,9 +25,24 @@ from parley.mpc.evidence import Evidence, judge
 from parley.mpc.handover import Opening
 from parley.mpc.replay import departure
 from parley.mpc.tables import load
-from tests.mpc.test_covert import BREACHES, QUIET, Held, counting, lies_in, never, only, other_signing
+from tests.mpc.test_covert import BREACHES, Held, counting, lies_in, only, other_signing
 from tests.mpc.test_evidence import accusations, by_hand
-from tests.support.covert import LIES, Auditor, Class, End, auditing, changed, liar, public, run, sign, signing, verify
+from tests.support.covert import (
+    LIES,
+    QUIET,
+    Auditor,
+    Class,
+    End,
+    auditing,
+    changed,
+    liar,
+    never,
+    public,
+    run,
+    sign,
+    signing,
+    verify,
+)
 
 Edit = tuple[str, str]
 
