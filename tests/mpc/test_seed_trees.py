@@ -14,6 +14,8 @@ from tests.support import plain_trees
 
 SESSION = b"session of trees"
 KS = [1, 2, 4]
+SIZES = [16, 32, 64]
+"""Of a session's id."""
 
 
 @pytest.fixture(params=seed_trees.builds())
@@ -39,37 +41,36 @@ def ends(k: int, seed: int = 0) -> Ends:
     return Ends(k, rng.octets(128 // k, 16), pads, choices, pads[np.arange(128), choices])
 
 
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("k", KS)
-def test_a_grown_tree_is_the_plain_one(build: Build, k: int) -> None:
-    these = ends(k)
-    keys, message = seed_trees.grow(SESSION, k, these.roots, these.pads, build)
+def test_a_grown_tree_is_the_plain_one(build: Build, k: int, size: int) -> None:
+    these, session = ends(k), bytes(range(size))
+    keys, message = seed_trees.grow(session, k, these.roots, these.pads, build)
     for tree in range(128 // k):
         pads = [[bytes(pad) for pad in pair] for pair in these.pads[k * tree : k * (tree + 1)]]
-        expected, said = plain_trees.grow(SESSION, tree, k, these.roots[tree].tobytes(), pads)
+        expected, said = plain_trees.grow(session, tree, k, these.roots[tree].tobytes(), pads)
         assert keys[tree].tobytes() == b"".join(expected)
         assert message[tree].tobytes() == said
 
 
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("k", KS)
-def test_a_punctured_tree_is_the_plain_one(build: Build, k: int) -> None:
+def test_a_punctured_tree_is_the_plain_one(build: Build, k: int, size: int) -> None:
     """Every choice at every level is in some tree: 128 choices, 4 levels."""
-    these = ends(k)
-    owned, message = seed_trees.grow(SESSION, k, these.roots, these.pads, build)
-    missing, keys = seed_trees.puncture(SESSION, k, message, these.choices, these.chosen, build)
+    these, session = ends(k), bytes(range(size))
+    owned, message = seed_trees.grow(session, k, these.roots, these.pads, build)
+    missing, keys = seed_trees.puncture(session, k, message, these.choices, these.chosen, build)
     for tree in range(128 // k):
         own = slice(k * tree, k * (tree + 1))
         pads = [bytes(pad) for pad in these.chosen[own]]
         place, known, holds = plain_trees.puncture(
-            SESSION, tree, k, message[tree].tobytes(), these.choices[own].tolist(), pads
+            session, tree, k, message[tree].tobytes(), these.choices[own].tolist(), pads
         )
         assert holds
         assert missing[tree] == place
         for x in range(1 << k):
-            assert (
-                keys[tree, x].tobytes()
-                == (known[x ^ place] or bytes(16))
-                == (owned[tree, x ^ place].tobytes() if x else bytes(16))
-            )
+            due = owned[tree, x ^ place].tobytes() if x else bytes(16)
+            assert keys[tree, x].tobytes() == (known[x ^ place] or bytes(16)) == due
 
 
 @pytest.mark.parametrize("k", KS)
@@ -122,8 +123,8 @@ def test_what_the_loops_assume_is_checked_before_they_run(build: Build) -> None:
     _, message = seed_trees.grow(SESSION, 4, these.roots, these.pads, build)
     with pytest.raises(ValueError, match="roots"):
         seed_trees.grow(SESSION, 4, these.roots[:-1], these.pads, build)
-    with pytest.raises(ValueError, match="16 bytes"):
-        seed_trees.grow(SESSION[:-1], 4, these.roots, these.pads, build)
+    with pytest.raises(ValueError, match="64 bytes at most"):
+        seed_trees.grow(bytes(65), 4, these.roots, these.pads, build)
     with pytest.raises(ValueError, match="message"):
         seed_trees.puncture(SESSION, 4, message[:, :-1], these.choices, these.chosen, build)
     with pytest.raises(ValueError, match="0 or 1"):

@@ -29,6 +29,13 @@ BLOCK = 128
 """Transfers to a challenge."""
 CHALLENGES = CHUNK // BLOCK
 ONE = np.frombuffer((1).to_bytes(16, "little"), np.uint8)
+UNPADDED: Bytes = np.zeros((BLOCK, 2, seed_trees.SEED_BYTES), np.uint8)
+
+
+def delta_bits(choices: Bytes, k: int) -> Bytes:
+    """The delta that a sender gets from its choices of base transfers: each tree's path turns away from them."""
+    away = 1 - choices.reshape(-1, k)
+    return np.ascontiguousarray(away[:, ::-1]).reshape(-1)
 
 
 class ObliviousTransfers:
@@ -60,6 +67,31 @@ class ObliviousTransfers:
         self._punctured = self._schedule(punctured)
         self._delta_bits = np.unpackbits(missing[:, None], axis=1, count=k, bitorder="little").reshape(BLOCK)
         self._base = BaseTransfers(*(np.empty(0, np.uint8),) * 3)
+
+    @property
+    def delta_bits(self) -> Bytes:
+        """uint8[128]: this server's secret as sender, after `set_up`."""
+        return self._delta_bits
+
+    @property
+    def owned(self) -> Bytes:
+        """uint8[trees, 2^k, 176]: all leaves of this server's own trees, as key schedules."""
+        return self._owned
+
+    @property
+    def punctured(self) -> Bytes:
+        """As `owned`, of the other server's trees, relabelled; the missing one, a place without meaning, first."""
+        return self._punctured
+
+    def grow_again(self) -> None:
+        """Own trees, as `set_up` grew them from this randomness: for a replay, which sends no message."""
+        roots = self._rng.octets(BLOCK // self._k, seed_trees.SEED_BYTES)
+        keys, _ = seed_trees.grow(self._session, self._k, roots, UNPADDED)
+        self._owned = self._schedule(keys)
+
+    def learn(self, delta: Bytes, leaves: Bytes) -> None:
+        """What `set_up` leaves of the other server's trees to one with this delta: for a replay."""
+        self._delta_bits, self._punctured = delta, relabelled(leaves, delta, self._k)
 
     def _schedule(self, keys: Bytes) -> Bytes:
         return self._kernels.expand_keys(keys.reshape(-1, seed_trees.SEED_BYTES)).reshape(*keys.shape[:2], 176)
@@ -100,6 +132,14 @@ class ObliviousTransfers:
     def _digest(self, columns: Bytes) -> Bytes:
         text = b"parley extension check v1" + self._session + columns.tobytes()
         return np.frombuffer(hashlib.sha256(text).digest(), np.uint8)
+
+
+def relabelled(leaves: Bytes, delta: Bytes, k: int) -> Bytes:
+    """Another server's leaves as one with this delta holds them: leaf x ^ (the missing one) at x, and no first."""
+    missing = delta.reshape(-1, k) @ (1 << np.arange(k, dtype=np.uint8))
+    held: Bytes = leaves[np.arange(len(leaves))[:, None], np.arange(1 << k) ^ missing[:, None]]
+    held[:, 0] = 0
+    return held
 
 
 def _challenges(seed: bytes, chunks: int) -> Bytes:

@@ -19,6 +19,8 @@ from parley.mpc.processor import BUILDS, Build, address, checked, of_build
 BASE_TRANSFERS = 128
 SEED_BYTES = 16
 PROOF_BYTES = 32
+LONGEST_SESSION = 64
+"""Bytes of an id."""
 
 
 def builds() -> list[Build]:
@@ -31,9 +33,9 @@ def _library(build: Build) -> ctypes.CDLL | None:
     library = of_build("trees", build)
     if library is None:
         return None
-    pointer, integer = ctypes.c_void_p, ctypes.c_int
-    library.grow_trees.argtypes, library.grow_trees.restype = [pointer, integer, *[pointer] * 4], None
-    library.puncture_trees.argtypes, library.puncture_trees.restype = [pointer, integer, *[pointer] * 5], integer
+    pointer, size, integer = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    library.grow_trees.argtypes, library.grow_trees.restype = [pointer, size, integer, *[pointer] * 4], None
+    library.puncture_trees.argtypes, library.puncture_trees.restype = [pointer, size, integer, *[pointer] * 5], integer
     return library
 
 
@@ -62,7 +64,7 @@ def grow(session: bytes, k: int, roots: Bytes, pads: Bytes, build: Build | None 
     keys = np.empty((trees, 1 << k, SEED_BYTES), np.uint8)
     message = np.empty((trees, message_bytes(k)), np.uint8)
     _opened(build).grow_trees(
-        _session(session), k, checked(roots, (trees, SEED_BYTES), np.uint8, "roots"),
+        session, _length(session), k, checked(roots, (trees, SEED_BYTES), np.uint8, "roots"),
         checked(pads, (BASE_TRANSFERS, 2, SEED_BYTES), np.uint8, "pads"), address(keys), address(message),
     )  # fmt: skip
     return keys, message
@@ -81,18 +83,19 @@ def puncture(
         raise ValueError("choices: a bit is 0 or 1")
     missing, keys = np.empty(trees, np.uint8), np.empty((trees, 1 << k, SEED_BYTES), np.uint8)
     consistent = _opened(build).puncture_trees(
-        _session(session), k, checked(message, (trees, message_bytes(k)), np.uint8, "message"), address(choices),
-        checked(pads, (BASE_TRANSFERS, SEED_BYTES), np.uint8, "pads"), address(missing), address(keys),
+        session, _length(session), k, checked(message, (trees, message_bytes(k)), np.uint8, "message"),
+        address(choices), checked(pads, (BASE_TRANSFERS, SEED_BYTES), np.uint8, "pads"), address(missing),
+        address(keys),
     )  # fmt: skip
     if not consistent:
         raise PeerCheatedError("the other server's tree of seeds is not consistent")
     return missing, keys
 
 
-def _session(session: bytes) -> bytes:
-    if len(session) != SEED_BYTES:
-        raise ValueError(f"a session's id has {SEED_BYTES} bytes, this one {len(session)}")
-    return session
+def _length(session: bytes) -> int:
+    if len(session) > LONGEST_SESSION:
+        raise ValueError(f"a session's id has {LONGEST_SESSION} bytes at most, this one {len(session)}")
+    return len(session)
 
 
 def _opened(build: Build | None) -> ctypes.CDLL:

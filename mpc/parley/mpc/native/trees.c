@@ -20,9 +20,10 @@
 #else
 #define VECTOR 16
 #endif
-#define SEED 16    /* bytes of a node, of a leaf's key and of a session's id */
+#define SEED 16    /* bytes of a node and of a leaf's key */
 #define WITNESS 32 /* bytes of a leaf's part in its tree's proof, and of the proof */
 #define DEEPEST 4
+#define LONGEST 64 /* bytes of a session's id */
 #define MOST_LEAVES 512 /* of all 128 / k trees of 2^k leaves, k up to DEEPEST */
 
 /* ---------------------------------------------------------------- hashes, a text in each lane */
@@ -155,18 +156,20 @@ static void grow_level(const uint8_t *nodes, size_t count, uint8_t *children) {
 }
 
 /* keys[count][16] and witnesses[count][32] of leaves[count][16] */
-static void leaf_hashes(const uint8_t *session, const uint8_t *leaves, size_t count, uint8_t *keys, uint8_t *witnesses) {
+static void leaf_hashes(const uint8_t *session, size_t session_bytes, const uint8_t *leaves, size_t count, uint8_t *keys,
+                        uint8_t *witnesses) {
     static const char label[] = "parley leaf v1";
     uint8_t texts[LANES64][128];
+    size_t start = LENGTH(label) + session_bytes;
     for (int l = 0; l < LANES64; l++) {
         memcpy(texts[l], label, LENGTH(label));
-        memcpy(texts[l] + LENGTH(label), session, SEED);
-        end_text(texts[l], LENGTH(label) + 2 * SEED, 128);
+        memcpy(texts[l] + LENGTH(label), session, session_bytes);
+        end_text(texts[l], start + SEED, 128);
     }
     for (size_t o = 0; o < count; o += LANES64) {
         word64 state[8];
         for (int i = 0; i < 8; i++) state[i] = (word64){0} + START64[i];
-        for (int l = 0; l < LANES64; l++) memcpy(texts[l] + LENGTH(label) + SEED, leaves + SEED * (o + l), SEED);
+        for (int l = 0; l < LANES64; l++) memcpy(texts[l] + start, leaves + SEED * (o + l), SEED);
         compress64(state, texts[0], 128);
         for (int l = 0; l < LANES64; l++)
             for (int i = 0; i < 6; i++) {
@@ -178,14 +181,15 @@ static void leaf_hashes(const uint8_t *session, const uint8_t *leaves, size_t co
 }
 
 /* proofs[trees][32] over witnesses[trees][leaves][32] */
-static void prove(const uint8_t *session, size_t trees, size_t leaves, const uint8_t *witnesses, uint8_t *proofs) {
+static void prove(const uint8_t *session, size_t session_bytes, size_t trees, size_t leaves, const uint8_t *witnesses,
+                  uint8_t *proofs) {
     static const char label[] = "parley tree proof v1";
-    static const size_t start = LENGTH(label) + SEED + 1;
-    uint8_t texts[LANES32][64 * ((37 + (WITNESS << DEEPEST) + 9 + 63) / 64)];
+    uint8_t texts[LANES32][64 * ((LENGTH(label) + LONGEST + 1 + (WITNESS << DEEPEST) + 9 + 63) / 64)];
+    size_t start = LENGTH(label) + session_bytes + 1; /* after the tree's number */
     size_t length = start + WITNESS * leaves, room = (length + 9 + 63) / 64 * 64;
     for (int l = 0; l < LANES32; l++) {
         memcpy(texts[l], label, LENGTH(label));
-        memcpy(texts[l] + LENGTH(label), session, SEED);
+        memcpy(texts[l] + LENGTH(label), session, session_bytes);
         end_text(texts[l], length, room);
     }
     for (size_t o = 0; o < trees; o += LANES32) {
@@ -223,8 +227,8 @@ static size_t message_bytes(int k) { return 2 * SEED * (size_t)k + 2 * WITNESS; 
 
 /* roots[128 / k][16] and pads[128][2][16] -> keys[128 / k][2^k][16], and messages[128 / k][message_bytes]: of each level
  * the sums of all left and of all right children, padded, then the sum of all witnesses and their proof. */
-EXPORT void grow_trees(const uint8_t *session, int k, const uint8_t *roots, const uint8_t *pads, uint8_t *keys,
-                       uint8_t *messages) {
+EXPORT void grow_trees(const uint8_t *session, size_t session_bytes, int k, const uint8_t *roots, const uint8_t *pads,
+                       uint8_t *keys, uint8_t *messages) {
     uint8_t nodes[SEED * MOST_LEAVES], children[SEED * MOST_LEAVES], witnesses[WITNESS * MOST_LEAVES];
     uint8_t proofs[WITNESS * 128];
     size_t trees = 128 / (size_t)k, leaves = (size_t)1 << k, size = message_bytes(k);
@@ -239,8 +243,8 @@ EXPORT void grow_trees(const uint8_t *session, int k, const uint8_t *roots, cons
         }
         memcpy(nodes, children, SEED * trees * wide);
     }
-    leaf_hashes(session, nodes, trees * leaves, keys, witnesses);
-    prove(session, trees, leaves, witnesses, proofs);
+    leaf_hashes(session, session_bytes, nodes, trees * leaves, keys, witnesses);
+    prove(session, session_bytes, trees, leaves, witnesses, proofs);
     for (size_t tree = 0; tree < trees; tree++) {
         uint8_t *tail = messages + size * (tree + 1) - 2 * WITNESS;
         memset(tail, 0, WITNESS);
@@ -254,8 +258,8 @@ EXPORT void grow_trees(const uint8_t *session, int k, const uint8_t *roots, cons
  * first. Says whether every tree's proof holds.
  *
  * What stands at an unknown node is computed with, as any other, and masked out of every sum. */
-EXPORT int puncture_trees(const uint8_t *session, int k, const uint8_t *messages, const uint8_t *choices,
-                          const uint8_t *pads, uint8_t *missing, uint8_t *keys) {
+EXPORT int puncture_trees(const uint8_t *session, size_t session_bytes, int k, const uint8_t *messages,
+                          const uint8_t *choices, const uint8_t *pads, uint8_t *missing, uint8_t *keys) {
     uint8_t nodes[SEED * MOST_LEAVES], children[SEED * MOST_LEAVES], witnesses[WITNESS * MOST_LEAVES];
     uint8_t proofs[WITNESS * 128], differences = 0;
     size_t trees = 128 / (size_t)k, leaves = (size_t)1 << k, size = message_bytes(k);
@@ -284,7 +288,7 @@ EXPORT int puncture_trees(const uint8_t *session, int k, const uint8_t *messages
         }
         memcpy(nodes, children, SEED * trees * wide);
     }
-    leaf_hashes(session, nodes, trees * leaves, keys, witnesses);
+    leaf_hashes(session, session_bytes, nodes, trees * leaves, keys, witnesses);
     for (size_t tree = 0; tree < trees; tree++) {
         const uint8_t *tail = messages + size * (tree + 1) - 2 * WITNESS;
         uint8_t *these = witnesses + WITNESS * leaves * tree, *own = keys + SEED * leaves * tree, total[WITNESS];
@@ -307,7 +311,7 @@ EXPORT int puncture_trees(const uint8_t *session, int k, const uint8_t *messages
             }
         memset(own, 0, SEED);
     }
-    prove(session, trees, leaves, witnesses, proofs);
+    prove(session, session_bytes, trees, leaves, witnesses, proofs);
     for (size_t tree = 0; tree < trees; tree++) {
         const uint8_t *due = messages + size * (tree + 1) - WITNESS;
         for (int i = 0; i < WITNESS; i++) differences |= due[i] ^ proofs[WITNESS * tree + (size_t)i];
