@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from parley.mpc.errors import PeerCheatedError
+from parley.mpc.ot_extension import _reduced
 from parley.mpc.randomness import Csprng
 from parley.mpc.steps import Bytes, Message, Steps
 from tests.support.extension import extended
@@ -124,3 +125,13 @@ def test_a_false_answer_to_the_challenge_is_caught(position: int) -> None:
 
 def test_an_honest_run_passes_the_same_harness() -> None:
     assert isinstance(cheat(99, flip(0)), list)
+
+
+def test_sums_are_reduced_in_the_field() -> None:
+    """Modulo x^128 + x^7 + x^2 + x + 1, against polynomials as Python's integers."""
+    products = Csprng(bytes(32)).octets(1000, 32)
+    for product, found in zip(products, _reduced(products), strict=True):
+        value = int.from_bytes(product.tobytes(), "little")
+        for power in range(255, 127, -1):
+            value ^= (value >> power & 1) * ((1 << 128 | 0x87) << power - 128)
+        assert found.tobytes() == value.to_bytes(16, "little")

@@ -14,11 +14,14 @@ from typing import Any, Self
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from parley.bench.noise_server import NAMES, Settings, settings_line
+from parley.bench.noise_server import Settings, settings_line
+from parley.bench.noise_turns import NAMES
+from parley.bench.noise_ways import compared
 from parley.mpc.errors import PeerError
 from parley.mpc.parts import JOINT, NoiseParts
 from parley.mpc.randomness import Csprng
 from parley.mpc.ring import Lattice, share
+from parley.mpc.sampler import LANES
 from parley.mpc.tables import check_precision, load
 from parley.node.authority import ThrowAwayAuthority
 
@@ -26,7 +29,9 @@ from parley.node.authority import ThrowAwayAuthority
 class TwoServers:
     """Server 0 and server 1, each a fresh process; ended when the `with` block is left, however it is left."""
 
-    def __init__(self, cover: str, precision: str, channel: str, k: int = 4, parts: NoiseParts = JOINT) -> None:
+    def __init__(
+        self, cover: str, precision: str, channel: str, k: int = 4, parts: NoiseParts = JOINT, lanes: int = LANES
+    ) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="parley-bench-")
         self.folder = Path(self._folder.name)
         authority = ThrowAwayAuthority()
@@ -44,6 +49,8 @@ class TwoServers:
                 folder=str(self.folder),
                 security=parts.security,
                 own=parts.own,
+                audit=parts.audit,
+                lanes=lanes,
             )
             self._tell(process, settings_line(settings))
         port = self._answer(self._processes[1])
@@ -103,12 +110,12 @@ def aes_gb_s(seconds: float = 0.3) -> float:
 
 def noise(
     dimension: int, cover: str, precision: str, channel: str, seconds: float = 0.0, dump: Path | None = None,
-    baseline: bool = True, parts: NoiseParts = JOINT,
+    baseline: bool = True, parts: NoiseParts = JOINT, lanes: int = LANES,
 ) -> dict[str, Any]:  # fmt: skip
-    """The fields of `parley bench noise`; the baseline is the textbook's rectangle over IKNP transfers, in the same
-    run.
+    """The fields of `parley bench noise`. In the same run, the baseline: of semi-honest noise the textbook's rectangle
+    over IKNP transfers, of any other the semi-honest one, taking turns with it.
     """
-    with TwoServers(cover, precision, channel, parts=parts) as servers:
+    with TwoServers(cover, precision, channel, parts=parts, lanes=lanes) as servers:
         cold = servers.run(task="measure", dimension=dimension, seconds=0, repeat=1, dump=False)
         cold_seconds = max(answer["finished"] for answer in cold) - servers.started
         aes = aes_gb_s()
@@ -119,6 +126,8 @@ def noise(
             shares = [np.load(servers.folder / f"share-{role}.npy") for role in (0, 1)]
             scale = load(*check_precision(cover, precision)).format.scale_bits
             np.savez(dump, share_a=shares[0], share_b=shares[1], scale=scale)
+        compare = baseline and parts.security != "semi-honest"
+        turns = compared(servers.run, parts, lanes, seconds) if compare else None
     a = both[0]
     result: dict[str, Any] = {
         "dimension": dimension,
@@ -127,6 +136,8 @@ def noise(
         "channel": channel,
         "security": parts.security,
         "own": parts.own,
+        "audit": parts.audit,
+        "lanes": lanes,
         "seconds": statistics.median(a["durations"]),
         "gaussians_per_second": a["made"] / a["elapsed"],
         "bytes_per_gaussian_per_server": a["sent"] / a["made"],
@@ -139,7 +150,9 @@ def noise(
         "peak_memory_mb": max(answer["peak_memory_mb"] for answer in both),
         "elapsed_seconds": a["elapsed"],
     }
-    if baseline:
+    if turns is not None:
+        result["turns"] = turns
+    elif baseline:
         with TwoServers("rectangle", precision, channel, k=1) as servers:
             servers.run(task="measure", dimension=dimension, seconds=0, repeat=1, dump=False)
             other = servers.run(task="measure", dimension=dimension, seconds=min(seconds, 10), repeat=3, dump=False)[0]

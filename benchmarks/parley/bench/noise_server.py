@@ -25,18 +25,16 @@ from parley.aggregator.opening import Aggregator, Contributions
 from parley.aggregator.opening_store import OpeningStore
 from parley.aggregator.pool import NoisePool
 from parley.aggregator.request import Request
+from parley.bench.noise_turns import NAMES, Turns, hear_audits, open_session
 from parley.mpc.channel import Channel, Link
 from parley.mpc.clear import OwnNoise
 from parley.mpc.parts import parts_of
 from parley.mpc.ring import Lattice
 from parley.mpc.sampler import LANES
-from parley.mpc.session import Session
 from parley.mpc.steps import Steps
 from parley.mpc.tables import check_precision, load
 from parley.node.authority import identity_uri
 from parley.node.credentials import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, Identity
-
-NAMES = ("aggregator-a", "aggregator-b")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +53,9 @@ class Settings:
     security: str = "semi-honest"
     own: float = 0.0
     """What a server adds of its own; parley.mpc.parts."""
+    audit: str | None = None
+    lanes: int = LANES
+    """Of a batch, at most."""
 
 
 class Connections:
@@ -127,10 +128,10 @@ class Connections:
         return SocketLink(context.wrap_socket(raw, server_hostname="127.0.0.1"))
 
 
-def lanes_for(samples: int, acceptance: float) -> int:
+def lanes_for(samples: int, acceptance: float, most: int) -> int:
     """Enough lanes for `samples` accepted ones, but for a chance of about 3e-5; at most a full batch."""
     mean = samples / acceptance
-    return min(LANES, math.ceil(mean + 4 * math.sqrt(mean * (1 - acceptance)) + 1))
+    return min(most, math.ceil(mean + 4 * math.sqrt(mean * (1 - acceptance)) + 1))
 
 
 def start_together() -> Steps[None]:
@@ -150,11 +151,14 @@ class Server:
         self.settings = settings
         self.tables = load(*check_precision(settings.cover, settings.precision))
         self.connections = connections
-        self.parts = parts_of(settings.security, settings.own)
+        self.parts = parts_of(settings.security, settings.own, settings.audit)
         self.channel = Channel(connections.link())
-        self.session = Session(self.channel, settings.role, self.tables, k=settings.k) if self.parts.joint else None
-        """None where nothing is sampled together."""
+        folder = Path(settings.folder)
+        self.session = open_session(self.channel, settings.role, self.tables, self.parts, folder, settings.k)
         self.own = OwnNoise(self.tables)
+        self.turns = Turns(settings.role, self.tables, folder, connections.link, self.own)
+        self._over = np.empty(0, np.uint64)
+        """Samples beyond those that a repetition asked for: a batch under audit is never cut to what is missing."""
         if self.parts.shift is not None:
             self.own.prepare()
         self._acceptance = {"strips": 0.9947, "rectangle": 0.7305}[settings.cover]
@@ -165,13 +169,16 @@ class Server:
             whole = np.zeros(dimension, np.uint64)
             self.own.add(whole, self.parts.shift or 0)
             return whole, 0
-        pieces, have, lanes = [], 0, 0
+        covert, most = self.parts.security == "covert", self.settings.lanes
+        pieces, have, lanes = [self._over], len(self._over), 0
         while have < dimension:
-            batch = -(-lanes_for(dimension - have, self._acceptance) // 16) * 16
+            batch = most if covert else -(-lanes_for(dimension - have, self._acceptance, most) // 16) * 16
             pieces.append(self.session.samples(batch))
             have += len(pieces[-1])
             lanes += batch
         whole = np.concatenate(pieces)
+        if covert:
+            whole, self._over = whole[:dimension], whole[dimension:].copy()
         if self.parts.shift is not None:
             self.own.add(whole, self.parts.shift)
         return whole, lanes
@@ -179,6 +186,8 @@ class Server:
     def task(self, order: dict[str, Any]) -> dict[str, Any]:
         if order["task"] == "measure":
             return self.measure(order["dimension"], order["seconds"], order["repeat"], order["dump"])
+        if order["task"] == "batch":
+            return self.turns.batch(parts_of(*order["parts"]), order["lanes"])
         return self.aggregate(order["dimension"], order["parties"])
 
     def measure(self, dimension: int, seconds: float, repeat: int, dump: bool) -> dict[str, Any]:
@@ -199,6 +208,7 @@ class Server:
             enough = len(durations) >= repeat and time.perf_counter() - started >= seconds
             if self._both(enough):
                 break
+        hear_audits()
         elapsed = time.perf_counter() - started
         if dump:
             np.save(Path(self.settings.folder) / f"share-{self.settings.role}.npy", np.concatenate(kept))
