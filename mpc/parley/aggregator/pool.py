@@ -105,7 +105,7 @@ class NoisePool:
         *, begin: Begin | None = None, demand: Callable[[], Demand] | None = None, least_lanes: int | None = None,
         broken: Callable[[Exception], None] = lambda error: None,
     ) -> None:  # fmt: skip
-        """`lanes` is the largest batch. Without `begin` and `demand` it is a pool of plain sessions that always fills."""
+        """`lanes` is the largest batch. Without `begin` and `demand`: plain sessions, always wanted."""
         self._connect, self._tables = connect, tables
         self._begin: Begin = begin or (lambda channel, demand: Session(channel, role, tables))
         self._demand = demand or (lambda: Demand(lanes))
