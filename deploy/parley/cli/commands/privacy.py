@@ -18,7 +18,7 @@ import typer
 from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail, progress
 from parley.cli.options import Json, Security
 from parley.mpc.errors import ConfigurationError
-from parley.mpc.parts import OWN, NoiseParts, parts_of, usual_own
+from parley.mpc.parts import NoiseParts, parts_of, usual_own
 from parley.privacy.accountants import Accountant, accountant, require_delta, trajectory
 from parley.privacy.calibration import largest_count, smallest_noise
 from parley.privacy.errors import InvalidParameterError
@@ -203,8 +203,7 @@ def _least_own(
     """With a `worst_epsilon` the least own noise that keeps to it; the noise that the claim counts stays the same."""
     if worst_epsilon is None:
         return _if_a_server_lies(chosen, event, delta, parts, epsilon)
-    choices = [NoiseParts("semi-honest", own) for own in OWN if own > 0] if parts.joint else [parts]
-    found = [_if_a_server_lies(chosen, event, delta, each, epsilon) for each in choices]
+    found = [_if_a_server_lies(chosen, event, delta, each, epsilon) for each in parts.with_more_of_its_own]
     for each in found:
         lying = each["epsilon_if_a_server_lies"]
         if lying is not None and lying <= worst_epsilon:
