@@ -16,6 +16,7 @@ every session that ends so, or in the middle of a batch.
 """
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -42,13 +43,21 @@ MOST_BITS = 32
 """Of a batch's length: more is no length."""
 
 
-@dataclass(frozen=True)
+Audits = tuple[int, int]
+"""Batches of the other server that this one has audited, and batches of its own that it was audited in and passed."""
+
+
+@dataclass(eq=False)
 class Reservation:
     """Samples start .. start + count of one epoch."""
 
     epoch: bytes
     start: int
     count: int
+    audits: Audits = (0, 0)
+    """In that epoch, before the batch that the last of these samples is from: known when it was collected. What is made
+    on one server is passed on the other.
+    """
 
 
 @dataclass(frozen=True)
@@ -94,6 +103,8 @@ class Level:
     """Why no session is wanted."""
     lanes: int = 0
     """Of the newest batch."""
+    audits: Audits = (0, 0)
+    """In all sessions."""
 
 
 class NoisePool:
@@ -124,6 +135,11 @@ class NoisePool:
         """Until it is full; then again once half is used."""
         self._level = Level(0, self._capacity if capacity else 0, 0, 0, 0, 0, None)
         self._channel: Channel | None = None
+        self._session: NoiseSession | None = None
+        self._audits: Audits = (0, 0)
+        """Of sessions that have ended."""
+        self._counted: deque[tuple[int, Audits]] = deque()
+        """Of each batch that is not used up yet: where its samples end, and the audits before it."""
         self._stopping = False
         self._thread = threading.Thread(target=self._fill, daemon=True, name="noise-pool")
 
@@ -150,7 +166,7 @@ class NoisePool:
     def level(self) -> Level:
         with self._changed:
             self._level.available = max(self._produced - self._next, 0)
-            return Level(**vars(self._level))
+            return Level(**{**vars(self._level), "audits": _sum(self._audits, _audits(self._session))})
 
     # ------------------------------------------------------------ using samples
 
@@ -224,6 +240,8 @@ class NoisePool:
                 if not ready:
                     raise PeerError(f"no noise within {timeout_seconds:g} s")
                 piece = self._extract(position, end)
+                if position + len(piece) == end:
+                    reservation.audits = next((found for upto, found in self._counted if upto >= end), (0, 0))
                 self._level.used += len(piece)
                 self._changed.notify_all()
             position += len(piece)
@@ -244,6 +262,9 @@ class NoisePool:
             self._forget(at, start)
             at = max(at, end)
         self._forget(at, self._next)
+        needed = min((live.start for live in self._live), default=self._next)
+        while self._counted and self._counted[0][0] <= needed:
+            self._counted.popleft()
 
     def _forget(self, start: int, end: int) -> None:
         """Erase samples start .. end; a chunk goes when nothing of it is left."""
@@ -299,6 +320,7 @@ class NoisePool:
 
     def _one_session(self, session: NoiseSession, demand: Demand) -> None:
         with self._changed:
+            self._session = session
             self._epoch, self._produced, self._next = session.id, 0, 0
             self._level.sessions += 1
             self._changed.notify_all()
@@ -325,6 +347,7 @@ class NoisePool:
         with self._changed:
             self._chunks.append((self._produced, samples))
             self._produced += len(samples)
+            self._counted.append((self._produced, _audits(self._session)))
             self._level.produced += len(samples)
             self._drop_dead()
             self._changed.notify_all()
@@ -349,11 +372,22 @@ class NoisePool:
             for _, chunk in self._chunks:
                 chunk[:] = 0
             channel, self._channel = self._channel, None
+            self._audits, self._session = _sum(self._audits, _audits(self._session)), None
+            self._counted.clear()
             self._chunks, self._epoch = [], b""
             self._live.clear()
             self._changed.notify_all()
         if channel is not None:
             channel.close(reason)
+
+
+def _audits(session: NoiseSession | None) -> Audits:
+    """Of a session that has some."""
+    return getattr(session, "audits_made", 0), getattr(session, "audits_borne", 0)
+
+
+def _sum(one: Audits, other: Audits) -> Audits:
+    return one[0] + other[0], one[1] + other[1]
 
 
 def _both_ready(mine: int, least: int) -> Steps[int]:
