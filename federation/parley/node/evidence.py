@@ -67,6 +67,15 @@ class Held:
         return f"aggregator {self.server.name} did not follow the noise protocol (evidence {short(self.digest)})"
 
 
+def waits_for_answer(pending: Sequence[Held]) -> str:
+    """Why a node takes part in no further run with a server."""
+    newest = pending[-1]
+    return (
+        f"{newest}: this node's operator has to answer it first, "
+        f"`parley evidence answer NODE {newest.digest[:16]} --by NAME --reason TEXT`"
+    )
+
+
 def short(digest: str) -> str:
     """For a sentence."""
     return f"{digest[:16]}…"

@@ -41,15 +41,16 @@ class StatementError(FederationError):
         """Whose word it is, by name."""
 
 
-def mode_of(manifest: Manifest) -> tuple[str, str]:
-    """How the run's noise is made: its security, and the part that each server adds of its own."""
+def mode_of(manifest: Manifest) -> tuple[str, str, str]:
+    """How the run's noise is made: its security, the part that each server adds of its own, how much is audited."""
     parts = manifest.noise.parts
-    return parts.security, f"{parts.own:g}"
+    return parts.security, f"{parts.own:g}", parts.audit or ""
 
 
 def sign_statement(
-    identity: Identity, manifest_digest: bytes, role: int, mode: tuple[str, str], life: bytes, draft: Draft
-) -> bytes:
+    identity: Identity, manifest_digest: bytes, role: int, mode: tuple[str, str, str], life: bytes, draft: Draft,
+    pending: Sequence[str] = (),
+) -> bytes:  # fmt: skip
     """A SignedWord. Only a server that has the round before in its store can go on with the chain."""
     if (draft.round == 0) != (draft.previous is None):
         raise FederationError(
@@ -74,6 +75,10 @@ def sign_statement(
         share_digest=draft.share,
         previous=before,
         life=life,
+        audit=mode[2],
+        audits_made=draft.audits[0],
+        audits_passed=draft.audits[1],
+        evidence=[bytes.fromhex(digest) for digest in pending],
     ).SerializeToString(deterministic=True)
     return _word(identity, STATEMENT, body)
 
@@ -177,7 +182,7 @@ def _problem(said: common_pb2.RoundStatement, manifest: Manifest, previous: byte
         return "names others than the run's parties"
     if len(parties) < manifest.minimum_parties:
         return f"is of {len(parties)} parties, the run needs {manifest.minimum_parties}"
-    if (said.security, said.own) != mode_of(manifest):
+    if (said.security, said.own, said.audit) != mode_of(manifest):
         return "is of noise that the run does not have"
     sizes = {len(each) for each in (said.query_digest, said.share_digest, *(upload for _, upload in pairs))}
     if sizes != {DIGEST_BYTES} or (len(said.epoch), len(said.life)) != (EPOCH_BYTES, LIFE_BYTES):
