@@ -1,6 +1,6 @@
 """Faults and hostile frames at every step of a session: a typed error in time, nothing opened, nothing used again.
 
-A session with one small batch has 23 exchanges; `STEPS` names them. Each is attacked in turn."""
+A session with one small batch has 22 exchanges; `STEPS` names them. Each is attacked in turn."""
 
 from collections.abc import Callable
 from typing import Any

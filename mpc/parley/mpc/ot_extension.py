@@ -97,6 +97,12 @@ def _puncture(
     return missing, keys
 
 
+def delta_bits(choices: Bytes, k: int) -> Bytes:
+    """The delta that a sender gets from its choices of base transfers: each tree's path turns away from them."""
+    away = 1 - choices.reshape(-1, k)
+    return np.ascontiguousarray(away[:, ::-1]).reshape(-1)
+
+
 class ObliviousTransfers:
     """A session's source of transfers. Never stored and never resumed: a new session makes new base transfers."""
 
@@ -137,6 +143,33 @@ class ObliviousTransfers:
         self._punctured = self._schedule(punctured)
         self._delta_bits = delta.reshape(BLOCK)
         self._base = BaseTransfers(*(np.empty(0, np.uint8),) * 3)
+
+    @property
+    def delta_bits(self) -> Bytes:
+        """uint8[128]: this server's secret as sender, after `set_up`."""
+        return self._delta_bits
+
+    @property
+    def owned(self) -> Bytes:
+        """uint8[trees, 2^k, 176]: all leaves of this server's own trees, as key schedules."""
+        return self._owned
+
+    @property
+    def punctured(self) -> Bytes:
+        """As `owned`, of the other server's trees, relabelled; the missing one, a place without meaning, first."""
+        return self._punctured
+
+    def grow_again(self) -> None:
+        """Own trees, as `set_up` grew them from this randomness: for a replay, which sends no message."""
+        trees, unmasked = BLOCK // self._k, np.zeros((self._k, 2, SEED_BYTES), np.uint8)
+        keys: list[bytes] = []
+        for tree in range(trees):
+            keys += _grow(self._session, tree, self._k, self._rng.bytes(SEED_BYTES), unmasked)[0]
+        self._owned = self._schedule(keys)
+
+    def learn(self, delta: Bytes, leaves: Bytes) -> None:
+        """What `set_up` leaves of the other server's trees to one with this delta: for a replay."""
+        self._delta_bits, self._punctured = delta, relabelled(leaves, delta, self._k)
 
     def _schedule(self, keys: list[bytes]) -> Bytes:
         flat = np.frombuffer(b"".join(keys), np.uint8).reshape(-1, SEED_BYTES)
@@ -182,6 +215,14 @@ class ObliviousTransfers:
     def _column_sums(self, rows: Bytes, challenges: Bytes) -> list[bytes]:
         sums = self._kernels.hash_columns(rows, challenges)
         return [_reduced(column) for column in sums]
+
+
+def relabelled(leaves: Bytes, delta: Bytes, k: int) -> Bytes:
+    """Another server's leaves as one with this delta holds them: leaf x ^ (the missing one) at x, and no first."""
+    missing = delta.reshape(-1, k) @ (1 << np.arange(k, dtype=np.uint8))
+    held: Bytes = leaves[np.arange(len(leaves))[:, None], np.arange(1 << k) ^ missing[:, None]]
+    held[:, 0] = 0
+    return held
 
 
 def _challenges(seed: bytes, chunks: int) -> Bytes:
