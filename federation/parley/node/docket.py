@@ -133,12 +133,15 @@ class Docket:
             for held in self.folder.pending():
                 log.warning("evidence waits for parley evidence answer", digest=held.digest, peer=held.server)
 
-    def made(self, data: bytes) -> Held | None:
+    def made(self, evidence: Evidence) -> Held | None:
         """This node's own, of an audit: on the disk first, whatever becomes of it, and judged like anybody else's.
 
         A fault of this machine may accuse the other one: then nothing follows from it.
         """
         with self._lock:
+            if any(held.incident == incident_of(evidence) for held in self.folder.all()):
+                return None
+            data = evidence.encoded()
             self.folder.keep(data)
             try:
                 return self._take(data)

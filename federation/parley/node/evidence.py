@@ -54,7 +54,7 @@ class Held:
     at: str
     """When it came here, UTC, ISO 8601."""
     runs: tuple[str, ...] = ()
-    """Held against these: at an aggregation server those that ended with it, elsewhere those that are charged for it."""
+    """Held against these: at an aggregation server those that it ended, elsewhere those that are charged for it."""
     charged: bool = False
     """The ledger has them, where there is one."""
     answer: Answer | None = None

@@ -92,7 +92,7 @@ class Admissions:
     def __init__(
         self, *, record: AdmissionRecord, identity: Callable[[], Identity], peer: NodeName, role: int,
         offered: NoiseSettings, policy_path: Path, verified: Path, note: Callable[..., str],
-        pending: Callable[[], Sequence[Held]],
+        pending: Callable[[], Sequence[Held]] = tuple,
     ) -> None:  # fmt: skip
         """`pending` is evidence against the other server that this one's operator has not answered."""
         self._pending = pending

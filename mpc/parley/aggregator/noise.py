@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import grpc
-from parley.mpc.covert import CovertSession, Signing
-from parley.mpc.evidence import Evidence
 
 from parley.aggregator.grpc_link import Door, dial
 from parley.aggregator.pool import Demand, NoisePool, NoiseSession
 from parley.federation.manifest import Manifest
 from parley.mpc.channel import Channel, Link
+from parley.mpc.covert import CovertSession, Signing
 from parley.mpc.errors import CaughtError, PeerCheatedError
+from parley.mpc.evidence import Evidence
 from parley.mpc.tables import Tables
 from parley.node.evidence import Held
 
@@ -59,7 +59,7 @@ class Open:
 class Breaks:
     """How often sessions broke off with nothing to show for it, within an hour."""
 
-    def __init__(self, stopped: Callable[[int], None]) -> None:
+    def __init__(self, stopped: Callable[[int], object]) -> None:
         self._at: deque[float] = deque(maxlen=MOST_BREAKS + 1)
         self._stopped = stopped
         self._lock = threading.Lock()

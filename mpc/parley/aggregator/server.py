@@ -14,8 +14,8 @@ from parley.aggregator.signer import Signer
 from parley.aggregator.uploads import Memory
 from parley.federation.admission import AdmissionRecord
 from parley.federation.errors import FederationError
-from parley.federation.names import NodeName, Role
 from parley.federation.manifest import Manifest
+from parley.federation.names import NodeName, Role
 from parley.mpc.errors import PeerCheatedError, PeerClosedError
 from parley.mpc.evidence import Evidence
 from parley.mpc.tables import load
@@ -134,7 +134,7 @@ class Server:
 
     def _keep(self, evidence: Evidence) -> None:
         """Before the session closes. What was open then ends: later runs wait for the operator."""
-        self.docket.made(evidence.encoded())
+        self.docket.made(evidence)
 
     def _cheated(self, error: PeerCheatedError) -> None:
         """A noise session that honest servers would not have come to; in the trail by the error's name."""

@@ -40,7 +40,6 @@ class ShareServicer(aggregator_pb2_grpc.ShareServiceServicer):
         run = self._service.run(request.manifest_digest, ending=True)
         return run.statements(self._service.party(run, context), request)
 
-
     @answered
     async def Evidence(self, request: wire.EvidenceRequest, context: Any) -> wire.EvidenceResponse:
         self._service.share_bytes += request.ByteSize()

@@ -133,6 +133,8 @@ class CovertSession:
         self.channel = channel
         self.audits_made = 0
         self.audits_passed = 0
+        self.audits_borne = 0
+        """By the other server, of batches of this one's: both count the same at the same batch."""
         self._role, self._tables, self._signing, self._rate = role, tables, signing, audit_rate
         self._keep, self._native = keep, native or kernels()
         self._draw: Callable[[int], bytes] = rng.bytes if rng else random_bytes
@@ -323,6 +325,7 @@ class CovertSession:
     def _count(self, claim: bool) -> None:
         """Audits of this server by the other one, so that noise is made at all."""
         self._claims.append(claim)
+        self.audits_borne += claim
         made, most = sum(self._claims), quota(self._rate)
         if made > most:
             raise PeerCheatedError(

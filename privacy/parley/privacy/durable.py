@@ -13,7 +13,9 @@ LEFT_SECONDS = 3600.0
 """No writer takes as long: an older file of one was left by a crash."""
 
 
-def replace_durably(path: Path, text: str | bytes | Iterable[str], give: Callable[[int], None] = lambda handle: None) -> None:
+def replace_durably(
+    path: Path, text: str | bytes | Iterable[str], give: Callable[[int], None] = lambda handle: None
+) -> None:
     """After a crash either the old or the new content is there. `give` may hand the open file to another owner.
 
     Text that comes in pieces is written as it comes.
