@@ -25,11 +25,11 @@ from parley.federation.manifest import Manifest
 from parley.mpc.channel import Channel, Link
 from parley.mpc.covert import CovertSession, Signing
 from parley.mpc.errors import CaughtError, PeerCheatedError
-from parley.mpc.evidence import Evidence
+from parley.mpc.evidence import MOST_LANES, Evidence
 from parley.mpc.tables import Tables
 from parley.node.evidence import Held
 
-LEAST_LANES, MOST_LANES, BATCHES = 1 << 10, 1 << 14, 32
+LEAST_LANES, BATCHES = 1 << 10, 32
 MOST_BREAKS, BREAKS_SECONDS = 3, 3600.0
 
 
