@@ -36,13 +36,14 @@ def test_an_audit_changes_no_figure_and_says_what_it_promises_with_its_own_rate(
         assert [getattr(parts, name) for name in ("counted", "released", "samples", "left_by_a_liar", "shift")] == [
             getattr(followed, name) for name in ("counted", "released", "samples", "left_by_a_liar", "shift")
         ]
-        assert parts.most_unseen == (
+        assert parts.audits == (
+            "The aggregators audit each other in secret, which protects no single round: "
             f"k spoiled batches, over all runs together, stay unseen with probability at most ({unseen})^k; one "
             "spoiled batch bares every round that draws on it, down to the own noise."
         )
         assert parts.with_more_of_its_own == [NoiseParts("covert", own, audit) for own in (0.25, 0.5, 1.0)]
     assert USUAL.audit_rate == 0
-    assert USUAL.most_unseen is None
+    assert USUAL.audits == ""
     assert MALICIOUS.with_more_of_its_own == [MALICIOUS]
 
 

@@ -28,11 +28,6 @@ OWN = tuple(SHIFTS)
 AUDITS: dict[str, Fraction] = {each: Fraction(each) for each in ("1/16", "1/8", "1/4", "1/2", "1")}
 """p as documents spell it -> the share of all batches that a server audits under `covert`. All of them: for tests."""
 USUAL_AUDIT = "1/8"
-MOST_UNSEEN = (
-    "k spoiled batches, over all runs together, stay unseen with probability at most ({})^k; one spoiled batch bares "
-    "every round that draws on it, down to the own noise."
-)
-"""What an audit promises, and all of it; the gap is for 1 − p."""
 
 
 @dataclass(frozen=True)
@@ -81,9 +76,9 @@ class NoiseParts:
         return Fraction(0) if self.audit is None else AUDITS[self.audit]
 
     @property
-    def most_unseen(self) -> str | None:
-        """What the audits promise, word for word; none where there are none."""
-        return None if self.audit is None else MOST_UNSEEN.format(1 - self.audit_rate)
+    def audits(self) -> str:
+        """What they are worth, for claims, pages and reports; empty where nothing is audited."""
+        return "" if self.audit is None else worth_of_audits(self.audit)
 
     @property
     def with_more_of_its_own(self) -> "list[NoiseParts]":
@@ -131,6 +126,15 @@ JOINT = NoiseParts("semi-honest", 0.0)
 
 USUAL = NoiseParts("semi-honest", 0.5)
 """Where nothing else is written."""
+
+
+def worth_of_audits(audit: str) -> str:
+    """What audits at this rate promise, and all of it."""
+    return (
+        "The aggregators audit each other in secret, which protects no single round: k spoiled batches, over all runs "
+        f"together, stay unseen with probability at most ({1 - AUDITS[audit]})^k; one spoiled batch bares every round "
+        "that draws on it, down to the own noise."
+    )
 
 
 def usual_own(security: str) -> float:

@@ -9,6 +9,7 @@ with the whole schema before (`parley.party.seal`). What costs time or memory co
 """
 
 import contextlib
+import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -94,10 +95,12 @@ def require_populations(ledger: Ledger, settings: Settings) -> None:
 
 
 def epsilon_spent(ledger: Ledger, population: str) -> float:
-    """What the ledger has charged for these records, as one ε."""
+    """What the ledger has charged for these records, as one ε; without bound after a run that no figure covers."""
     if population not in ledger.populations:
         return 0.0
     held = ledger.populations[population]
+    if held.spent.caught_without_guarantee:
+        return math.inf
     return epsilon_of(ledger.policy, held.cap, held.spent)
 
 

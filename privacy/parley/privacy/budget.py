@@ -116,6 +116,12 @@ class Budget:
         return body
 
 
+def if_a_server_lies(cost: Cost) -> str:
+    """What stands beside the ε of runs; and that it was charged, where a server was caught."""
+    said = in_words(cost.epsilon_if_a_server_lies, cost.delta_if_a_server_lies)
+    return f"{said}; a server was caught, and this is charged" if cost.caught else said
+
+
 def budget_of(policy: Policy, cap: Cap, spent: Cost) -> Budget:
     """As the ledger's filter counts it."""
     also = (

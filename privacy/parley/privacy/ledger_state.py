@@ -91,7 +91,8 @@ class State:
                     run = self.runs[name]
                     run.evidence.append(body["evidence"])
                     run.cost = run.charge.after_a_server_was_caught
-                    self._recount(run.population)
+                for population in {self.runs[name].population for name in body["runs"]}:
+                    self._recount(population)
             case _:
                 raise LedgerCorruptError(f"entry {entry.sequence} has the unknown kind {entry.kind!r}: upgrade parley")
 

@@ -45,6 +45,8 @@ def noise(
     from parley.bench import noise_bench
     from parley.mpc.parts import parts_of, usual_own
 
+    if security is Security.covert:
+        fail("--security: covert is not measured by this command: take semi-honest, whose joint noise it audits")
     parts = parts_of(security, own if own is not None else 0.0 if dump else usual_own(security))
     if dump is not None and not dump.parent.is_dir():
         fail(f"--dump: folder {dump.parent} does not exist")
