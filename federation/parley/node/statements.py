@@ -253,7 +253,7 @@ class Audited:
 
 
 def check_audits(before: Audited | None, pair: Sequence[Stated]) -> Audited:
-    """A StatementError unless what each has audited is what the other was audited in, and no count or place goes back."""
+    """A StatementError unless each has audited what the other was audited in, and no count or place goes back."""
     a, b = (stated.said for stated in pair)
     names = [stated.server.name for stated in pair]
     where = f"aggregators {names[0]} and {names[1]}"
