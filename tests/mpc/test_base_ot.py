@@ -70,7 +70,7 @@ def test_a_receiver_that_takes_back_what_the_oracle_adds_is_refused(bit: int) ->
     points = [GOOD, *pair, *[GOOD] * (3 * 127)]
     protocol = transfer(0, SESSION, Csprng(bytes(32)))
     next(protocol)
-    with pytest.raises(InvalidPointError, match="identity"):
+    with pytest.raises(InvalidPointError, match="give none"):
         protocol.send([np.frombuffer(b"".join(points), np.uint8)])
 
 

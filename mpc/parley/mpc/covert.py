@@ -16,7 +16,7 @@ One batch (docs/noise-protocol.md says why):
 
 import hmac
 import struct
-import threading
+import time
 from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -28,11 +28,11 @@ import numpy as np
 
 from parley.mpc import group
 from parley.mpc.acceptance import binomial_range, check_accepted
+from parley.mpc.audit import Audits
 from parley.mpc.base_ot import BaseTransfers, transfer
-from parley.mpc.batch_record import NONCE_BYTES, RATES, FrameTags, Head, Record, Seal, Terms
+from parley.mpc.batch_record import KEY_BYTES, NONCE_BYTES, RATES, FrameTags, Head, Record, Seal, Terms
 from parley.mpc.channel import SESSION_BYTES, Channel, Traffic
 from parley.mpc.errors import (
-    CaughtError,
     ConfigurationError,
     FrameError,
     PeerCheatedError,
@@ -40,7 +40,7 @@ from parley.mpc.errors import (
     TablesDifferError,
     TermsDifferError,
 )
-from parley.mpc.evidence import MOST_LANES, Evidence, Verify, judge
+from parley.mpc.evidence import MOST_LANES, Evidence, Verify
 from parley.mpc.handover import (
     DIGEST_BYTES,
     SALT_BYTES,
@@ -55,7 +55,7 @@ from parley.mpc.handover import (
 from parley.mpc.kernels import CHUNK, Kernels, Words, kernels
 from parley.mpc.ot_extension import BLOCK, ObliviousTransfers, delta_bits
 from parley.mpc.randomness import Csprng, random_bytes
-from parley.mpc.replay import ACCEPT_SALT_BYTES, TREE_BITS, Kept, SealedSampler, accept_seal, departure, pad_key
+from parley.mpc.replay import ACCEPT_SALT_BYTES, TREE_BITS, Kept, SealedSampler, accept_seal, pad_key
 from parley.mpc.sampler import LANE_STEP, dither
 from parley.mpc.steps import Message, Steps, pack, together, unpack
 from parley.mpc.tables import Tables
@@ -94,27 +94,6 @@ def quota(rate: Fraction) -> int:
     return QUOTA_BATCHES if rate == 1 else binomial_range(float(rate), QUOTA_BATCHES)[1]
 
 
-class _Audit(threading.Thread):
-    """One replay, beside the next batch; evidence is kept before anything else happens."""
-
-    def __init__(self, examine: Callable[[], None]) -> None:
-        super().__init__(name="noise-audit", daemon=False)
-        self._examine = examine
-        self._error: BaseException | None = None
-
-    def run(self) -> None:
-        try:
-            self._examine()
-        except BaseException as error:  # raised where the verdict is awaited
-            self._error = error
-
-    def verdict(self) -> None:
-        """Wait for it; what it found is raised."""
-        self.join()
-        if self._error is not None:
-            raise self._error
-
-
 class CovertSession:
     """One server's end of a live session under audit: shares of Gaussian samples, batch by batch."""
 
@@ -130,13 +109,14 @@ class CovertSession:
         if audit_rate not in RATES:
             rates = ", ".join(str(rate) for rate in RATES)
             raise ConfigurationError(f"an audit rate of {audit_rate}: use one of {rates}")
-        self.channel = channel
-        self.audits_made = 0
-        self.audits_passed = 0
-        self.audits_borne = 0
-        """By the other server, of batches of this one's: both count the same at the same batch."""
-        self._role, self._tables, self._signing, self._rate = role, tables, signing, audit_rate
-        self._keep, self._native = keep, native or kernels()
+        for name, value, size in (("key", signing.key, KEY_BYTES), ("context", signing.context, DIGEST_BYTES)):
+            if len(value) != size:
+                raise ConfigurationError(f"a session's {name} has {size} bytes, this one {len(value)}")
+        started = time.perf_counter()
+        self.channel, self.tables = channel, tables
+        self._role, self._signing, self._rate = role, signing, audit_rate
+        self._native = native or kernels()
+        self._audits = Audits(self._native, tables, signing.verify, keep, channel.close)
         self._draw: Callable[[int], bytes] = rng.bytes if rng else random_bytes
         self._y = group.scalar(self._draw(group.WIDE_BYTES))
         self._terms = channel.run(self._greet())
@@ -150,7 +130,17 @@ class CovertSession:
         self._stock: list[BaseTransfers] = []
         self._number = 0
         self._claims: deque[bool] = deque(maxlen=QUOTA_BATCHES)
-        self._audit: _Audit | None = None
+        self.audits_borne = 0
+        """By the other server, of this one's batches: what one has made by a batch, the other has borne."""
+        self.base_ot_seconds = time.perf_counter() - started
+
+    @property
+    def audits_made(self) -> int:
+        return self._audits.made
+
+    @property
+    def audits_passed(self) -> int:
+        return self._audits.passed
 
     @property
     def traffic(self) -> Traffic:
@@ -162,26 +152,25 @@ class CovertSession:
         """
         if not 0 < lanes <= MOST_LANES:
             raise ConfigurationError(f"a batch of {lanes:,} lanes: use 1 to {MOST_LANES:,}")
-        before, self._audit = self._audit, None
+        before = self._audits.waiting
         try:
             self.channel.next_batch()
             kept = self.channel.run(self._batch(-(-lanes // LANE_STEP) * LANE_STEP))
-            if before is not None:
-                before.verdict()
         except BaseException as error:
-            # Whatever ended the batch, what an audit has found comes first: who is caught may well hang up.
-            for audit in (before, self._audit):
-                if audit is not None:
-                    audit.verdict()
-            self.channel.close(str(error))
+            self._end(str(error))  # whatever ended the batch, what an audit has found comes first
             raise
+        self._audits.hear(before)
         return kept
 
     def close(self) -> None:
-        """Ends the session when the last audit's verdict is in; what that finds is kept, and not raised."""
-        if self._audit is not None:
-            self._audit.join()
-        self.channel.close()
+        """Ends the session when the last audit's verdict is in. What that finds is raised here, if nowhere before."""
+        self._end("closed here")
+
+    def _end(self, reason: str) -> None:
+        try:
+            self._audits.hear(self._audits.waiting)
+        finally:
+            self.channel.close(reason)
 
     # ------------------------------------------------------------ the session
 
@@ -192,7 +181,7 @@ class CovertSession:
         role, signing, rate = self._role, self._signing, self._rate
         point = group.base(self._y)
         mine = HELLO.pack(
-            MAGIC, role, self._tables.digest, self._draw(32), signing.context, signing.key, point,
+            MAGIC, role, self.tables.digest, self._draw(32), signing.context, signing.key, point,
             rate.numerator, rate.denominator,
         )  # fmt: skip
         theirs = yield from _swap(mine)
@@ -201,7 +190,7 @@ class CovertSession:
             raise FrameError("the other side does not speak this version of the covert noise protocol")
         if their_role != 1 - role:
             raise FrameError(f"both servers claim role {role}: one must be 0 (A), the other 1 (B)")
-        if tables != self._tables.digest:
+        if tables != self.tables.digest:
             raise TablesDifferError(
                 "the other server has other sampler tables: install the same release on both, same preset"
             )
@@ -209,12 +198,10 @@ class CovertSession:
             raise TermsDifferError("the other server means another federation, or other servers of it")
         if their_rate != [rate.numerator, rate.denominator]:
             raise TermsDifferError(f"the other server would audit at another rate than {rate}")
-        if key == signing.key:
-            raise TermsDifferError("the other server signs with this server's own key")
         self._require_pinned(key)
         session = digest("session", *self._pair(mine, theirs))
         points, keys = self._pair(point, group.checked(their_point)), self._pair(signing.key, key)
-        return Terms(signing.context, session, keys, points, self._tables.digest, rate)
+        return Terms(signing.context, session, keys, points, self.tables.digest, rate)
 
     def _pair(self, mine: T, theirs: T) -> tuple[T, T]:
         """Server 0's, then server 1's."""
@@ -245,7 +232,7 @@ class CovertSession:
         self._number += 1
         batch = self._terms.batch(self._number)
         their_point = self._terms.points[peer]
-        audit = draw(1)[0] % self._rate.denominator == 0
+        audit = self._coin()
         x = group.scalar(draw(group.WIDE_BYTES))
         delta = pack(delta_bits(base.choices, TREE_BITS)).tobytes()
         opening, witness = Opening(draw(SEED_BYTES), delta, draw(SALT_BYTES)), draw(WITNESS_BYTES)
@@ -283,7 +270,7 @@ class CovertSession:
         if audit:
             said = Opening.decoded(theirs.read(x, True, their_seal.opening))
             evidence = Evidence(record, peer, signature, opening, x)
-            self._begin_audit(evidence, said, Kept(source, sent, got))
+            self._audits.begin(evidence, said, Kept(source.owned, sent, got))
             last = b"\1" + said.audited(batch, peer) + bytes(ACCEPT_SALT_BYTES + len(share))
         else:
             their_witness = theirs.read(x, False, their_seal.witness)
@@ -304,9 +291,13 @@ class CovertSession:
                                   "the noise protocol")  # fmt: skip
         both = np.frombuffer(share, np.uint8) ^ np.frombuffer(their_share, np.uint8)
         accepted = unpack(both, lanes).astype(bool)
-        check_accepted(self._tables, lanes, int(accepted.sum()))
+        check_accepted(self.tables, lanes, int(accepted.sum()))
         kept: Words = view.product[accepted]
-        return kept + dither(self._tables, len(kept), self._fresh())
+        return kept + dither(self.tables, len(kept), self._fresh())
+
+    def _coin(self) -> bool:
+        """Whether to audit the other server in this batch."""
+        return self._draw(1)[0] % self._rate.denominator == 0
 
     def _signatures(self, record: Record) -> Steps[bytes]:
         """Both sign; the other server's signature of what this one has seen it do."""
@@ -332,33 +323,6 @@ class CovertSession:
                 f"the other server audited {made} of {len(self._claims)} batches, and at a rate of {self._rate} chance "
                 f"gives {most} at most"
             )
-
-    # ------------------------------------------------------------ audits
-
-    def _begin_audit(self, evidence: Evidence, said: Opening, kept: Kept) -> None:
-        self.audits_made += 1
-        self._audit = _Audit(lambda: self._examine(evidence, said, kept))
-        self._audit.start()
-
-    def _examine(self, evidence: Evidence, said: Opening, kept: Kept) -> None:
-        why = departure(self._native, self._tables, evidence.record, evidence.role, said, kept)
-        if why is None:
-            self.audits_passed += 1
-            return
-        verdict = judge(evidence, self._signing.verify, self._tables, self._native)
-        if not verdict.guilty:
-            error = PeerCheatedError(f"an audit failed, of which nothing can be proved to others: {why}")
-        else:
-            error = CaughtError(
-                f"the other server did not follow the noise protocol: {verdict.reason}; proof "
-                f"{evidence.digest.hex()}", evidence,
-            )  # fmt: skip
-            try:
-                self._keep(evidence)
-            except Exception as failed:  # the session ends all the same, and the error carries it
-                error.__cause__ = failed
-        self.channel.close(str(error))
-        raise error
 
 
 def _swap(data: bytes) -> Steps[bytes]:

@@ -103,8 +103,10 @@ class Evidence:
         except ValueError as error:
             raise EvidenceError(f"the statement in this evidence is none: {error}") from None
         end = statement + signature
-        opening = Opening.decoded(bytes(rest[end : end + OPENING_BYTES]))
-        return cls(record, role, bytes(rest[statement:end]), opening, bytes(rest[end + OPENING_BYTES :]))
+        opening, x = Opening.decoded(bytes(rest[end : end + OPENING_BYTES])), bytes(rest[end + OPENING_BYTES :])
+        if not group.is_scalar(x):
+            raise EvidenceError("the scalar in this evidence is none")
+        return cls(record, role, bytes(rest[statement:end]), opening, x)
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ def judge(evidence: Evidence, verify: Verify, tables: Tables | None = None, nati
     tables = tables or by_digest().get(evidence.tables)
     if tables is None or tables.digest != evidence.tables:
         return none("it is about tables that this release does not have; verify it with the release that wrote it")
-    if not 0 < record.lanes <= MOST_LANES or record.lanes % LANE_STEP or evidence.accused_key == evidence.accuser_key:
+    if not 0 < record.lanes <= MOST_LANES or record.lanes % LANE_STEP:
         return none("no batch is like that")
     try:
         signed = verify(evidence.accused_key, evidence.statement, evidence.signature)
@@ -145,11 +147,11 @@ def judge(evidence: Evidence, verify: Verify, tables: Tables | None = None, nati
         return none("the accuser's seed is not the one that it had committed to")
     masks = Masks(batch, accused, point, head.asked)
     try:
-        if question(evidence.x, group.checked(point), audit=True) != group.checked(head.asked):
+        if question(evidence.x, point, audit=True) != head.asked:
             return none("the accuser did not ask for the seed")
         opening = Opening.decoded(masks.read(evidence.x, True, record.seals[accused].opening))
     except InvalidPointError:
-        return none("the accuser let a point pass that is none")
+        return none("the accuser let something pass as a point that is none")
     if opening.commitment(batch, accused) != record.heads[accused].commitment:
         return guilty("it handed over another seed than the one that it had committed to")
     openings = (opening, evidence.opening) if accused == 0 else (evidence.opening, opening)

@@ -6,6 +6,7 @@ it about would know a key that is secret.
 """
 
 import hashlib
+from collections.abc import Callable
 
 from nacl import bindings as sodium
 
@@ -22,6 +23,11 @@ def scalar(wide: bytes) -> bytes:
     return sodium.crypto_core_ed25519_scalar_reduce(wide)
 
 
+def is_scalar(data: bytes) -> bool:
+    """Whether these 32 bytes are a scalar in its only spelling."""
+    return scalar(data + bytes(WIDE_BYTES - SCALAR_BYTES)) == data
+
+
 def checked(point: bytes) -> bytes:
     """What came from outside, if it is a point of the prime-order subgroup, canonical and not the identity."""
     if not sodium.crypto_core_ed25519_is_valid_point(point):
@@ -31,23 +37,27 @@ def checked(point: bytes) -> bytes:
 
 def base(factor: bytes) -> bytes:
     """The generator times a scalar."""
-    return sodium.crypto_scalarmult_ed25519_base_noclamp(factor)
+    return _point(sodium.crypto_scalarmult_ed25519_base_noclamp, factor)
 
 
 def multiply(factor: bytes, point: bytes) -> bytes:
     """A point times a scalar; what gives the identity is refused, and honest servers never send it."""
-    try:
-        return sodium.crypto_scalarmult_ed25519_noclamp(factor, point)
-    except RuntimeError:
-        raise InvalidPointError("a point from the other server gives the identity") from None
+    return _point(sodium.crypto_scalarmult_ed25519_noclamp, factor, point)
 
 
 def plus(a: bytes, b: bytes) -> bytes:
-    return sodium.crypto_core_ed25519_add(a, b)
+    return _point(sodium.crypto_core_ed25519_add, a, b)
 
 
 def minus(a: bytes, b: bytes) -> bytes:
-    return sodium.crypto_core_ed25519_sub(a, b)
+    return _point(sodium.crypto_core_ed25519_sub, a, b)
+
+
+def _point(compute: Callable[..., bytes], *operands: bytes) -> bytes:
+    try:
+        return compute(*operands)
+    except RuntimeError:  # all that libsodium says of what is no point, or gives none
+        raise InvalidPointError("points from the other server give none of the prime-order group") from None
 
 
 def hashed(text: bytes) -> bytes:

@@ -145,19 +145,9 @@ class ObliviousTransfers:
         self._base = BaseTransfers(*(np.empty(0, np.uint8),) * 3)
 
     @property
-    def delta_bits(self) -> Bytes:
-        """uint8[128]: this server's secret as sender, after `set_up`."""
-        return self._delta_bits
-
-    @property
     def owned(self) -> Bytes:
         """uint8[trees, 2^k, 176]: all leaves of this server's own trees, as key schedules."""
         return self._owned
-
-    @property
-    def punctured(self) -> Bytes:
-        """As `owned`, of the other server's trees, relabelled; the missing one, a place without meaning, first."""
-        return self._punctured
 
     def grow_again(self) -> None:
         """Own trees, as `set_up` grew them from this randomness: for a replay, which sends no message."""
@@ -168,8 +158,13 @@ class ObliviousTransfers:
         self._owned = self._schedule(keys)
 
     def learn(self, delta: Bytes, leaves: Bytes) -> None:
-        """What `set_up` leaves of the other server's trees to one with this delta: for a replay."""
-        self._delta_bits, self._punctured = delta, relabelled(leaves, delta, self._k)
+        """The other server's leaves, as `set_up` leaves them to one with this delta: leaf x ^ (the missing one) at x,
+        and nothing at 0. For a replay.
+        """
+        missing = delta.reshape(-1, self._k) @ (1 << np.arange(self._k, dtype=np.uint8))
+        held = leaves[np.arange(len(leaves))[:, None], np.arange(1 << self._k) ^ missing[:, None]]
+        held[:, 0] = 0
+        self._delta_bits, self._punctured = delta, held
 
     def _schedule(self, keys: list[bytes]) -> Bytes:
         flat = np.frombuffer(b"".join(keys), np.uint8).reshape(-1, SEED_BYTES)
@@ -215,14 +210,6 @@ class ObliviousTransfers:
     def _column_sums(self, rows: Bytes, challenges: Bytes) -> list[bytes]:
         sums = self._kernels.hash_columns(rows, challenges)
         return [_reduced(column) for column in sums]
-
-
-def relabelled(leaves: Bytes, delta: Bytes, k: int) -> Bytes:
-    """Another server's leaves as one with this delta holds them: leaf x ^ (the missing one) at x, and no first."""
-    missing = delta.reshape(-1, k) @ (1 << np.arange(k, dtype=np.uint8))
-    held: Bytes = leaves[np.arange(len(leaves))[:, None], np.arange(1 << k) ^ missing[:, None]]
-    held[:, 0] = 0
-    return held
 
 
 def _challenges(seed: bytes, chunks: int) -> Bytes:
