@@ -165,7 +165,7 @@ class NoisePool:
 
     def level(self) -> Level:
         with self._changed:
-            self._level.available = max(self._produced - self._next, 0)
+            self._level.available = max(self._produced - self._next, 0) if self._epoch else 0
             return Level(**{**vars(self._level), "audits": _sum(self._audits, _audits(self._session))})
 
     # ------------------------------------------------------------ using samples
@@ -328,7 +328,7 @@ class NoisePool:
             while not self._stopping:
                 now = self._demand()
                 if not now.lanes or now.audit_rate != demand.audit_rate:
-                    self._end_session(now.reason or "the runs that are open ask for other audits")
+                    self._end_session("the runs that are open ask for other noise")
                     return
                 session.channel.next_batch()
                 lanes = session.channel.run(_both_ready(now.lanes if self._wants_more() else 0, self._least))
