@@ -159,17 +159,15 @@ class EvidenceFolder:
         except OSError:
             return 0
 
-    def answer(self, given: str, by: str, reason: str) -> Held:
-        """Of an operator, on a digest or the beginning of one; the first answer stands."""
+    def answered(self, given: str, by: str, reason: str) -> Held:
+        """With an operator's answer, to be noted; of a digest or the beginning of one. The first answer stands."""
         for what, text, most in (("--by", by, 80), ("--reason", reason, MOST_REASON)):
             if not text.strip() or not text.isprintable() or len(text) > most:
                 raise EvidenceFileError(f"{what} is one line of up to {most} characters: an answer needs it")
         held = self.named(given)
         if held.answer is not None:
             raise EvidenceFileError(f"{short(held.digest)} was answered by {held.answer.by} on {held.answer.at}")
-        found = replace(held, answer=Answer(by.strip(), reason.strip(), now()))
-        self.note(found)
-        return found
+        return replace(held, answer=Answer(by, reason, now()))
 
     def named(self, given: str) -> Held:
         """By its digest, or by the beginning of it."""

@@ -129,13 +129,13 @@ def answer(
 
     here = read_node(node)
     name = here.identity.load().name
+    folder = EvidenceFolder(here.state)
+    held = folder.answered(digest, by, reason)
     with Trail.open(here.trail, name) as trail:
-        held = EvidenceFolder(here.state).answer(digest, by, reason)
-        assert held.answer is not None
         trail.append(
-            "evidence.answered", durable=True, digest=held.digest, peer=held.server, approved_by=held.answer.by,
-            reason=held.answer.reason,
-        )  # fmt: skip
+            "evidence.answered", durable=True, digest=held.digest, peer=held.server, approved_by=by, reason=reason
+        )
+    folder.note(held)
     if json_output:
         emit_json(_body(held))
     else:
@@ -175,9 +175,7 @@ def _show(body: dict[str, Any], run: Manifest | None) -> None:
     print(f"session   {body['session']}")
     print(f"key       {body['key']}")
     if body["key_is_the_pin"] is not None:
-        print(
-            "pin       it is that key" if body["key_is_the_pin"] else "pin       it is ANOTHER key than the one given"
-        )
+        print("pin       " + ("it is that key" if body["key_is_the_pin"] else "it is ANOTHER key than the one given"))
     if run is not None and body["server"] is None:
         print(f"manifest  the session is NOT of run {run.run}'s two servers")
     elif run is not None:
