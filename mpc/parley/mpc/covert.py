@@ -130,6 +130,8 @@ class CovertSession:
         self._stock: list[BaseTransfers] = []
         self._number = 0
         self._claims: deque[bool] = deque(maxlen=QUOTA_BATCHES)
+        self.audits_borne = 0
+        """By the other server, of this one's batches: what one has made by a batch, the other has borne."""
         self.base_ot_seconds = time.perf_counter() - started
 
     @property
@@ -314,6 +316,7 @@ class CovertSession:
     def _count(self, claim: bool) -> None:
         """Audits of this server by the other one, so that noise is made at all."""
         self._claims.append(claim)
+        self.audits_borne += claim
         made, most = sum(self._claims), quota(self._rate)
         if made > most:
             raise PeerCheatedError(
