@@ -15,6 +15,7 @@ from parley.node.credentials import NodeFolder
 from parley.node.node_file import Address
 from parley.node.reachability import UnreachableError, probe
 from tests.support.examined import AUTHORITY, node
+from tests.support.until import GIVE_UP_SECONDS
 
 LEAD, NORTH = NodeName("cardio", Role.coordinator, "lead"), NodeName("cardio", Role.aggregator, "north")
 
@@ -44,7 +45,7 @@ def answering(with_each: Callable[[socket.socket], object]) -> Iterator[int]:
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         yield listener.getsockname()[1]
-        thread.join(10)
+        thread.join(GIVE_UP_SECONDS)
         assert not thread.is_alive()
 
 

@@ -19,7 +19,7 @@ from tests.support.documents import PARTY_POLICY, manifest
 from tests.support.party_process import EVERYONE, Running, ledger
 from tests.support.restarts import asked
 from tests.support.stage import PARTY, Stage
-from tests.support.until import until
+from tests.support.until import GIVE_UP_SECONDS, until
 
 pytestmark = pytest.mark.usefixtures("verified_in_process")
 
@@ -50,7 +50,7 @@ def test_a_killed_party_resends_identical_bytes(stage: Stage, label: str) -> Non
         stage.coordinator.ask(asked(made, 0))
         stage.opened(0)
         stage.coordinator.ask(asked(made, 1))
-    assert died.wait(60) == -signal.SIGKILL
+    assert died.wait(GIVE_UP_SECONDS) == -signal.SIGKILL
     before = len(stage.a.whole)
     again = process(stage)
     try:
@@ -62,7 +62,7 @@ def test_a_killed_party_resends_identical_bytes(stage: Stage, label: str) -> Non
         stage.opened(2)
     finally:
         again.send_signal(signal.SIGTERM)
-        out, _ = again.communicate(timeout=60)
+        out, _ = again.communicate(timeout=GIVE_UP_SECONDS)
     assert again.returncode == 0
     assert json.loads(out.splitlines()[0]) == {"ready": True, "role": "party", "name": "hospital-a"}
     for server in (stage.a, stage.b):
