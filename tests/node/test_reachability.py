@@ -14,10 +14,15 @@ from parley.node.authority import ThrowAwayAuthority
 from parley.node.credentials import NodeFolder
 from parley.node.node_file import Address
 from parley.node.reachability import UnreachableError, probe
-from tests.support.examined import AUTHORITY, node
+from tests.support.examined import AUTHORITY, node, patient
 from tests.support.until import GIVE_UP_SECONDS
 
 LEAD, NORTH = NodeName("cardio", Role.coordinator, "lead"), NodeName("cardio", Role.aggregator, "north")
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    patient(monkeypatch)
 
 
 @pytest.fixture
