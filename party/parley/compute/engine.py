@@ -2,7 +2,7 @@
 
 The party alone draws the batch. Each worker gets a list of one public length, computes in chunks of one public shape
 and returns an exact sum of integers, so the answer is the same to the bit for any number of workers, whoever is lost
-meanwhile. A lost worker is hired again and asked again; while the cluster is lost the party is late. What workers say
+meanwhile, but for networks whose float32 numbers differ in a last bit with a record's place (docs/operations.md). A lost worker is hired again and asked again; while the cluster is lost the party is late. What workers say
 is compared with what they were asked: which run and question, how long, no longer a vector than so many records can
 make.
 
@@ -39,6 +39,7 @@ from parley.learning.slots import Slots
 from parley.models.child import known_error
 from parley.mpc.ring import Lattice
 from parley.privacy.clipping import Terms
+from parley.privacy.randomness import SystemRandomness
 from parley.privacy.sampling import Batch
 
 Floats = NDArray[np.float64]
@@ -133,7 +134,7 @@ class RayEngine:
         seconds = max(ASK_SECONDS, PATIENCE * self.slots.slot(form))
         began, losses = time.monotonic(), self._losses
         try:
-            parts = lists(batch, self.workers, length)
+            parts = lists(batch, self.workers, length, SystemRandomness())
             found = [self._until_answered(PRIVATE, question, points, asked, chunk, seconds) for asked in parts]
             self.busy_seconds = time.monotonic() - began
         finally:

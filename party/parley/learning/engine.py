@@ -2,7 +2,8 @@
 
 An engine holds the records; what it is asked names them by number only. The batch is drawn by the party alone, of a
 public length, absent units among it, so that what an engine is asked, and how long it computes, is public. Its answers
-are sums of integers: however records are shared out over workers, the answer is the same to the bit.
+are sums of integers: however records are shared out over workers, each counts in the same way, up to a last bit of
+floating point that may depend on its place (`parley.privacy.sampling`).
 """
 
 from collections.abc import Callable
