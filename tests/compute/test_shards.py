@@ -77,7 +77,9 @@ def test_lists_name_every_present_unit_once_also_where_one_is_too_short() -> Non
             for worker in range(4):
                 found += (asked.places[worker][asked.present[worker]] * 4 + worker).tolist()
         assert sorted(found) == sorted(indices[batch.present].tolist())
-    assert len(list(lists(Batch(np.arange(3), np.zeros(3, np.bool_)), 2, 4, SOURCE))) == 1, "nobody present: the same question"
+    assert len(list(lists(Batch(np.arange(3), np.zeros(3, np.bool_)), 2, 4, SOURCE))) == 1, (
+        "nobody present: the same question"
+    )
 
 
 def test_a_unit_stands_at_any_place_of_a_list_whoever_else_is_present() -> None:

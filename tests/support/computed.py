@@ -97,9 +97,9 @@ def answers(given: Setting, engine: RayEngine | None = None) -> list[list[int]]:
 def require_equal(given: Setting, found: list[list[int]]) -> None:
     """To what one process answers, to the bit.
 
-    A perceptron's products in float32 differ in a last bit with a record's place, which is drawn. A delta's rounding may
-    flip then, in one answer of three or so, which moves a sum by less than a thousandth of the limit: ten at once do not
-    happen.
+    A perceptron's products in float32 differ in a last bit with a record's place, which is drawn. A delta's rounding
+    may flip then, in one answer of three or so, which moves a sum by less than a thousandth of the limit: ten at once
+    do not happen.
     """
     wanted = answers(given)
     if not isinstance(given.model, Perceptron):

@@ -2,9 +2,9 @@
 
 The party alone draws the batch. Each worker gets a list of one public length, computes in chunks of one public shape
 and returns an exact sum of integers, so the answer is the same to the bit for any number of workers, whoever is lost
-meanwhile, but for networks whose float32 numbers differ in a last bit with a record's place (docs/operations.md). A lost worker is hired again and asked again; while the cluster is lost the party is late. What workers say
-is compared with what they were asked: which run and question, how long, no longer a vector than so many records can
-make.
+meanwhile, but for networks whose numbers differ in a last bit with a record's place (docs/operations.md). A lost worker
+is hired again and asked again; while the cluster is lost the party is late. What workers say is compared with what they
+were asked: which run and question, how long, no longer a vector than so many records can make.
 
 The answer leaves at a time that follows from public facts (`parley.learning.slots`): every form of question is asked of
 public rows first, for how long it takes, and to see that all workers compute the same integers.
