@@ -37,6 +37,7 @@ from parley.learning.encoding import Scale
 from parley.learning.records import Records
 from parley.learning.slots import Slots
 from parley.models.child import known_error
+from parley.models.module_spec import is_module
 from parley.mpc.ring import Lattice
 from parley.privacy.clipping import Terms
 from parley.privacy.randomness import SystemRandomness
@@ -55,6 +56,8 @@ PATIENCE = 20
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 AWAY_SECONDS = 300.0
 """That one question waits for the cluster; then its asker hears whether the run still wants an answer."""
+SEARCH_PASSES = 18
+"""At most, of one chunk, until a record is found that makes a module raise (`parley.models.chunks`)."""
 PUBLIC_UNITS = 64
 PUBLIC, PRIVATE = "public", "records"
 
@@ -130,7 +133,8 @@ class RayEngine:
         chunk = chunk_length(len(batch.indices), width)
         length = list_length(len(batch.indices), self.records.units, self.workers, chunk)
         if form not in self.slots.seconds:
-            self.slots.measured(form, self._measured(question, points, length, chunk))
+            taken = self._measured(question, points, length, chunk)
+            self.slots.measured(form, taken, self._search_seconds(taken, length // chunk))
         seconds = max(ASK_SECONDS, PATIENCE * self.slots.slot(form))
         began, losses = time.monotonic(), self._losses
         try:
@@ -141,6 +145,10 @@ class RayEngine:
             if not self.slots.wait(form, began, lost=self._losses > losses):
                 raise EngineStoppedError("this process is ending")
         return np.asarray(np.sum([each.sum(axis=0) for each in found], axis=0, dtype=np.int64))
+
+    def _search_seconds(self, taken: float, chunks: int) -> float:
+        """For one record that makes a module raise, at every point; none makes a model of parley's own raise."""
+        return SEARCH_PASSES * taken / chunks if is_module(self.named.model.get("kind")) else 0.0
 
     def _measured(self, question: Question, points: tuple[Floats, ...], length: int, chunk: int) -> float:
         """How long this form of question takes about public rows and points: the second time, when all is warm."""
