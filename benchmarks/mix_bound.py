@@ -1,4 +1,4 @@
-"""What mixing noise over audited batches would promise, by the bound of docs/decisions/mix.md, and what draws of it show.
+"""What mixing noise over audited batches would promise, by the bound of docs/decisions/mix.md, and what draws show.
 
     python benchmarks/mix_bound.py
 
