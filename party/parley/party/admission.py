@@ -99,9 +99,8 @@ def epsilon_spent(ledger: Ledger, population: str) -> float:
     if population not in ledger.populations:
         return 0.0
     held = ledger.populations[population]
-    if held.spent.caught_without_guarantee:
-        return math.inf
-    return epsilon_of(ledger.policy, held.cap, held.spent)
+    covered = not held.spent.caught_without_guarantee
+    return epsilon_of(ledger.policy, held.cap, held.spent) if covered else math.inf
 
 
 def spent_if_a_server_lies(ledger: Ledger, population: str) -> float | None:
