@@ -168,7 +168,7 @@ MUTATIONS = [
              CHEATING + "once_for_one_evidence_and_one_run_and_no_dearer_for_a_second_evidence"),
     none("caught, no guarantee", FILTERS, "spent.caught_without_guarantee",
          CHEATING + "where_there_is_no_guarantee_it_says_so_and_admits_nothing_more"),
-    Mutation("caught, by hand", "party/parley/party/admission.py", "not held.spent.caught_without_guarantee", "True",
+    Mutation("caught, by hand", FILTERS, "math.inf if spent.caught_without_guarantee else ", "",
              "tests/party/test_approval.py::test_nobody_approves_on_a_budget_that_a_run_without_any_guarantee_has_closed"),
     none("covert without own noise", "mpc/parley/mpc/parts.py", 'self.security == "covert" and self.own == 0',
          "tests/federation/test_manifest.py::test_what_does_not_fit_together_is_refused"),

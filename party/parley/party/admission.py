@@ -9,7 +9,6 @@ with the whole schema before (`parley.party.seal`). What costs time or memory co
 """
 
 import contextlib
-import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -95,12 +94,11 @@ def require_populations(ledger: Ledger, settings: Settings) -> None:
 
 
 def epsilon_spent(ledger: Ledger, population: str) -> float:
-    """What the ledger has charged for these records, as one ε; without bound after a run that no figure covers."""
+    """What the ledger has charged for these records, as one ε."""
     if population not in ledger.populations:
         return 0.0
     held = ledger.populations[population]
-    covered = not held.spent.caught_without_guarantee
-    return epsilon_of(ledger.policy, held.cap, held.spent) if covered else math.inf
+    return epsilon_of(ledger.policy, held.cap, held.spent)
 
 
 def spent_if_a_server_lies(ledger: Ledger, population: str) -> float | None:
