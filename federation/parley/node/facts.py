@@ -92,6 +92,11 @@ def person(value: Any) -> str | None:
     return value if type(value) is str and 1 <= len(value) <= 80 and value.isprintable() else None
 
 
+def sentence(value: Any) -> str | None:
+    """What a person answers for: in the audit trail only."""
+    return value if type(value) is str and 1 <= len(value) <= 300 and value.isprintable() else None
+
+
 def _fields(check: Callable[[Any], Fact | None], listed: str) -> dict[str, Callable[[Any], Fact | None]]:
     return dict.fromkeys(listed.split(), check)
 
@@ -121,7 +126,7 @@ FACTS: dict[str, Callable[[Any], Fact | None]] = {
     **_fields(version, "version"),
 }
 """For logs and the trail alike."""
-TRAIL_FACTS = {**FACTS, "approved_by": person, "population": person, "data_set": name}
+TRAIL_FACTS = {**FACTS, "approved_by": person, "population": person, "data_set": name, "reason": sentence}
 
 
 def words(text: Any) -> bool:

@@ -97,6 +97,12 @@ def _puncture(
     return missing, keys
 
 
+def delta_bits(choices: Bytes, k: int) -> Bytes:
+    """The delta that a sender gets from its choices of base transfers: each tree's path turns away from them."""
+    away = 1 - choices.reshape(-1, k)
+    return np.ascontiguousarray(away[:, ::-1]).reshape(-1)
+
+
 class ObliviousTransfers:
     """A session's source of transfers. Never stored and never resumed: a new session makes new base transfers."""
 
@@ -137,6 +143,28 @@ class ObliviousTransfers:
         self._punctured = self._schedule(punctured)
         self._delta_bits = delta.reshape(BLOCK)
         self._base = BaseTransfers(*(np.empty(0, np.uint8),) * 3)
+
+    @property
+    def owned(self) -> Bytes:
+        """uint8[trees, 2^k, 176]: all leaves of this server's own trees, as key schedules."""
+        return self._owned
+
+    def grow_again(self) -> None:
+        """Own trees, as `set_up` grew them from this randomness: for a replay, which sends no message."""
+        trees, unmasked = BLOCK // self._k, np.zeros((self._k, 2, SEED_BYTES), np.uint8)
+        keys: list[bytes] = []
+        for tree in range(trees):
+            keys += _grow(self._session, tree, self._k, self._rng.bytes(SEED_BYTES), unmasked)[0]
+        self._owned = self._schedule(keys)
+
+    def learn(self, delta: Bytes, leaves: Bytes) -> None:
+        """The other server's leaves, as `set_up` leaves them to one with this delta: leaf x ^ (the missing one) at x,
+        and nothing at 0. For a replay.
+        """
+        missing = delta.reshape(-1, self._k) @ (1 << np.arange(self._k, dtype=np.uint8))
+        held = leaves[np.arange(len(leaves))[:, None], np.arange(1 << self._k) ^ missing[:, None]]
+        held[:, 0] = 0
+        self._delta_bits, self._punctured = delta, held
 
     def _schedule(self, keys: list[bytes]) -> Bytes:
         flat = np.frombuffer(b"".join(keys), np.uint8).reshape(-1, SEED_BYTES)

@@ -8,7 +8,9 @@ Everything is exact integer arithmetic on shares: no share is ever truncated her
 a server knows of its own shares says nothing of x. The only rounding is the release's (parley.mpc.ring).
 """
 
+import copy
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -63,15 +65,13 @@ class Sampler:
         view = yield from self.view(lanes)
         check_accepted(self._tables, len(view.accepted), int(view.accepted.sum()))
         kept: Words = view.product[view.accepted.astype(bool)]
-        return kept + self._dither(len(kept))
+        return kept + dither(self._tables, len(kept), self._rng)
 
-    def _dither(self, count: int) -> Words:
-        """Two uniforms of width 2^-DITHER_BITS standard deviations, this server's own secret: what smooths the law
-        (parley.mpc.law).
-        """
-        shift = np.uint64(64 - (self._tables.format.scale_bits - DITHER_BITS))
-        words = self._rng.words(2, count) >> shift
-        return np.asarray(words[0] + words[1] - (np.uint64(1) << np.uint64(64 - int(shift))))
+    def fed_by(self, source: TransferSource, rng: Csprng) -> Self:
+        """The same sampler on other transfers and other randomness."""
+        other = copy.copy(self)
+        other._source, other._rng = source, rng
+        return other
 
     def view(self, lanes: int) -> Steps[Batch]:
         """One batch with everything a server holds at its end."""
@@ -185,9 +185,12 @@ class Sampler:
         private = low if self._role == 0 else np.uint64((1 << bits) - 1) - low
         carry = yield from gates.less(private, bits)
         top = (difference >> np.uint64(bits) & np.uint64(1)).astype(np.uint8)
-        mine = pack(carry ^ top)
-        theirs = yield from exchanged(self._role, mine, self._rng)
-        return unpack(mine ^ theirs, gates.lanes)
+        opened = yield from self._opened(pack(carry ^ top))
+        return unpack(opened, gates.lanes)
+
+    def _opened(self, share: Bytes) -> Steps[Bytes]:
+        theirs = yield from exchanged(self._role, share, self._rng)
+        return share ^ theirs
 
     def _product(self, gates: Gates, heights: Transfers, w: Words) -> Steps[tuple[Bytes, Words]]:
         """<+-(2U + 1) W> = <W + sum of the height's bits times 2W, 4W, ...>, then a random sign."""
@@ -197,6 +200,15 @@ class Sampler:
         slot, sign = gates.random_bits(1)
         (turned,) = yield from gates.ring_products(slot, [(0, -(x + x)[None], 64)])
         return sign[0], x + turned
+
+
+def dither(tables: Tables, count: int, rng: Csprng) -> Words:
+    """Two uniforms of width 2^-DITHER_BITS standard deviations, one server's own secret: what smooths the law
+    (parley.mpc.law).
+    """
+    shift = np.uint64(64 - (tables.format.scale_bits - DITHER_BITS))
+    words = rng.words(2, count) >> shift
+    return np.asarray(words[0] + words[1] - (np.uint64(1) << np.uint64(64 - int(shift))))
 
 
 def _weighted(bits: Words) -> Words:

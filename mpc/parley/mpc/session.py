@@ -21,7 +21,7 @@ from parley.mpc.sampler import Sampler
 from parley.mpc.steps import Message, Steps
 from parley.mpc.tables import Tables
 
-MAGIC = b"parley.mpc.v2\0\0\0"
+MAGIC = b"parley.mpc.v3\0\0\0"
 HELLO = struct.Struct("<16sB32s32s")
 
 

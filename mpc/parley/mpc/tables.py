@@ -169,3 +169,10 @@ def load(cover: Cover, precision: Precision) -> Tables:
     rows = np.frombuffer(raw, np.uint8).reshape(-1, 16)
     head, tail = rows[: 1 << INDEX_BITS], rows[1 << INDEX_BITS :]
     return Tables(cover, precision, form, head, tail.reshape(form.tail_levels, 1 << form.tail_bits, 16))
+
+
+@cache
+def by_digest() -> dict[bytes, Tables]:
+    """All shipped tables, by what sessions and evidence name them by."""
+    every = (load(cover, precision) for cover in get_args(Cover) for precision in get_args(Precision))
+    return {tables.digest: tables for tables in every}
