@@ -16,6 +16,7 @@ from parley.party.books import open_ledger
 from parley.party.process import party_node, settings_of
 from parley.party.settings import Settings
 from parley.privacy.filters import Charge, Policy
+from parley.privacy.ledger import Ledger
 from parley.privacy.mechanism import ROW
 from tests.support.documents import PARTY_POLICY, manifest
 from tests.support.party_process import verified
@@ -73,7 +74,7 @@ def test_a_budget_that_is_used_up_stays_so_whoever_approves(settings: Settings) 
 
 def test_nobody_approves_on_a_budget_that_a_run_without_any_guarantee_has_closed(settings: Settings) -> None:
     (_, charge), (name,) = verified(manifest().canonical, "hospital-c", Policy()), settings.populations
-    book = open_ledger(settings)
+    book = Ledger.open(settings.ledger)
     book.register(name, ROW, settings.cap)
     unknown = replace(charge.cost, epsilon_if_a_server_lies=None, delta_if_a_server_lies=0.0)
     book.reserve("earlier", name, replace(charge, cost=unknown))

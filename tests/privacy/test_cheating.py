@@ -1,5 +1,7 @@
 """A server was caught: what its runs are charged then, beyond any cap, for good, and what is admitted afterwards."""
 
+import json
+import math
 import os
 import signal
 from dataclasses import replace
@@ -16,7 +18,7 @@ from parley.privacy.errors import (
     LedgerCorruptError,
     LedgerRefusedError,
 )
-from parley.privacy.filters import Cost, Policy
+from parley.privacy.filters import Cost, Policy, epsilon_of
 from parley.privacy.ledger import EndProof, Ledger
 from parley.privacy.mechanism import ROW
 from tests.support.ledgers import BASIC, BY_RDP, CAP, accepted, new, rows
@@ -99,6 +101,20 @@ def test_where_there_is_no_guarantee_it_says_so_and_admits_nothing_more(tmp_path
     assert (budget.epsilon_left, budget.delta_left, budget.used_up) == (0, 0, ("epsilon", "delta"))
     assert "no guarantee if a server lies" in str(budget)
     assert str(budget).endswith("of 1 there is no guarantee, and nothing more is admitted")
+
+
+@pytest.mark.parametrize("rule", [Policy(), Policy("rdp", 16)])
+def test_what_no_figure_covers_is_shown_as_figures_and_judged_as_without_bound(tmp_path: Path, rule: Policy) -> None:
+    ledger = new(tmp_path / "l", rule)
+    by_rdp = replace(BY_RDP, cost=replace(BY_RDP.cost, epsilon_if_a_server_lies=None))
+    ledger.reserve("a", "ward", by_rdp if rule.rule == "rdp" else WITHOUT)
+    before = budget_of(rule, CAP, spent(ledger))
+    ledger.charge_for_cheating(["a"], ONE)
+    after = budget_of(rule, CAP, spent(ledger))
+    assert epsilon_of(rule, CAP, spent(ledger)) == math.inf
+    assert after.epsilon_spent == before.epsilon_spent < math.inf
+    assert after.used_up == ("epsilon", "delta")
+    assert "Infinity" not in json.dumps(after.as_json())
 
 
 def test_an_end_gives_nothing_back_of_it_whichever_comes_first(tmp_path: Path) -> None:

@@ -67,5 +67,5 @@ def noise_parts(fields: Fields, security: str, own: float, audit: str | None) ->
         name, _, message = str(error).partition(" ")
         raise fields.refuse(name, message) from None
     if parts.audit_rate == 1:
-        raise fields.refuse("audit", 'is "1", and a batch that was audited is thrown away: the run would never begin')
+        raise fields.refuse("audit", "is 1, and what was audited is thrown away: the run would never begin, use 1/2")
     return parts

@@ -6,8 +6,8 @@ Everything is counted in units: the deviation of one sample of the law (parley.m
     covert         the same, and each server secretly audits a share p of the batches that the other has a hand in
     malicious      no joint sample; of each server a whole one of its own
 
-An audit protects no round: the figures of `covert` are those of `semi-honest`, and who cheats is found out sooner or
-later, with a proof.
+An audit protects no round: the figures of `covert` are those of `semi-honest`, and who spoils batch after batch is
+found out, with a proof.
 
 Against a coalition with one server that follows the protocol the joint sample and the other server's own one stay
 hidden: 1 + τ² is what a claim counts. If that server did anything whatever, the other's own part is all that is left:
@@ -58,7 +58,7 @@ class NoiseParts:
                 "0.5 or 1"
             )
         if self.security == "covert" and self.audit not in AUDITS:
-            raise ConfigurationError(f"audit is {self.audit!r}: use {', '.join(AUDITS)}")
+            raise ConfigurationError(f"audit is {self.audit!r}: use 1/16, 1/8, 1/4 or 1/2")
         if self.security != "covert" and self.audit is not None:
             raise ConfigurationError(
                 f"audit is {self.audit!r} and security is {self.security}, which audits nothing: leave audit out, or "

@@ -1,7 +1,6 @@
 """A party's ledger, as its process and its operator open it, and what it says of their records."""
 
 import contextlib
-import math
 
 from parley.party.memory import require_ledger
 from parley.party.settings import Settings
@@ -29,12 +28,10 @@ def require_populations(ledger: Ledger, settings: Settings) -> None:
 
 
 def epsilon_spent(ledger: Ledger, population: str) -> float:
-    """What the ledger has charged for these records, as one ε; without bound after a run that no figure covers."""
+    """What the ledger has charged for these records, as one ε."""
     if population not in ledger.populations:
         return 0.0
     held = ledger.populations[population]
-    if held.spent.caught_without_guarantee:
-        return math.inf
     return epsilon_of(ledger.policy, held.cap, held.spent)
 
 

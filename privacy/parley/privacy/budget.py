@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from parley.privacy.filters import ROUNDING, Cap, Cost, Policy, epsilon_of, rdp_capacity
+from parley.privacy.filters import ROUNDING, Cap, Cost, Policy, epsilon_counted, rdp_capacity
 from parley.privacy.lying import guaranteed, in_words
 
 NEARLY = 0.1
@@ -134,4 +134,4 @@ def budget_of(policy: Policy, cap: Cap, spent: Cost) -> Budget:
         return Budget(cap, spent.epsilon, spent.delta, "basic", 0.0, 0.0, *also)
     taken = spent.delta + spent.hop_delta + spent.tail_delta + spent.overflow
     capacity = rdp_capacity(policy, cap, spent)
-    return Budget(cap, epsilon_of(policy, cap, spent), taken, "rdp", spent.rdp, capacity, *also)
+    return Budget(cap, epsilon_counted(policy, cap, spent), taken, "rdp", spent.rdp, capacity, *also)

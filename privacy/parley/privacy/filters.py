@@ -272,7 +272,12 @@ class Limit:
 
 
 def epsilon_of(policy: Policy, cap: Cap, spent: Cost) -> float:
-    """What was spent, as one ε."""
+    """What was spent, as one ε; without bound after a run that no figure covers."""
+    return math.inf if spent.caught_without_guarantee else epsilon_counted(policy, cap, spent)
+
+
+def epsilon_counted(policy: Policy, cap: Cap, spent: Cost) -> float:
+    """The same of all that there are figures for, to be shown."""
     if policy.rule == "basic":
         return spent.epsilon
     if spent.rdp == 0 or policy.order is None:
