@@ -12,7 +12,6 @@ from parley.federation.errors import ApprovalError, ManifestError
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning
 from parley.party.approval import approve
-from parley.party.books import open_ledger
 from parley.party.process import party_node, settings_of
 from parley.party.settings import Settings
 from parley.privacy.filters import Charge, Policy
