@@ -108,7 +108,7 @@ class RunState:
             contributions = current.contributions()
             self._waiting = channel = connect()
             try:
-                pending = [held.digest for held in self._server.evidence.pending]
+                pending = [held.digest for held in self._server.pending()]
                 sign = functools.partial(self._server.signer.statement, self.manifest, pending=pending)
                 opened = self._server.opener.open(channel, fixed, contributions, agreed, sign)
                 channel.finish()
