@@ -199,7 +199,7 @@ class Server(Mortal):
             admissions=SimpleNamespace(manifest=lambda digest: self.manifest),
             note=lambda event, **fields: "",
             held_against=lambda manifest: None,
-            evidence=SimpleNamespace(pending=()),
+            pending=list,
             signer=Signer(self.role, lambda: identity(name)),
         )
         self.run = Run(self.manifest, server)

@@ -13,6 +13,7 @@ from parley.coordinator.controls import Controls
 from parley.federation.errors import EvidenceFileError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
+from parley.node import logs
 from parley.node.credentials import NodeFolder
 from parley.node.docket import Docket, pair_of
 from parley.node.evidence import EvidenceFolder, Held, Newest
@@ -21,6 +22,7 @@ from parley.node.transport import InUse
 from parley.privacy.errors import LedgerRefusedError
 from parley.privacy.ledger import Ledger
 
+log = logs.logger()
 MOST_PASSED_ON = 8
 """Pieces in one answer to a party: the newest."""
 FAILURES = (EvidenceFileError, LedgerRefusedError, OSError)
@@ -97,12 +99,13 @@ class NodeWatch:
         return [held for held in self._newest.pending if held.server in servers]
 
     def pieces(self, manifest: Manifest) -> list[bytes]:
-        servers, found = manifest.identities(Role.aggregator), list[bytes]()
-        for held in reversed(self._newest.all()):
-            if held.server in servers and len(found) < MOST_PASSED_ON:
-                with contextlib.suppress(EvidenceFileError):
-                    found.append(self._folder.read(held.digest))
-        return found
+        servers = manifest.identities(Role.aggregator)
+        try:
+            held = [each for each in self._newest.all() if each.server in servers]
+            return [self._folder.read(each.digest) for each in held[-MOST_PASSED_ON:]]
+        except EvidenceFileError as error:  # parties ask the servers as well
+            log.error("evidence is not passed on", run=manifest.run, error=error)
+            return []
 
     def _audited(self) -> list[Manifest]:
         return [run for run in self._runs() if run.noise.parts.audit is not None]

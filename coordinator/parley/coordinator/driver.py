@@ -27,7 +27,7 @@ from parley.coordinator.made import made_of
 from parley.coordinator.questions import Prepared, Question, signed_words
 from parley.coordinator.run import Run
 from parley.coordinator.store import RoundRecord, RunStore, State, pack, unpack
-from parley.federation.errors import FederationError, TrailError
+from parley.federation.errors import EvidenceFileError, FederationError, TrailError
 from parley.federation.manifest import Manifest
 from parley.federation.names import Role
 from parley.mpc import crash
@@ -102,7 +102,7 @@ class Driver:
                 await self._with_room(steps[self.run.state])
         except StalledError as error:
             await self._move(State.stalled, f"{error}; parley resume {self.manifest.run} goes on from there")
-        except TrailError as error:
+        except (TrailError, EvidenceFileError) as error:
             await self._interrupted(error)
         except SaysCaughtError as error:
             await self._caught(str(error))

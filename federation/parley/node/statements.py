@@ -241,6 +241,15 @@ def check_agreement(pair: Sequence[Stated]) -> None:
         )
 
 
+def audits_stated(word: bytes, role: int) -> dict[str, object]:
+    """For this server's trail: what it has just stated of a round whose noise is audited."""
+    said = common_pb2.RoundStatement.FromString(common_pb2.SignedWord.FromString(word).body)
+    if not said.audit:
+        return {}
+    counts = {"audits_made": said.audits_made, "audits_passed": said.audits_passed}
+    return {"epoch": said.epoch.hex(), "server": role, **counts}
+
+
 @dataclass(frozen=True)
 class Audited:
     """How far audits had come by both servers' statements of a round; they count within one noise session."""

@@ -24,7 +24,7 @@ from parley.aggregator.pool import Demand, NoisePool, NoiseSession
 from parley.federation.manifest import Manifest
 from parley.mpc.channel import Channel, Link
 from parley.mpc.covert import CovertSession, Signing
-from parley.mpc.errors import CaughtError, PeerCheatedError
+from parley.mpc.errors import CaughtError, MpcError, PeerCheatedError
 from parley.mpc.evidence import MOST_LANES, Evidence
 from parley.mpc.tables import Tables
 from parley.node.evidence import Held
@@ -138,7 +138,11 @@ class Noise:
 
     def demand(self) -> Demand:
         """Of the audited pool; from any thread."""
-        if pending := self._pending():
+        try:
+            pending = self._pending()
+        except MpcError as error:
+            return Demand(0, reason=str(error))
+        if pending:
             return Demand(0, reason=f"{pending[-1]} waits for `parley evidence answer`")
         if self._breaks.too_many:
             return Demand(0, reason=str(self._breaks))

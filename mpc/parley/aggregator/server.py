@@ -10,10 +10,11 @@ from parley.aggregator.noise import Doors, Noise, Ways
 from parley.aggregator.opening import Aggregator
 from parley.aggregator.opening_store import OpeningStore
 from parley.aggregator.peer import Dialler
+from parley.aggregator.refusals import CallWaitsError
 from parley.aggregator.signer import Signer
 from parley.aggregator.uploads import Memory
 from parley.federation.admission import AdmissionRecord
-from parley.federation.errors import FederationError
+from parley.federation.errors import EvidenceFileError, FederationError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.mpc.errors import PeerCheatedError, PeerClosedError
@@ -61,8 +62,7 @@ class Server:
         self.store = OpeningStore(node.state / OPENINGS_FILE)
         self.pair: Pair = (self.name, self.peer) if self.role == 0 else (self.peer, self.name)
         self._folder = EvidenceFolder(node.state)
-        self.evidence = Newest(self._folder)
-        """Against the other server."""
+        self._newest = Newest(self._folder)
         self._open: tuple[Manifest, ...] = ()
         """Runs with joint noise that are not over, as last looked at."""
         self._over: set[str] = set()
@@ -83,7 +83,7 @@ class Server:
             policy_path=node.policy,
             verified=node.verified,
             note=self.note,
-            pending=lambda: self.evidence.pending,
+            pending=self.pending,
         )
         self.signer = Signer(self.role, in_use)
         self.memory = Memory(MOST_UPLOAD_BYTES)
@@ -103,11 +103,22 @@ class Server:
             note=self.note,
         )
         tables = load(noise.cover, noise.precision)
-        self.noise = Noise(ways, tables, noise.capacity, lambda: self.evidence.pending, self._cheated)
+        self.noise = Noise(ways, tables, noise.capacity, self.pending, self._cheated)
         self.opener = Aggregator(
             self.role, self.noise.plain, self.store, OPENING_SECONDS, self.noise.covert if noise.capacity else None
         )
         self.workers: futures.Executor = futures.ThreadPoolExecutor(MOST_OPENINGS, "opening")
+
+    def _evidence(self) -> Sequence[Held]:
+        """Against the other server; where it cannot be read nothing is begun and nothing opened."""
+        try:
+            return self._newest.all()
+        except EvidenceFileError as error:
+            raise CallWaitsError("this server's evidence cannot be read", str(error)) from None
+
+    def pending(self) -> list[Held]:
+        """What its operator has not answered."""
+        return [held for held in self._evidence() if held.pending]
 
     def follow(self) -> None:
         """Which runs are open, as its books have it now: a person may have admitted or withdrawn one meanwhile."""
@@ -122,14 +133,14 @@ class Server:
 
         For good where it was open when the evidence came; until the operator has answered where noise is joint at all.
         """
-        for held in self.evidence.all():
+        for held in self._evidence():
             if manifest.run in held.runs or (held.pending and manifest.noise.parts.joint):
                 return held
         return None
 
     def pieces(self, known: Sequence[bytes], most: int) -> list[bytes]:
         """Of the evidence that this server holds, some that the caller does not; the newest first."""
-        kept = [held.digest for held in reversed(self.evidence.all()) if bytes.fromhex(held.digest) not in known]
+        kept = [held.digest for held in reversed(self._evidence()) if bytes.fromhex(held.digest) not in known]
         return [self._folder.read(digest) for digest in kept[:most]]
 
     def _keep(self, evidence: Evidence) -> None:

@@ -103,7 +103,7 @@ class Service:
             version=self._version,
             share_bytes=self.share_bytes,
             covert=self._covert(),
-            evidence=[bytes.fromhex(held.digest) for held in self.server.evidence.pending],
+            evidence=[bytes.fromhex(held.digest) for held in self.server.pending()],
         )
 
     def _covert(self) -> wire.CovertPool:

@@ -21,6 +21,7 @@ from parley.federation.names import NodeName
 from parley.federation.rounds import MOST_WAIT_SECONDS
 from parley.mpc.errors import MpcError
 from parley.node.relay import Keys
+from parley.node.statements import audits_stated
 from parley.v1 import aggregator_pb2 as wire
 from parley.v1 import common_pb2
 
@@ -107,7 +108,7 @@ class RunState:
             contributions = current.contributions()
             self._waiting = channel = connect()
             try:
-                pending = [held.digest for held in self._server.evidence.pending]
+                pending = [held.digest for held in self._server.pending()]
                 sign = functools.partial(self._server.signer.statement, self.manifest, pending=pending)
                 opened = self._server.opener.open(channel, fixed, contributions, agreed, sign)
                 channel.finish()
@@ -127,7 +128,8 @@ class RunState:
             self._look()
         self._latest = (current.index, result)
         present = len(result.opened.contributors)
-        self._note("round.opened", round=current.index, present=present)
+        audits = audits_stated(result.opened.statement, self._server.role)
+        self._note("round.opened", round=current.index, present=present, **audits)
         self._check_later()
         return result
 

@@ -11,6 +11,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable
+from typing import Any
 
 import grpc
 
@@ -117,9 +118,12 @@ class Lookout:
         for run in charged:
             log.error("a server was caught, and the run is charged for it", run=run, peer=held.server)
 
-    def _note(self, event: str, **fields: object) -> None:
-        self._trail.append(event, durable=True, **fields)
-        log.warning(event, **fields)
+    def _note(self, event: str, peer: NodeName | None = None, **fields: Any) -> None:
+        self._trail.append(event, durable=True, peer=peer, **fields)
+        if event == "evidence.kept":
+            log.error("a server was caught, see parley evidence list", peer=peer, digest=fields["digest"])
+        else:
+            log.warning("what was handed over as evidence does nothing", peer=peer, kind=fields["kind"])
 
 
 def _audited(canonical: bytes) -> Manifest | None:

@@ -455,6 +455,7 @@ class Life:
         """
         try:
             self.history.seen = self.history.close(last)
+            self._trace_audits()
         except StatementError as error:
             log.error("the history is not in order", run=self.manifest.run, error=error)
             self.history.blamed = error.servers
@@ -467,6 +468,13 @@ class Life:
             members=self.history.blamed or None,
         )  # fmt: skip
 
+    def _trace_audits(self) -> None:
+        """What both servers have stated of their audits, up to the newest round that is known."""
+        seen = self.history.seen
+        if seen.audited is not None:
+            epoch, made = seen.audited.epoch.hex(), seen.audited.made
+            self.gate.trail.append("statement.seen", run=self.manifest.run, round=seen.round, epoch=epoch, audits=made)
+
     def _note(self, state: str, reason: str = "") -> None:
         # Peers' words are shown on terminals.
         shown = "".join(each if each.isprintable() else "?" for each in reason)
@@ -474,6 +482,7 @@ class Life:
 
     def _trace(self, index: int, upload: bytes, size: int) -> None:
         """What is about to leave, in the audit trail: public facts of it, and no byte."""
+        self._trace_audits()
         heard = sorted(self.wire.mentioned.values())
         self.wire.mentioned.clear()
         self.wire.mention = self.gate.trail.append(
