@@ -127,7 +127,7 @@ def noise(
             scale = load(*check_precision(cover, precision)).format.scale_bits
             np.savez(dump, share_a=shares[0], share_b=shares[1], scale=scale)
         compare = baseline and parts.security != "semi-honest"
-        turns = compared(servers.run, parts, lanes, seconds) if compare else None
+        turns = compared(servers.run, parts, lanes, dimension, seconds) if compare else None
     a = both[0]
     result: dict[str, Any] = {
         "dimension": dimension,

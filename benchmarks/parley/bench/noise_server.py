@@ -34,6 +34,7 @@ from parley.mpc.sampler import LANES
 from parley.mpc.steps import Steps
 from parley.mpc.tables import check_precision, load
 from parley.node.authority import identity_uri
+from parley.node.collector import KEPT_FOR_NOISE, settle
 from parley.node.credentials import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, Identity
 
 
@@ -284,6 +285,7 @@ def main() -> None:
     else:
         connections.dial(json.loads(sys.stdin.readline())["port"])
     server = Server(settings, connections)
+    settle(KEPT_FOR_NOISE)  # as an aggregator's process does
     for line in sys.stdin:
         print(json.dumps(server.task(json.loads(line))), flush=True)
 

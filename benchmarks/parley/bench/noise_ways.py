@@ -23,24 +23,28 @@ class Way:
 
     parts: NoiseParts
     lanes: int
+    """Of a batch; where nothing is joint, the numbers that are drawn at a time."""
     batches: list[list[dict[str, Any]]] = field(default_factory=list)
 
     @property
     def audits(self) -> int:
         return sum(answer["audits"] for both in self.batches for answer in both)
 
-    def cpu_of_batches(self) -> list[float]:
-        """Seconds of each batch, mean of both servers, at the audits that are due: a replay costs what it costs in the
-        mean, and a batch has p of one.
-        """
-        answers = [answer for both in self.batches for answer in both]
+    @property
+    def replay(self) -> float:
+        """Seconds of processor that an audit takes its server."""
         plain, audited = (
-            [each["cpu_seconds"] for each in answers if bool(each["audits"]) is kind] for kind in (False, True)
+            [each["cpu_seconds"] for both in self.batches for each in both if bool(each["audits"]) is kind]
+            for kind in (False, True)
         )
-        replay = statistics.fmean(audited) - statistics.fmean(plain) if audited and plain else 0.0
-        share = float(self.parts.audit_rate)
+        return statistics.fmean(audited) - statistics.fmean(plain) if audited and plain else 0.0
+
+    def cpu_of_batches(self) -> list[float]:
+        """Seconds of each batch, mean of both servers, with the audits that are due in the mean for those it had."""
+        due, replay = float(self.parts.audit_rate), self.replay
         return [
-            statistics.fmean(a["cpu_seconds"] + (share - a["audits"]) * replay for a in both) for both in self.batches
+            statistics.fmean(each["cpu_seconds"] + (due - each["audits"]) * replay for each in both)
+            for both in self.batches
         ]
 
     @property
@@ -69,6 +73,7 @@ class Way:
             "gaussians_per_batch": self.made,
             "cpu_us_per_gaussian_per_server": statistics.fmean(self.cpu_of_batches()) / self.made * 1e6,
             "cpu_us_as_it_came": spent / came * 1e6,
+            "cpu_ms_per_replay": self.replay * 1e3,
             "bytes_per_gaussian_per_server": self.sent / self.made,
             "exchanges_per_batch": exchanges,
             "exchanges_per_gaussian": exchanges / self.made,
@@ -85,12 +90,14 @@ def over(way: Way, other: Way) -> dict[str, float]:
     return {"cpu": ratio * worth, "cpu_error": error * worth, "bytes": way.sent / other.sent * worth}
 
 
-def compared(run: Run, parts: NoiseParts, lanes: int, seconds: float) -> dict[str, Any]:
-    """`parts` beside semi-honest noise in batches of the same size and of its usual size, and beside `malicious`."""
+def compared(run: Run, parts: NoiseParts, lanes: int, dimension: int, seconds: float) -> dict[str, Any]:
+    """Noise under audit beside semi-honest in batches of the same size and of its usual size, and `malicious`, a model
+    at a time.
+    """
     semi_honest = NoiseParts("semi-honest", parts.own if parts.joint else usual_own("semi-honest"))
     covert = parts if parts.security == "covert" else parts_of("covert", semi_honest.own)
     malicious = parts_of("malicious", usual_own("malicious"))
-    ways = [Way(semi_honest, LANES), Way(semi_honest, lanes), Way(covert, lanes), Way(malicious, lanes)]
+    ways = [Way(semi_honest, LANES), Way(semi_honest, lanes), Way(covert, lanes), Way(malicious, dimension)]
     started, rounds = time.monotonic(), 0
     while rounds < WARM_ROUNDS + LEAST_ROUNDS or time.monotonic() - started < seconds or not ways[2].audits:
         for way in ways:

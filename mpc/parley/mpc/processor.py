@@ -32,7 +32,9 @@ def native(name: str) -> ctypes.CDLL:
 
 def address(array: NDArray[Any]) -> int:
     """Where an array's memory begins."""
-    found: int = array.__array_interface__["data"][0]  # a third of the time of array.ctypes.data
+    if array.flags.writeable and array.size and array.flags.c_contiguous:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))  # a third of the other's time
+    found: int = array.__array_interface__["data"][0]
     return found
 
 

@@ -16,19 +16,18 @@ import numpy as np
 
 from parley.mpc.acceptance import check_accepted
 from parley.mpc.gates import Gates
-from parley.mpc.kernels import Bytes, Kernels, Words, as_matrices
+from parley.mpc.kernels import Bytes, Kernels, Words
 from parley.mpc.law import DITHER_BITS
 from parley.mpc.randomness import Csprng
 from parley.mpc.sealed_shares import exchanged
 from parley.mpc.steps import Steps, pack, together, unpack
-from parley.mpc.tables import INDEX_BITS, Tables
+from parley.mpc.tables import INDEX_BITS, MULTIPLEXED_BITS, Tables
 from parley.mpc.transfers import Transfers, TransferSource
 
 LANES = 8192
 """Of a full batch: 30 MB of transfers, large enough that an exchange's latency does not matter."""
 LANE_STEP = 16
 """Lanes come in multiples of this."""
-MULTIPLEXED_BITS = 2
 
 
 @dataclass
@@ -55,10 +54,7 @@ class Sampler:
 
     def __init__(self, kernels: Kernels, role: int, tables: Tables, source: TransferSource, rng: Csprng) -> None:
         self._kernels, self._role, self._tables, self._source, self._rng = kernels, role, tables, source, rng
-        quarters = tables.head.reshape(1 << MULTIPLEXED_BITS, -1, 16)
-        self._rows = [np.ascontiguousarray(quarters), tables.tail]
-        self._matrices = [as_matrices(rows) for rows in self._rows]
-        self._slots: int | None = None
+        self._lookups = tables.lookups
 
     def batch(self, lanes: int) -> Steps[Words]:
         """Shares of the accepted samples of one batch of about `lanes` lanes, dithered: uint64[accepted]."""
@@ -114,7 +110,7 @@ class Sampler:
         index, chosen = yield from together(
             gates.one_hot(INDEX_BITS - MULTIPLEXED_BITS), gates.pairs_one_hot(MULTIPLEXED_BITS // 2)
         )
-        rows = gates.kernels.lookup(index, self._rows[0], self._matrices[0])
+        rows = gates.kernels.lookup(index, *self._lookups[0])
         width, bits = self._tables.format.row_bytes, self._tables.format.row_bits
         parts, _ = yield from gates.select((rows[1:] ^ rows[0])[:, :, :width], bits, chosen[0])
         row = rows[0]
@@ -124,7 +120,7 @@ class Sampler:
     def _tail(self, gates: Gates) -> Steps[tuple[Bytes, Bytes, Bytes]]:
         """The tail's row: one index for all levels, one level chosen."""
         index, level = yield from together(gates.one_hot(self._tables.format.tail_bits), self._level(gates))
-        rows = gates.kernels.lookup(index, self._rows[1], self._matrices[1])
+        rows = gates.kernels.lookup(index, *self._lookups[1])
         width, bits = self._tables.format.row_bytes, self._tables.format.row_bits
         parts, _ = yield from gates.select(rows[:, :, :width], bits, level)
         return np.bitwise_xor.reduce(parts), index, level

@@ -95,7 +95,7 @@ def _show_turns(turns: dict[str, Any]) -> None:
     table = Table(
         title=f"In turns, {turns['rounds']} batches each; for each Gaussian and server", box=None, pad_edge=False
     )
-    for heading in ("", "lanes", "processor", "bytes", "exchanges a batch", "audits"):
+    for heading in ("", "at a time", "processor", "bytes", "exchanges a batch", "audits"):
         table.add_column(heading, justify="left" if not heading else "right")
     for way in turns["ways"]:
         name = way["security"] + (f", 1 in {way['audit'][2:]} audited" if way["audit"] else "")
