@@ -97,12 +97,13 @@ def test_one_record_that_makes_it_raise_counts_as_none_and_of_two_the_run_is_lef
     model: Any = open_model(body, schema_from_json(SCHEMA))
     named = Named({**body, **model.spec.body()}, SCHEMA, model.dimension)
     values = np.random.default_rng(3).integers(8, 256, (40, 784)).astype(np.int16)
+    targets = (np.arange(40) % 10).astype(np.float64)
     batch, theta = Batch(np.arange(40), np.ones(40, np.bool_)), model.initial(np.arange(4, dtype=np.uint64))
     told = ((theta,), Terms(0.0, 1.0, 1.0, 0.5), Lattice(1.0), SCALE)
 
     def asked(raising: int) -> Any:
         values[:raising, 0] = 7
-        records = Records(DenseRows.of(values, 8), np.arange(40) % 10.0)
+        records = Records(DenseRows.of(values, 8), targets)
         engine = RayEngine(Cluster(workers=1), records, named, command=foreman(tmp_path))
         monkeypatch.setattr(engine, "_measured", lambda *told: 0.08)
         try:
@@ -112,7 +113,7 @@ def test_one_record_that_makes_it_raise_counts_as_none_and_of_two_the_run_is_lef
 
     found, slots = asked(1)
     without = Batch(batch.indices, batch.indices > 0)
-    wanted = Here(Records(DenseRows.of(values, 8), np.arange(40) % 10.0), model).gradients(without, *told)
+    wanted = Here(Records(DenseRows.of(values, 8), targets), model).gradients(without, *told)
     assert np.abs(found - wanted).max() <= 1
     # The list is of three chunks of 16: room for a search of 18 passes of one, beside twice the time.
     assert list(slots.values()) == [pytest.approx(0.65)]

@@ -139,7 +139,7 @@ class TorchModel:
             flats = [self.network.flat(point) for point in points]
             outs, sums = [self._room() for _ in points], [self._room() for _ in points]
             for start in range(0, len(members), self.chunk):
-                part, here = (each[start : start + self.chunk] for each in (members, present))
+                part, here = members[start : start + self.chunk], present[start : start + self.chunk]
                 sound = self._pad(here)
                 for flat, out, unit in zip(flats, outs, sums, strict=True):
                     unit.zero_()
