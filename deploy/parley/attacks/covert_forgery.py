@@ -4,7 +4,7 @@ Each forgery starts from what a liar has of a batch that it audited. It may say 
 mix what it has of several batches; the accused server's signature it has for what that server has signed.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,8 +21,8 @@ from parley.node.signatures import ALGORITHM
 
 ORDER = 2**252 + 27742317777372353535851937790883648493
 """Of the group."""
-SIGNED_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
-"""Of P-256."""
+HEAD_FIELDS = ("commitment", "witness", "asked")
+SEAL_FIELDS = ("accept", "witness", "opening", "nonce")
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,12 @@ class Impostor:
         return replace(made, signature=self._private.sign(text, ALGORITHM))
 
 
+def _with_record(evidence: Evidence, **changes: Any) -> Evidence:
+    return replace(evidence, record=replace(evidence.record, **changes))
+
+
 def _with_terms(evidence: Evidence, **changes: Any) -> Evidence:
-    terms = replace(evidence.record.terms, **changes)
-    return replace(evidence, record=replace(evidence.record, terms=terms))
+    return _with_record(evidence, terms=replace(evidence.record.terms, **changes))
 
 
 def _put(pair: tuple[Any, Any], role: int, value: Any) -> tuple[Any, Any]:
@@ -102,15 +105,13 @@ def fieldwise(evidence: Evidence, other: Evidence) -> Iterator[Forged]:
 def _changed(evidence: Evidence, other: Evidence) -> Iterator[tuple[str, Evidence]]:
     record, theirs = evidence.record, other.record
     for role in (0, 1):
-        yield f"head {role}", replace(evidence, record=replace(record, heads=_put(record.heads, role, theirs.heads[role])))
-        yield f"seal {role}", replace(evidence, record=replace(record, seals=_put(record.seals, role, theirs.seals[role])))
-        yield f"tags {role}", replace(evidence, record=replace(record, tags=_put(record.tags, role, theirs.tags[role])))
-        for name in ("commitment", "witness", "asked"):
-            head = replace(record.heads[role], **{name: getattr(theirs.heads[role], name)})
-            yield f"head {role}.{name}", replace(evidence, record=replace(record, heads=_put(record.heads, role, head)))
-        for name in ("accept", "witness", "opening", "nonce"):
-            seal = replace(record.seals[role], **{name: getattr(theirs.seals[role], name)})
-            yield f"seal {role}.{name}", replace(evidence, record=replace(record, seals=_put(record.seals, role, seal)))
+        for name in ("heads", "seals", "tags"):
+            mixed = _put(getattr(record, name), role, getattr(theirs, name)[role])
+            yield f"{name} {role}", _with_record(evidence, **{name: mixed})
+        for names, name in [("heads", each) for each in HEAD_FIELDS] + [("seals", each) for each in SEAL_FIELDS]:
+            part = replace(getattr(record, names)[role], **{name: getattr(getattr(theirs, names)[role], name)})
+            mixed = _put(getattr(record, names), role, part)
+            yield f"{names} {role}.{name}", _with_record(evidence, **{names: mixed})
         for name in ("keys", "points"):
             mixed = _put(getattr(record.terms, name), role, getattr(theirs.terms, name)[role][::-1])
             yield f"{name} {role}", _with_terms(evidence, **{name: mixed})
@@ -146,13 +147,18 @@ def all_of(evidence: Evidence, other: Evidence, step: int = 1) -> Iterator[Forge
     yield from under_another_key(evidence, other)
 
 
-def convicting(files: Iterator[Forged] | Sequence[Forged], key: bytes,
-               judged: Callable[[Evidence], Verdict] = lambda evidence: judge(evidence, verified)) -> tuple[int, list[str]]:  # fmt: skip
+def anybody(evidence: Evidence) -> Verdict:
+    """What anybody's verdict is."""
+    return judge(evidence, verified)
+
+
+def convicting(files: Iterable[Forged], key: bytes) -> tuple[int, list[str]]:
     """How many files, and how those were made by which the holder of that key is found guilty."""
     count, found = 0, []
-    for count, each in enumerate(files, 1):
+    for each in files:
+        count += 1
         try:
-            verdict = judged(Evidence.decode(each.data))
+            verdict = anybody(Evidence.decode(each.data))
         except EvidenceError:
             continue
         if verdict.guilty and verdict.key == key:

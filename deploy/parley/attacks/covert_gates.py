@@ -4,7 +4,7 @@ All are well-formed, so the honest server sees none of them by itself, unless to
 """
 
 import os
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from parley.mpc.sampler import Batch
 from parley.mpc.steps import Message, Steps, pack
 from parley.mpc.transfers import TransferSource
 
+T = TypeVar("T")
 FIRST_GATE = 3
 """Frames before: the extension's corrections, challenges, answers."""
 LATE_GATE = 10
@@ -107,14 +108,15 @@ def of_gates(lying: type[Gates]) -> type[Lie]:
     return type(lying.__name__, (Lie,), {"sampler": sampler, "__doc__": lying.__doc__})
 
 
-def first_altered(inner: Steps[Any], bits: int) -> Steps[Any]:
+def first_altered(inner: Steps[T], bits: int) -> Steps[T]:
     """A gate whose first message has these bits turned over, all through."""
     answer = yield flipped(next(inner), bits)
     while True:
         try:
             message = inner.send(answer)
         except StopIteration as stop:
-            return stop.value
+            result: T = stop.value
+            return result
         answer = yield message
 
 

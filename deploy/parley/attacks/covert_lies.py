@@ -1,14 +1,13 @@
 """Lies around a covert batch, all lies by name, and what becomes of each.
 
-    caught     in every batch of it that is audited, with proof; it goes on, or breaks off, in the others
-    refused    the honest server ends the session at once: nothing is used that the lie has touched, nobody is accused
-    either     refused, unless the liar guesses a secret bit; then caught where audited
+CAUGHT     in every batch of it that is audited, with proof; it goes on, or breaks off, in the others
+REFUSED    the honest server ends the session at once: nothing is used that the lie has touched, nobody is accused
+BETS       refused, unless the liar has guessed secret bits of a delta that is used once
 """
 
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -176,7 +175,7 @@ class OtherPads(Lie):
 
 
 class GuessedPad(Lie):
-    """One pad of one tree is wrong: either the other server ends the session, or the liar knows one bit of its delta."""
+    """One pad of one tree is wrong: the other server ends the session, or the liar knows one bit of its delta."""
 
     def trees(self, message: Message) -> Message:
         return inside.flipped(message, every=1 << 30)
@@ -257,7 +256,7 @@ class Mute(Lie):
     """The same, and stays on the line."""
 
     def frames(self, number: int, frame: bytes) -> list[bytes]:
-        return [] if number == int(self.argument) else [frame]
+        return [] if number >= int(self.argument) else [frame]
 
 
 class Frame(Lie):
@@ -291,11 +290,16 @@ class Known:
     """A lie, and what becomes of it."""
 
     made: Callable[[str], Lie]
-    outcome: Literal["caught", "refused", "either"]
     what: str
     by: tuple[int, ...] = (0, 1)
     refused: tuple[str, ...] = ()
     """With one of these errors, where it is refused."""
+    proved: bool = False
+    """Whether every batch of it that is audited convicts it."""
+    goes_on: bool = False
+    """A session of it may end well."""
+    bits: int = 0
+    """That it bets on."""
 
 
 CHEATED, SEAL, COUNT, GONE = "PeerCheatedError", "SealBrokenError", "AcceptedCountError", "PeerClosedError"
@@ -306,70 +310,71 @@ def _gates(lying: type[Gates]) -> Callable[[str], Lie]:
     return inside.of_gates(lying)
 
 
-CAUGHT: dict[str, Known] = {
-    "collapse": Known(inside.Collapse, "caught", "sends nothing where a one belongs: the joint noise is gone", (1,)),
-    "squeeze": Known(inside.Squeeze, "caught", "shifts U - T: only small noise is accepted", refused=(COUNT,)),
-    "leak": Known(inside.Leak, "caught", "adds marks: the opened sum tells the noise"),
-    "peek": Known(inside.Peek, "caught", "forces accept bits and keeps the true ones", refused=(SEAL,)),
-    "one-bit": Known(inside.OneBit, "caught", "one wrong bit in one message of one lane"),
-    "select": Known(_gates(inside.SelectGates), "caught", "adds e times a secret bit to products of bits",
+_CAUGHT: dict[str, Known] = {
+    "collapse": Known(inside.Collapse, "sends nothing where a one belongs: the joint noise is gone", (1,)),
+    "squeeze": Known(inside.Squeeze, "shifts U - T: only small noise is accepted", refused=(COUNT,)),
+    "leak": Known(inside.Leak, "adds marks: the opened sum tells the noise"),
+    "peek": Known(inside.Peek, "forces accept bits and keeps the true ones", refused=(SEAL,)),
+    "one-bit": Known(inside.OneBit, "one wrong bit in one message of one lane"),
+    "select": Known(_gates(inside.SelectGates), "adds e times a secret bit to products of bits",
                     refused=(COUNT,)),
-    "flips": Known(_gates(inside.FlipsGates), "caught", "negates its bits", refused=(COUNT,)),
-    "to-ring": Known(_gates(inside.RingGates), "caught", "sends other integers for bits", refused=(COUNT,)),
-    "heights": Known(_gates(inside.HeightGates), "caught", "the same for the height's bits", refused=(COUNT,)),
-    "ring-products": Known(_gates(inside.ProductGates), "caught", "adds e times a secret bit to integers",
+    "flips": Known(_gates(inside.FlipsGates), "negates its bits", refused=(COUNT,)),
+    "to-ring": Known(_gates(inside.RingGates), "sends other integers for bits", refused=(COUNT,)),
+    "heights": Known(_gates(inside.HeightGates), "the same for the height's bits", refused=(COUNT,)),
+    "ring-products": Known(_gates(inside.ProductGates), "adds e times a secret bit to integers",
                            refused=(COUNT,)),
-    "digit-tables": Known(_gates(inside.DigitGates), "caught", "sends tables of other digits", refused=(COUNT,)),
-    "less": Known(_gates(inside.LessGates), "caught", "compares with a number of its choice", refused=(COUNT,)),
-    "dice": Known(_gates(inside.DiceGates), "caught", "its own random bits are none of its seed's"),
-    "row": Known(inside.Row, "caught", "XORs a constant into its share of the row", refused=(COUNT,)),
-    "false-bits": Known(inside.FalseBits, "caught", "seals a false accept bit"),
-    "blind-bits": Known(inside.BlindBits, "caught", "forces accept bits before it knows them", refused=(COUNT,)),
-    "tape": Known(inside.Tape, "caught", "draws from another tape than committed"),
-    "late-tape": Known(inside.LateTape, "caught", "the same in its gates only"),
-    "tables": Known(inside.OtherTables, "caught", "computes with other tables than claimed", refused=(COUNT,)),
-    "old-frame": Known(inside.OldFrame, "caught", "says again what it said in the batch before", refused=(COUNT,)),
-    "swapped": Known(inside.Swapped, "caught", "sends a frame's lanes in another order", refused=(COUNT,)),
-    "hides-seed": Known(HidesSeed, "caught", "masks something else than its opening"),
-    "late-seed": Known(LateSeed, "caught", "hands over another seed than committed, by which it worked"),
-    "other-seed": Known(OtherOpening, "caught", "commits to a seed that it does not work by"),
-    "other-delta": Known(OtherDelta, "caught", "commits to a delta that is not its own"),
-    "hangs-up": Known(HangsUp, "caught", "collapses, and is gone once it knows of an audit", (1,), (GONE,)),
-    "ground-hello": Known(GroundHello, "caught", "grinds its nonce for a session's name, and turns one bit"),
+    "digit-tables": Known(_gates(inside.DigitGates), "sends tables of other digits", refused=(COUNT,)),
+    "less": Known(_gates(inside.LessGates), "compares with a number of its choice", refused=(COUNT,)),
+    "dice": Known(_gates(inside.DiceGates), "its own random bits are none of its seed's"),
+    "row": Known(inside.Row, "XORs a constant into its share of the row", refused=(COUNT,)),
+    "false-bits": Known(inside.FalseBits, "seals a false accept bit"),
+    "blind-bits": Known(inside.BlindBits, "forces accept bits before it knows them", refused=(COUNT,)),
+    "tape": Known(inside.Tape, "draws from another tape than committed"),
+    "late-tape": Known(inside.LateTape, "the same in its gates only"),
+    "tables": Known(inside.OtherTables, "computes with other tables than claimed", refused=(COUNT,)),
+    "old-frame": Known(inside.OldFrame, "says again what it said in the batch before", refused=(COUNT,)),
+    "swapped": Known(inside.Swapped, "sends a frame's lanes in another order", refused=(COUNT,)),
+    "hides-seed": Known(HidesSeed, "masks something else than its opening"),
+    "late-seed": Known(LateSeed, "hands over another seed than committed, by which it worked"),
+    "other-seed": Known(OtherOpening, "commits to a seed that it does not work by"),
+    "other-delta": Known(OtherDelta, "commits to a delta that is not its own"),
+    "hangs-up": Known(HangsUp, "collapses, and is gone once it knows of an audit", (1,), (GONE,)),
+    "ground-hello": Known(GroundHello, "grinds its nonce for a session's name, and turns one bit"),
 }  # fmt: skip
+CAUGHT = {name: replace(known, proved=True, goes_on=True) for name, known in _CAUGHT.items()}
 REFUSED: dict[str, Known] = {
-    **{f"hello:{name}": Known(Hello, "refused", f"another {name} in its hello", refused=errors) for name, errors in {
+    **{f"hello:{name}": Known(Hello, f"another {name} in its hello", refused=errors) for name, errors in {
         "magic": (FRAME,), "role": (FRAME,), "tables": (TABLES,), "context": (TERMS,), "stranger": (TERMS,),
         "key": (TERMS,), "identity": (POINT,), "point": (POINT,), "rate": (TERMS,)}.items()},
-    "base-points": Known(BasePoints, "refused", "base transfers with points of small order", refused=(POINT,)),
-    "master-trees": Known(MasterTrees, "refused", "the master's trees are not consistent", refused=(CHEATED,)),
-    "master-corrections": Known(MasterCorrections, "refused", "nor its corrections", refused=(CHEATED,)),
-    "master-answers": Known(MasterAnswers, "refused", "nor its answers", refused=(CHEATED,)),
-    "other-pads": Known(OtherPads, "refused", "masks a batch's trees by other transfers", refused=(CHEATED,)),
-    "answers": Known(inside.Answers, "refused", "answers a batch's challenges wrongly", refused=(CHEATED,)),
-    **{f"question:{name}": Known(Question, "refused", f"R: {name}", refused=errors) for name, errors in {
-        "identity": (POINT,), "small": (POINT,), "unknown": (CHEATED,), "echo": (CHEATED,)}.items()},
-    **{f"signature:{name}": Known(Signature, "refused", f"signs falsely: {name}", refused=(CHEATED,))
+    "base-points": Known(BasePoints, "base transfers with points of small order", refused=(POINT,)),
+    "master-trees": Known(MasterTrees, "the master's trees are not consistent", refused=(CHEATED,)),
+    "master-corrections": Known(MasterCorrections, "nor its corrections", refused=(CHEATED,)),
+    "master-answers": Known(MasterAnswers, "nor its answers", refused=(CHEATED,)),
+    "other-pads": Known(OtherPads, "masks a batch's trees by other transfers", refused=(CHEATED,)),
+    "answers": Known(inside.Answers, "answers a batch's challenges wrongly", refused=(CHEATED,)),
+    **{f"question:{name}": Known(Question, f"R: {name}", refused=errors) for name, errors in {
+        "identity": (POINT,), "small": (POINT,), "unknown": (CHEATED, GONE), "echo": (CHEATED, GONE)}.items()},
+    **{f"signature:{name}": Known(Signature, f"signs falsely: {name}", refused=(CHEATED,))
        for name in ("key", "frames", "none")},
-    **{f"last:{name}": Known(Last, "refused", f"its last message: {name}", refused=errors) for name, errors in {
+    **{f"last:{name}": Known(Last, f"its last message: {name}", refused=errors) for name, errors in {
         "false": (CHEATED,), "hidden": (CHEATED,), "unknown": (CHEATED,), "salt": (SEAL,), "share": (SEAL,)}.items()},
-    "witness": Known(Witness, "refused", "masks another witness than committed", refused=(CHEATED,)),
-    "audits": Known(Audits, "refused", "audits every batch", refused=(CHEATED,)),
-    **{f"frame:{name}": Known(Frame, "refused", f"a frame: {name}", refused=(FRAME,)) for name in (
+    "witness": Known(Witness, "masks another witness than committed", refused=(CHEATED,)),
+    "audits": Known(Audits, "audits every batch", refused=(CHEATED,)),
+    **{f"frame:{name}": Known(Frame, f"a frame: {name}", refused=(FRAME,)) for name in (
         "session", "batch", "step", "tag", "text", "short", "nothing", "old", "twice")},
 }  # fmt: skip
-EITHER: dict[str, Known] = {
-    "corrections": Known(inside.Corrections, "either", "a batch's corrections bet on four bits of the other's delta",
-                         refused=(CHEATED,)),
-    "guessed-pad": Known(GuessedPad, "either", "one wrong pad of one tree bets on one bit of the other's delta",
-                         refused=(CHEATED,)),
+BETS: dict[str, Known] = {
+    "corrections": Known(inside.Corrections, "a batch's corrections bet on four bits of the other's delta",
+                         refused=(CHEATED,), proved=True, goes_on=True, bits=4),
+    "guessed-pad": Known(GuessedPad, "one wrong pad of one tree bets on one bit of the other's delta",
+                         refused=(CHEATED,), goes_on=True, bits=1),
 }  # fmt: skip
 MORE = {
-    "silence": Known(Silence, "refused", "goes away in place of a frame", refused=(GONE,)),
-    "mute": Known(Mute, "refused", "says nothing in place of a frame", refused=("PeerTimeoutError",)),
-    "accuses": Known(Lie, "refused", "follows the protocol, and accuses the other server of every batch it audits"),
+    "silence": Known(Silence, "goes away in place of a frame", refused=(GONE,)),
+    "mute": Known(Mute, "says nothing in place of a frame", refused=("PeerTimeoutError",)),
+    "accuses": Known(Lie, "follows the protocol, and accuses the other server of every batch it audits", goes_on=True),
 }
-LIES = {**CAUGHT, **REFUSED, **EITHER, **MORE}
+LIES = {**CAUGHT, **REFUSED, **BETS, **MORE}
 
 
 def known(name: str) -> Known:

@@ -42,6 +42,8 @@ FEDERATION = "trial"
 SERVERS = tuple(NodeName(FEDERATION, Role.aggregator, name) for name in ("north", "south"))
 CONTEXT = hashlib.sha256("\n".join(["covert", FEDERATION, *(name.uri for name in SERVERS)]).encode()).digest()
 CONNECT_SECONDS = 30.0
+SIGNED = "signed-{}"
+"""A file that is there once the other server has signed a batch of the present session."""
 
 
 @dataclass(frozen=True)
@@ -186,6 +188,7 @@ class Found:
         def verify(key: bytes, statement: bytes, signature: bytes) -> bool:
             right = signing.verify(key, statement, signature)
             if right:
+                (self._folder / SIGNED.format(self._role)).touch()
                 self._signed.add(hashlib.sha256(statement).digest())
             return right
 

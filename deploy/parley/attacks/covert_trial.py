@@ -4,21 +4,25 @@ Evidence of both sides is judged here, from its bytes alone: by a third process,
 """
 
 import json
-import math
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from parley.attacks.covert_lies import Known, known
-from parley.attacks.covert_server import SERVERS, Settings, Task, settings_line, task_line, verified
+from parley.attacks.covert_server import SERVERS, SIGNED, Server, Settings, Task, settings_line, task_line, verified
 from parley.attacks.kinds import AttackError
 from parley.mpc.evidence import Evidence, judge
 from parley.mpc.kernels import Variant
+from parley.mpc.tables import FORMATS
 from parley.node.authority import ThrowAwayAuthority
 
 FALSE_ALARM = 1e-9
@@ -27,65 +31,104 @@ Variants = tuple[Variant | None, Variant | None]
 
 
 class TwoServers:
-    """Server A and server B, each a fresh process; ended when the `with` block is left, however it is left."""
+    """Server A and server B, each a fresh process; ended when the `with` block is left, however it is left.
 
-    def __init__(self, variants: Variants = (None, None), folder: Path | None = None) -> None:
-        self._own = None if folder else tempfile.TemporaryDirectory(prefix="parley-covert-")
-        self.folder = folder or Path(self._own.name if self._own else "")
+    One of them may be `here`, in this process: then guards that are removed here are removed in that server.
+    """
+
+    def __init__(self, variants: Variants = (None, None), here: int | None = None) -> None:
+        self._held = tempfile.TemporaryDirectory(prefix="parley-covert-")
+        self.folder = Path(self._held.name)
         authority = ThrowAwayAuthority(SERVERS[0].federation)
         for name in SERVERS:
-            authority.install(self.folder / name.name, name)
-        for name in SERVERS:  # once all keys are there, so that each has pinned the other's
+            authority.issue_as(name)  # both keys first: a folder pins those that there are
+        for name in SERVERS:
             authority.install(self.folder / name.name, name)
         self.keys = [authority.issue_as(name).pin for name in SERVERS]
-        self._processes: list[subprocess.Popen[str]] = []
-        self._variants = variants
+        self._variants, self._here = variants, here
+        self._server: Server | None = None
+        self._processes: dict[int, subprocess.Popen[str]] = {}
         self.start()
 
     def start(self) -> None:
-        """Both processes, for the first time or again."""
+        """Both, for the first time or again."""
         self.stop()
-        self._processes = [_started() for _ in SERVERS]
-        for role, process in enumerate(self._processes):
-            _tell(process, settings_line(Settings(role, str(self.folder), self._variants[role])))
-        port = _answer(self._processes[1])
-        _tell(self._processes[0], json.dumps(port))
+        port: int | None = None
+        for role in (1, 0):  # A is told where B listens
+            settings = Settings(role, str(self.folder), self._variants[role])
+            if role == self._here:
+                self._server = Server(settings)
+                if role == 0:
+                    self._server.dial(port or 0)
+                port = self._server.port
+            else:
+                process = self._processes[role] = _started()
+                _tell(process, settings_line(settings))
+                if role == 1:
+                    port = _answer(process)["port"]
+                else:
+                    _tell(process, json.dumps({"port": port}))
 
     def session(self, task: Task) -> list[dict[str, Any]]:
         """What each has of it."""
         self.begin(task)
-        return [_answer(process) for process in self._processes]
+        mine = self._server.session(task) if self._server is not None else {}
+        return [mine if role == self._here else _answer(self._processes[role]) for role in (0, 1)]
 
     def begin(self, task: Task) -> None:
         """Without waiting for its end."""
-        for process in self._processes:
+        for role in (0, 1):
+            (self.folder / SIGNED.format(role)).unlink(missing_ok=True)
+        for process in self._processes.values():
             _tell(process, task_line(task))
+
+    def wait_for_signature(self, role: int) -> None:
+        """Until that server has the other one's signature of a batch of the session that was begun."""
+        place = self.folder / SIGNED.format(role)
+        while not place.exists():
+            if any(process.poll() is not None for process in self._processes.values()):
+                raise AttackError("a server's process ended early; its message is above")
+            time.sleep(0.001)
 
     def kill(self, role: int) -> dict[str, Any]:
         """In the middle of whatever it does; what the other one then has."""
         self._processes[role].kill()
         return _answer(self._processes[1 - role])
 
+    def sums(self) -> NDArray[np.float64]:
+        """Of the last session that was saved, put together, in standard deviations."""
+        shares = [np.load(max((self.folder).glob(f"shares-{role}-*.npy"), key=_age)) for role in (0, 1)]
+        sums: NDArray[np.int64] = (shares[0] + shares[1]).view(np.int64)
+        return sums / 2.0 ** FORMATS["standard"].scale_bits
+
     def evidence(self, role: int, name: str) -> bytes:
         """As that server has kept it."""
         return (self.folder / f"evidence-{role}" / name).read_bytes()
 
     def stop(self) -> None:
-        for process in self._processes:
+        if self._server is not None:
+            self._server.close()
+        for process in self._processes.values():
             process.kill()
             process.wait()
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:
                     pipe.close()
-        self._processes = []
+        self._processes, self._server = {}, None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self.stop()
-        if self._own is not None:
-            self._own.cleanup()
+        self._held.cleanup()
+
+
+def _age(path: Path) -> int:
+    return path.stat().st_mtime_ns
 
 
 def _started() -> "subprocess.Popen[str]":
@@ -149,53 +192,57 @@ class Tally:
             "processor_seconds": round(self.processor, 1),
         }  # fmt: skip
 
+    @property
+    def begun(self) -> int:
+        """Batches that the liar bet on."""
+        return self.signed + self.endings["PeerCheatedError"]
+
     def wrong(self, rate: Fraction) -> list[str]:
         """Whatever should not be."""
-        found = [*self.misjudged]
+        known, found = self.known, [*self.misjudged]
         if self.convicted:
             found.append(f"{self.convicted} of {self.accusations} accusations convicted the honest server")
-        if self.known.outcome == "caught" and self.caught != self.audited:
+        if self.caught != (self.audited if known.proved else 0):
             found.append(f"{self.caught} caught of {self.audited} audited")
-        if self.known.outcome == "refused" and self.caught:
-            found.append(f"{self.caught} caught of a lie that leaves no trace in a batch")
-        allowed = {"CaughtError", "", *self.known.refused}
-        if strange := set(self.endings) - allowed:
+        if strange := set(self.endings) - {*known.refused, *(["CaughtError"] if known.proved else [])} - {""}:
             found.append(f"ended by {', '.join(sorted(strange))}: {dict(self.words)}")
-        if self.known.outcome == "refused" and self.known.refused and "" in self.endings:
+        if self.endings[""] and not known.goes_on:
             found.append(f"{self.endings['']} sessions ended well")
         low, high = interval(self.signed, rate)
-        if self.known.outcome == "caught" and not low <= self.audited <= high:
+        if not low <= self.audited <= high:
             found.append(f"{self.audited} of {self.signed} audited, where {low} to {high} are due")
+        low, high = interval(self.begun, Fraction(1, 1 << known.bits))
+        if known.bits and not low <= self.signed <= high:
+            found.append(f"{self.signed} of {self.begun} bets won, where {low} to {high} are due")
         return found
 
 
 def interval(trials: int, rate: Fraction) -> tuple[int, int]:
     """Counts that leave at most half of FALSE_ALARM in either tail, exactly."""
-    yes, no = rate, 1 - rate
-    limit = Fraction(FALSE_ALARM) / 2
-    weights = [math.comb(trials, k) * yes**k * no ** (trials - k) for k in range(trials + 1)]
-    low = high = 0
-    below = Fraction(0)
-    for low, weight in enumerate(weights):
-        below += weight
-        if below > limit:
-            break
-    above = Fraction(0)
-    for high in range(trials, -1, -1):
-        above += weights[high]
-        if above > limit:
-            break
-    return low, high
+    return _first_inside(trials, rate), trials - _first_inside(trials, 1 - rate)
+
+
+def _first_inside(trials: int, rate: Fraction) -> int:
+    """The first count, from 0, up to which the tail is longer. In integers, over a common denominator."""
+    yes, no = rate.numerator, rate.denominator - rate.numerator
+    limit = Fraction(FALSE_ALARM) / 2 * rate.denominator**trials
+    term = tail = no**trials
+    for count in range(trials):
+        if tail > limit:
+            return count
+        term = term * (trials - count) * yes // ((count + 1) * no) if no else 0
+        tail += term
+    return trials
 
 
 def tried(
     servers: TwoServers, lie: str, liar: int, batches: int, lanes: int, audits: int = 8, most_sessions: int = 10_000,
-    deadline: float = 60.0,
+    most_batches: int = 10_000,
 ) -> Tally:  # fmt: skip
-    """Sessions until the liar has signed so many batches."""
+    """Sessions until the liar has signed so many batches; at most so many, and of so many."""
     tally, honest = Tally(lie, liar), 1 - liar
     while tally.signed < batches and tally.sessions < most_sessions:
-        task = Task(batches - tally.signed, lanes, audits, lie, liar, deadline)
+        task = Task(min(batches - tally.signed, most_batches), lanes, audits, lie, liar)
         answers = servers.session(task)
         found, theirs = answers[honest], answers[liar]
         tally.sessions += 1
