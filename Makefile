@@ -9,6 +9,9 @@ FAST := $(addprefix tests/,algorithms federation learning mpc privacy test_rules
 NOT_FAST := federation/test_extras mpc/test_statistics mpc/test_table_builder privacy/test_accountants \
 	privacy/test_calibration privacy/test_ledger_kill privacy/test_ledger_race privacy/test_loss_accountant
 
+# Rooms whose tests draw examples.
+DRAWN := $(addprefix tests/,federation hostile learning model mpc privacy study)
+
 .PHONY: help demo compose-demo compose-up compose-link compose-down test test-fast test-slow test-docker test-all test-long
 .PHONY: check fix audit generate release api-page help-pages clean
 
@@ -45,8 +48,9 @@ test-docker: $(VENV)/.whole-installed  ## what needs a Docker engine: two federa
 test-all: $(VENV)/.whole-installed  ## both, side by side: containers wait more than they compute
 	$(MAKE) --no-print-directory -j 2 --output-sync=target test-slow test-docker
 
-test-long: $(VENV)/.whole-installed  ## what CI does not run: whole grids, 200,000 fuzzed neighbours
+test-long: $(VENV)/.whole-installed  ## what CI does not run: whole grids, 200,000 fuzzed neighbours, examples drawn anew
 	$(BIN)/python -m pytest -q -n 2 -m long
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal --hypothesis-profile anew $(DRAWN)
 
 check: $(VENV)/.test-installed  ## lint, types, generated code
 	$(BIN)/ruff check .

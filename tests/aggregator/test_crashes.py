@@ -2,7 +2,6 @@
 
 import shutil
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,8 @@ import pytest
 from parley.federation.manifest import Manifest
 from parley.v1 import aggregator_pb2 as wire
 from tests.support import documents
-from tests.support.servers import Federation, contributions, is_noised
+from tests.support.servers import WAIT, Federation, contributions, is_noised
+from tests.support.until import until
 
 OPENED = wire.OpenResponse.STATE_OPENED
 POINTS = ("preparing", "prepared", "agreeing", "committing", "committed")
@@ -30,10 +30,10 @@ def federation(tmp_path: Path) -> Iterator[Federation]:
 def opened_over(federation: Federation, manifest: Manifest, index: int, crash: Any) -> list[Any]:
     """What both servers say in the end, while `crash` happens."""
     answers: list[Any] = []
-    thread = threading.Thread(target=lambda: answers.extend(federation.open(manifest, index, 40)))
+    thread = threading.Thread(target=lambda: answers.extend(federation.open(manifest, index)))
     thread.start()
     crash()
-    thread.join(60)
+    thread.join(2 * WAIT)
     assert [answer.state for answer in answers] == [OPENED] * 2, answers
     return answers
 
@@ -95,9 +95,7 @@ def test_a_crash_while_a_prepared_share_is_discarded_or_a_run_ends(federation: F
         back(1 - role, "aggregator.ended")
         other = federation.servers[role].process
         assert other is not None
-        until = time.monotonic() + 10
-        while other.poll() is None and time.monotonic() < until:
-            time.sleep(0.05)
+        until(lambda: other.poll() is not None or federation.committed(1 - role, manifest, 0))
         if other.poll() is not None:  # else the first kill came before this server had prepared anything
             back(role)
 
@@ -109,7 +107,7 @@ def test_a_crash_while_a_prepared_share_is_discarded_or_a_run_ends(federation: F
     federation.servers[1 - role].died()
     federation.restart(1 - role)
     federation.propose(1 - role, manifest)
-    thread.join(40)
+    thread.join(2 * WAIT)
     assert [end.openings for end in ends] == [1, 1], ends
 
 

@@ -17,6 +17,7 @@ from parley.node.authority import ThrowAwayAuthority
 from parley.node.credentials import Identity
 from tests.support.both_links import dialling, links, serving
 from tests.support.two import run_both
+from tests.support.until import GIVE_UP_SECONDS
 
 KINDS = pytest.mark.parametrize("kind", ["socket", "grpc"])
 
@@ -95,7 +96,7 @@ def test_a_node_of_the_same_federation_that_is_not_server_a_is_refused(identitie
         with dialling(address, b) as channel:
             link = dial(channel)
             with pytest.raises(PeerClosedError, match="not the other aggregation server"):
-                link.receive(time.monotonic() + 10)
+                link.receive(time.monotonic() + GIVE_UP_SECONDS)
         assert accepted.empty()
 
 
@@ -104,4 +105,4 @@ def test_what_was_sent_arrives_although_the_dialler_closes_at_once(identities: A
         with links("grpc", identities) as (a, b):
             a.send(bytes(3 << 20))
             a.close()
-            assert len(b.receive(time.monotonic() + 10)) == 3 << 20
+            assert len(b.receive(time.monotonic() + GIVE_UP_SECONDS)) == 3 << 20

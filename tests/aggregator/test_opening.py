@@ -14,6 +14,7 @@ from parley.mpc.channel import Channel, MemoryLink
 from parley.mpc.errors import FrameError, MpcError
 from parley.mpc.ring import Lattice
 from tests.support.openings import DIMENSION, LATTICE, Federation, contributions, request
+from tests.support.until import GIVE_UP_SECONDS
 
 
 class DiedError(MpcError):
@@ -130,7 +131,7 @@ def test_who_refuses_once_the_place_is_agreed_on_stays_beside_the_other_in_the_n
     accused: list[Exception] = []
     for pool in federation.noise:
         pool._cheated = accused.append
-        pool.position(20)
+        pool.position(GIVE_UP_SECONDS)
 
     def withdrawn(again: int) -> None:
         raise RefusedError("the run is withdrawn here")

@@ -19,6 +19,7 @@ from parley.mpc.errors import PeerError
 from parley.mpc.steps import Steps
 from parley.v1 import aggregator_pb2 as wire
 from parley.v1 import aggregator_pb2_grpc
+from tests.support.until import GIVE_UP_SECONDS
 
 DIGEST = b"m" * 32
 SHORT_ROUND, LOST_TRACK = 90, 91
@@ -85,7 +86,7 @@ def channel(answering: Answering) -> Iterator[grpc.Channel]:
 
 
 def converse(dialler: Dialler, index: int, halves: Halves = ()) -> None:
-    conversation = dialler(DIGEST, index, False, 5.0, halves)
+    conversation = dialler(DIGEST, index, False, GIVE_UP_SECONDS, halves)
     try:
         assert conversation.run(greet(b"b")) == b"a"
         conversation.finish()
@@ -103,7 +104,7 @@ def test_conversations_follow_each_other_on_one_stream(answering: Answering, cha
 
 def test_two_at_once_take_two_streams_and_both_are_used_again(answering: Answering, channel: grpc.Channel) -> None:
     dialler = Dialler(lambda: channel)
-    first, second = dialler(DIGEST, 0, False, 5.0), dialler(DIGEST, 1, True, 5.0)
+    first, second = dialler(DIGEST, 0, False, GIVE_UP_SECONDS), dialler(DIGEST, 1, True, GIVE_UP_SECONDS)
     for each in (second, first):
         assert each.run(greet(b"b")) == b"a"
         each.finish()
@@ -118,7 +119,7 @@ def test_after_a_conversation_that_did_not_end_well_the_next_has_another_stream(
 ) -> None:
     dialler = Dialler(lambda: channel)
     converse(dialler, 0)
-    failing = dialler(DIGEST, index, False, 5.0)
+    failing = dialler(DIGEST, index, False, GIVE_UP_SECONDS)
     if index == SHORT_ROUND:
         with pytest.raises(PeerShortError, match="too few"):
             failing.run(greet(b"b"))
@@ -166,7 +167,7 @@ def test_a_first_frame_that_names_nothing_ends_the_stream(
     link = begin(stub.Converse, wire.OpeningServiceConverseRequest)
     link.send(first or b"\0")
     with pytest.raises(PeerError):
-        Channel(link, 5.0).run(greet(b"b"))
+        Channel(link, GIVE_UP_SECONDS).run(greet(b"b"))
     assert not answering.heard
 
 

@@ -13,7 +13,7 @@ from parley.aggregator.pool import NoisePool
 from parley.mpc.channel import Link, MemoryLink
 from parley.mpc.errors import MpcError, PeerError, PositionError, SessionClosedError
 from parley.mpc.tables import load
-from tests.support.until import until
+from tests.support.until import GIVE_UP_SECONDS, until
 
 LANES = 512
 
@@ -44,8 +44,8 @@ def pools(
 ) -> Iterator[tuple[NoisePool, NoisePool, Line]]:
     line = Line()
     tables = load("strips", "standard")
-    a = NoisePool(line.dial, 0, tables, capacity, lanes, deadline_seconds=5)
-    b = NoisePool(line.accept, 1, tables, capacity, lanes, deadline_seconds=5)
+    a = NoisePool(line.dial, 0, tables, capacity, lanes, deadline_seconds=GIVE_UP_SECONDS)
+    b = NoisePool(line.accept, 1, tables, capacity, lanes, deadline_seconds=GIVE_UP_SECONDS)
     if start:
         a.start()
         b.start()
@@ -56,18 +56,18 @@ def pools(
         for thread in stopping:
             thread.start()
         for thread in stopping:
-            thread.join(20)
+            thread.join(GIVE_UP_SECONDS)
             assert not thread.is_alive()
 
 
 def take(pool: NoisePool, epoch: bytes, start: int, count: int) -> np.ndarray:
-    return np.concatenate(list(pool.collect(pool.reserve(epoch, start, count), 20)))
+    return np.concatenate(list(pool.collect(pool.reserve(epoch, start, count), GIVE_UP_SECONDS)))
 
 
 def test_both_servers_hold_shares_of_the_same_samples() -> None:
     with pools() as (a, b, _):
-        epoch, start = a.position(10)
-        assert b.position(10) == (epoch, start) == (epoch, 0)
+        epoch, start = a.position(GIVE_UP_SECONDS)
+        assert b.position(GIVE_UP_SECONDS) == (epoch, start) == (epoch, 0)
         x = (take(a, epoch, 0, 1500) + take(b, epoch, 0, 1500)).view(np.int64) / 2.0**41
         assert 0.87 < x.std() < 1.13  # 1,500 samples: 7 deviations
         assert np.abs(x).max() < 9
@@ -75,8 +75,8 @@ def test_both_servers_hold_shares_of_the_same_samples() -> None:
 
 def test_a_sum_longer_than_the_pool_is_streamed_through_it() -> None:
     with pools(capacity=2 * LANES) as (a, b, _):
-        epoch, _ = a.position(10)
-        assert b.position(10)[0] == epoch
+        epoch, _ = a.position(GIVE_UP_SECONDS)
+        assert b.position(GIVE_UP_SECONDS)[0] == epoch
         results: dict[str, np.ndarray] = {}
 
         def run(name: str, pool: NoisePool) -> None:
@@ -86,7 +86,7 @@ def test_a_sum_longer_than_the_pool_is_streamed_through_it() -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(30)
+            thread.join(GIVE_UP_SECONDS)
         x = (results["a"] + results["b"]).view(np.int64) / 2.0**41
         assert len(x) == 10 * LANES
         assert 0.93 < x.std() < 1.07  # 5,120 samples: 7 deviations
@@ -98,7 +98,7 @@ def test_memory_is_bounded_and_the_pool_goes_on_when_there_is_room() -> None:
         time.sleep(0.5)
         assert a.level().available <= 3 * LANES
         assert sum(len(chunk) for _, chunk in a._chunks) <= 3 * LANES
-        epoch, _ = a.position(1)
+        epoch, _ = a.position(GIVE_UP_SECONDS)
         produced = a.level().produced
         take(a, epoch, 0, 2 * LANES)
         time.sleep(0.3)
@@ -110,12 +110,12 @@ def test_memory_is_bounded_and_the_pool_goes_on_when_there_is_room() -> None:
 
 def test_no_sample_is_handed_out_twice() -> None:
     with pools() as (a, _, _):
-        epoch, _ = a.position(10)
+        epoch, _ = a.position(GIVE_UP_SECONDS)
         reservation = a.reserve(epoch, 0, 500)
-        first = np.concatenate(list(a.collect(reservation, 20)))
+        first = np.concatenate(list(a.collect(reservation, GIVE_UP_SECONDS)))
         assert first.any()
         with pytest.raises(SessionClosedError, match="before"):
-            list(a.collect(reservation, 20))
+            list(a.collect(reservation, GIVE_UP_SECONDS))
         with pytest.raises(SessionClosedError, match="nothing is used twice"):
             a.reserve(epoch, 499, 10)
         assert not any(len(np.intersect1d(first, chunk)) for _, chunk in a._chunks)
@@ -124,20 +124,20 @@ def test_no_sample_is_handed_out_twice() -> None:
 def test_samples_before_a_reservation_are_lost_and_erased() -> None:
     with pools() as (a, _, _):
         until(lambda: a.level().available > LANES)
-        epoch, _ = a.position(1)
+        epoch, _ = a.position(GIVE_UP_SECONDS)
         chunk = a._chunks[0][1]
         a.reserve(epoch, 300, 100)
         assert not chunk[:300].any()
         assert chunk[300:400].any()
         assert a.level().lost == 300
-        assert a.position(1) == (epoch, 400)
+        assert a.position(GIVE_UP_SECONDS) == (epoch, 400)
 
 
 def test_reservations_may_be_collected_in_any_order() -> None:
     with pools() as (a, b, _):
-        epoch, _ = a.position(10)
+        epoch, _ = a.position(GIVE_UP_SECONDS)
         one, two = a.reserve(epoch, 0, 200), a.reserve(epoch, 200, 200)
-        second, first = (np.concatenate(list(a.collect(r, 20))) for r in (two, one))
+        second, first = (np.concatenate(list(a.collect(r, GIVE_UP_SECONDS))) for r in (two, one))
         other = take(b, epoch, 0, 400)
         x = (np.concatenate([first, second]) + other).view(np.int64) / 2.0**41
         assert 0.75 < x.std() < 1.25  # 400 samples: 7 deviations
@@ -146,7 +146,7 @@ def test_reservations_may_be_collected_in_any_order() -> None:
 def test_a_lost_session_loses_its_samples_and_another_one_begins() -> None:
     with pools() as (a, b, line):
         until(lambda: a.level().available > LANES and b.level().available > LANES)
-        epoch, _ = a.position(1)
+        epoch, _ = a.position(GIVE_UP_SECONDS)
         reservation = a.reserve(epoch, 0, 100)
         chunk = a._chunks[0][1]
         line.links[-1].close()
@@ -156,7 +156,7 @@ def test_a_lost_session_loses_its_samples_and_another_one_begins() -> None:
         with pytest.raises(SessionClosedError, match="gone"):
             b.reserve(epoch, 0, 100)
         assert not chunk.any()
-        new_epoch, start = a.position(10)
+        new_epoch, start = a.position(GIVE_UP_SECONDS)
         assert new_epoch != epoch
         assert start == 0
         assert a.level().lost > 0
@@ -174,10 +174,10 @@ def test_without_the_other_server_there_is_a_clear_error() -> None:
 def test_an_abandoned_reservation_does_not_stall_the_pool() -> None:
     with pools(capacity=2 * LANES) as (a, b, _):
         until(lambda: a.level().available > LANES and b.level().available > LANES)
-        epoch, _start = a.position(1)
+        epoch, _start = a.position(GIVE_UP_SECONDS)
         for pool in (a, b):
             reserved = pool.reserve(epoch, 0, 2 * LANES)
-            pieces = pool.collect(reserved, 20)
+            pieces = pool.collect(reserved, GIVE_UP_SECONDS)
             next(pieces)
             pieces.close()  # type: ignore[attr-defined]
         x = np.zeros(0)
@@ -190,40 +190,40 @@ def test_an_abandoned_reservation_does_not_stall_the_pool() -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(30)
+            thread.join(GIVE_UP_SECONDS)
         x = (results["a"] + results["b"]).view(np.int64) / 2.0**41
         assert 0.75 < x.std() < 1.25  # 512 samples: 8 deviations
 
 
 def test_a_position_far_ahead_of_what_was_made_is_refused() -> None:
     with pools() as (a, _, _):
-        epoch, _start = a.position(10)
+        epoch, _start = a.position(GIVE_UP_SECONDS)
         heard: list[MpcError] = []
         a._cheated = heard.append
         with pytest.raises(PositionError, match="more than a batch"):
             a.reserve(epoch, LANES + 1, 10)
         assert [type(error) for error in heard] == [PositionError]
-        fresh, start = a.position(20)  # that session is over: nothing of it is used, and both begin anew
+        fresh, start = a.position(GIVE_UP_SECONDS)  # that session is over: nothing of it is used, and both begin anew
         assert fresh != epoch
         assert start == 0
 
 
 def test_a_position_within_a_batch_is_waited_for_and_then_taken() -> None:
     with pools() as (a, _, _):
-        epoch, _start = a.position(10)
+        epoch, _start = a.position(GIVE_UP_SECONDS)
         assert len(take(a, epoch, LANES, 10)) == 10
 
 
 def test_what_was_agreed_first_is_taken_first_though_its_thread_comes_later() -> None:
     """Two runs on server B: the second's range begins where the first's ends, which is not taken yet."""
     with pools() as (a, _, _):
-        epoch, _start = a.position(10)
+        epoch, _start = a.position(GIVE_UP_SECONDS)
         second = threading.Thread(target=a.reserve, args=(epoch, 40 * LANES, 5))
         second.start()
         time.sleep(0.05)
         a.reserve(epoch, 0, 40 * LANES)
-        second.join(10)
-        assert a.position(1) == (epoch, 40 * LANES + 5)
+        second.join(GIVE_UP_SECONDS)
+        assert a.position(GIVE_UP_SECONDS) == (epoch, 40 * LANES + 5)
 
 
 def test_an_idle_pool_outlives_any_number_of_pauses(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from parley.v1 import aggregator_pb2 as wire
 from tests.support import documents
 from tests.support.servers import Federation, contributions, is_noised
-from tests.support.until import until
+from tests.support.until import GIVE_UP_SECONDS, until
 
 
 def test_status_tells_public_facts_and_health_serves_on_every_port(servers: Federation) -> None:
@@ -23,7 +23,7 @@ def test_status_tells_public_facts_and_health_serves_on_every_port(servers: Fede
         (1, "peer", "north"),
     ):  # each port is its callers'
         stub = health_pb2_grpc.HealthStub(servers.channel(who, role, port))
-        assert stub.Check(health_pb2.HealthCheckRequest(), timeout=10).status == 1
+        assert stub.Check(health_pb2.HealthCheckRequest(), timeout=GIVE_UP_SECONDS).status == 1
 
 
 def test_a_proposal_is_verified_apart_and_admitted_by_policy(servers: Federation) -> None:

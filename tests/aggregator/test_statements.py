@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import time
 from collections.abc import Iterator
 from concurrent import futures
 from contextlib import closing
@@ -22,6 +21,7 @@ from parley.node.statements import check_agreement, check_statement, read_receip
 from parley.v1 import aggregator_pb2 as wire
 from tests.support import documents
 from tests.support.servers import WAIT, Contribution, Federation, contributions, query_of
+from tests.support.until import until
 
 OPENED = wire.OpenResponse.STATE_OPENED
 
@@ -147,17 +147,19 @@ def test_a_crash_leaves_one_statement(federation: Federation, role: int) -> None
     made = contributions(manifest, 1)
     federation.upload_all(made)
 
+    def sent_again() -> bool:
+        """Its memory is gone, so parties send again; too late where it has opened the round meanwhile."""
+        try:
+            federation.upload_all(made, (role,))
+        except (grpc.RpcError, AssertionError):
+            return False
+        return True
+
     def recover() -> None:
         federation.servers[role].died()
         federation.restart(role)
         federation.propose(role, manifest)
-        until = time.monotonic() + WAIT
-        while time.monotonic() < until:  # its memory is gone: parties send again
-            try:
-                federation.upload_all(made, (role,))
-                return
-            except (grpc.RpcError, AssertionError):
-                time.sleep(0.05)
+        until(lambda: sent_again() or federation.committed(role, manifest, 1))
 
     from tests.aggregator.test_crashes import opened_over
 
@@ -193,7 +195,7 @@ def test_while_a_share_is_prepared_nobody_gets_a_receipt(federation: Federation)
         federation.restart(1)
         federation.propose(1, manifest)
         assert not federation.upload(1, late).HasField("receipt")
-        answers = opening.result(90)
+        answers = opening.result(2 * WAIT)
     for role, each in enumerate(answers):
         stated_by = read_statement(each.statement, manifest, role, 0, pins(federation))
         assert set(stated_by.contributions) == set(expected)

@@ -11,6 +11,7 @@ import pytest
 from parley.bench.socket_link import SocketLink
 from parley.mpc.errors import FrameError, PeerClosedError, PeerTimeoutError
 from tests.support.both_links import links
+from tests.support.until import GIVE_UP_SECONDS
 
 
 def raw_pair() -> tuple[socket.socket, SocketLink]:
@@ -24,7 +25,7 @@ def test_a_socket_frame_of_a_hostile_length_is_refused_before_any_memory_is_take
     with ours:
         ours.sendall(struct.pack("<I", announced) + b"x")
         with pytest.raises(FrameError):
-            link.receive(time.monotonic() + 5)
+            link.receive(time.monotonic() + GIVE_UP_SECONDS)
         link.close()
 
 
@@ -38,7 +39,7 @@ def test_a_socket_frame_that_arrives_byte_by_byte_is_read_or_times_out() -> None
 
         sender = threading.Thread(target=drip)
         sender.start()
-        assert link.receive(time.monotonic() + 5) == b"abc"
+        assert link.receive(time.monotonic() + GIVE_UP_SECONDS) == b"abc"
         sender.join()
         ours.sendall(struct.pack("<I", 3) + b"ab")
         with pytest.raises(PeerTimeoutError):

@@ -10,6 +10,12 @@ import pytest
 from parley.compute import strangers
 from parley.compute.errors import ComputeError, LostError
 from tests.support.ray_clusters import credentials
+from tests.support.until import GIVE_UP_SECONDS
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strangers, "SECONDS", GIVE_UP_SECONDS)
 
 
 def saying(code: grpc.StatusCode | None) -> grpc.Server:

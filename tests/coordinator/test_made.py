@@ -12,7 +12,7 @@ from parley.coordinator.store import State
 from parley.federation.manifest import Manifest
 from parley.privacy.ledger import Ledger
 from parley.study.model_file import LoadedModel, load
-from tests.support.lead import Lead, verified
+from tests.support.lead import SECONDS, Lead, verified
 from tests.support.warm import lead_with_public_set, warm_run
 
 EARLY = {"rounds.stop_early": {"patience": 3}}
@@ -76,7 +76,7 @@ def test_a_restart_in_the_middle_changes_neither_the_stop_nor_the_model(tmp_path
         lead.note = note  # type: ignore[method-assign]
         lead.restart()
         lead.opening.set()
-        assert third.wait(30)
+        assert third.wait(SECONDS)
         lead.note = notes  # type: ignore[method-assign]
         lead.restart()
         assert 2 <= lead.process.store.find("broken").round < 4
@@ -113,7 +113,7 @@ def test_a_coordinator_without_a_public_set_refuses_before_anybody_is_asked(lead
     from tests.support.documents import manifest
 
     made = manifest(run="blind", **EARLY)
-    lead.operator.Submit(operator_pb2.SubmitRequest(manifest=made.canonical), timeout=30)
+    lead.operator.Submit(operator_pb2.SubmitRequest(manifest=made.canonical), timeout=SECONDS)
     lead.until(made, State.refused)
     assert (
         "this coordinator has none: name one under [evaluation] in node.toml"

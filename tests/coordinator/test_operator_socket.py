@@ -11,6 +11,7 @@ from parley.coordinator.errors import StateError
 from parley.coordinator.operator_socket import LONGEST_PATH, SocketAddress
 from parley.coordinator.process import bind_socket
 from parley.v1 import operator_pb2, operator_pb2_grpc
+from tests.support.until import GIVE_UP_SECONDS
 
 
 class Echo(operator_pb2_grpc.OperatorServiceServicer):
@@ -28,7 +29,7 @@ async def asked(folder: Path) -> bytes:
         with SocketAddress(folder) as dialled:
             async with grpc.aio.insecure_channel(dialled.text) as channel:
                 stub = operator_pb2_grpc.OperatorServiceStub(channel)
-                answer = await stub.Submit(operator_pb2.SubmitRequest(manifest=b"here"), timeout=20)
+                answer = await stub.Submit(operator_pb2.SubmitRequest(manifest=b"here"), timeout=GIVE_UP_SECONDS)
     finally:
         assert stat.S_IMODE(bound.path.stat().st_mode) == 0o600
         await server.stop(0)

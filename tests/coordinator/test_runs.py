@@ -8,13 +8,13 @@ from parley.coordinator.errors import StateError
 from parley.coordinator.store import State
 from parley.federation.manifest import Manifest
 from parley.privacy.ledger import Ledger
-from tests.support.lead import Lead, asking, joining
+from tests.support.lead import SECONDS, Lead, asking, joining
 
 
 def refuse_all(lead: Lead, run: str) -> Manifest:
     manifest = lead.submit(run)
     for party in manifest.parties:
-        lead.stub(party).Join(joining(manifest, False, "no"), timeout=10)
+        lead.stub(party).Join(joining(manifest, False, "no"), timeout=SECONDS)
     lead.until(manifest, State.failed)
     return manifest
 
@@ -39,7 +39,7 @@ def test_without_the_words_it_is_asked_for_them_by_hand_and_at_the_next_start(le
     for each in lead.servers:
         each.refuse_end = False
     assert lead._await(lead.process.runs.stop("unsigned", True)) is State.failed
-    answer = lead.stub("hospital-a").NextRound(asking(manifest), timeout=20)
+    answer = lead.stub("hospital-a").NextRound(asking(manifest), timeout=SECONDS)
     assert len(answer.ends) == 2
     with pytest.raises(StateError, match="is failed already"):
         lead._await(lead.process.runs.stop("unsigned", True))
@@ -57,4 +57,4 @@ def test_a_start_asks_again(lead: Lead) -> None:
         while len(lead.process.runs.all[manifest.digest].ends) < 2:
             await asyncio.sleep(0.05)
 
-    lead._await(asyncio.wait_for(settled(), 30))
+    lead._await(asyncio.wait_for(settled(), SECONDS))

@@ -17,7 +17,7 @@ from parley.attacks import stage
 from parley.demo.local import LocalFederation
 from parley.web.access import token_in
 from tests.support.chromium import reserved_port, wait_until_served
-from tests.support.until import until
+from tests.support.until import GIVE_UP_SECONDS, until
 
 pytestmark = pytest.mark.slow
 
@@ -77,11 +77,11 @@ def test_elsewhere_than_on_loopback_it_speaks_tls_with_the_nodes_certificate(fed
         with urllib.request.urlopen(f"https://127.0.0.1:{port}/login", context=context) as answer:
             assert "max-age" in answer.headers["strict-transport-security"]
         with pytest.raises((urllib.error.URLError, ConnectionError)):
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/login", timeout=5)
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/login", timeout=GIVE_UP_SECONDS)
         request = urllib.request.Request(f"https://127.0.0.1:{port}/metrics")
         request.add_header("Authorization", f"Bearer {token_in(folder / 'state')}")
         with urllib.request.urlopen(request, context=context) as answer:
             assert b"parley_start_time_seconds" in answer.read()
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(GIVE_UP_SECONDS)

@@ -19,7 +19,7 @@ from parley.web import listener
 from parley.web.listener import Settings
 from tests.support.chromium import reserved_port
 from tests.support.folders import coordinator_folder, place_of
-from tests.support.until import until
+from tests.support.until import GIVE_UP_SECONDS, until
 
 AUTHORITY = ThrowAwayAuthority("cardio")
 LEAD = NodeName("cardio", Role.coordinator, "lead")
@@ -30,7 +30,10 @@ def presented(port: int) -> x509.Certificate:
     """The certificate of a new handshake."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as raw, context.wrap_socket(raw) as wrapped:
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=GIVE_UP_SECONDS) as raw,
+        context.wrap_socket(raw) as wrapped,
+    ):
         return x509.load_der_x509_certificate(wrapped.getpeercert(binary_form=True) or b"")
 
 

@@ -21,7 +21,7 @@ from parley.study.manifests import draft
 from tests.end_to_end.conftest import DIMENSION
 from tests.support.descendants import processes
 from tests.support.own_modules import OwnPackage, own_package
-from tests.support.until import until
+from tests.support.until import GIVE_UP_SECONDS, until
 
 pytestmark = pytest.mark.slow
 ROUNDS = 30
@@ -114,7 +114,7 @@ def test_a_party_and_a_coordinator_that_are_stopped_with_all_they_have_started_t
                 time.sleep(0.5)
                 assert module in processes()
             os.kill(node.process.pid, how)
-            node.process.wait(30)
+            node.process.wait(GIVE_UP_SECONDS)
             until(partial(_gone, module))
             assert len(coordinator.store.history(digest)) < ROUNDS
             node.start()

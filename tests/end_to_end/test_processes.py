@@ -16,6 +16,7 @@ from parley.coordinator.process import DASHBOARD
 from parley.coordinator.store import State
 from parley.demo.local import LocalFederation, NodeProcess
 from parley.federation.manifest import Manifest
+from tests.support.until import GIVE_UP_SECONDS
 
 IMPORT = re.compile(r"^import time:\s+\d+ \|\s+\d+ \|\s+(\S+)$", re.MULTILINE)
 LOUD = {"PYTHONPROFILEIMPORTTIME": "1"}
@@ -47,7 +48,7 @@ def dashboard_of(coordinator: NodeProcess) -> str:
     )  # fmt: skip
     assert process.stdout is not None
     assert '"ready": true' in process.stdout.readline()
-    _, log = process.communicate(timeout=60)
+    _, log = process.communicate(timeout=GIVE_UP_SECONDS)
     assert process.returncode == 0
     return log
 

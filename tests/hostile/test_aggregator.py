@@ -15,6 +15,7 @@ from parley.v1 import aggregator_pb2 as wire
 from parley.v1 import aggregator_pb2_grpc, noise_pb2, noise_pb2_grpc
 from tests.support import documents
 from tests.support.servers import Contribution, Federation, contributions, is_noised, open_request, query_of
+from tests.support.until import GIVE_UP_SECONDS
 
 REJECTION = wire.UploadResponse
 PIECE = 1 << 20
@@ -129,7 +130,7 @@ def test_a_message_over_the_limit_is_refused_by_the_transport(servers: Federatio
 
 def test_bytes_that_are_no_message_are_refused(servers: Federation) -> None:
     call: Any = servers.channel("hospital-a", 0, "share").unary_unary("/parley.v1.ShareService/Upload")
-    assert refused(lambda: call(b"\xff" * 40, timeout=10)) == "malformed"
+    assert refused(lambda: call(b"\xff" * 40, timeout=GIVE_UP_SECONDS)) == "malformed"
 
 
 def test_another_question_is_rejected(servers: Federation, manifest: Manifest) -> None:
@@ -147,7 +148,7 @@ def test_too_early_and_too_late(servers: Federation, manifest: Manifest) -> None
     still_opens(servers, manifest)
     assert servers.upload(0, contributions(manifest, 0)[0]).rejection == REJECTION.REJECTION_TOO_LATE
     beyond = contributions(manifest, 0)[0].request(0, round=1 << 31)
-    answer = servers.share(0, "hospital-a").Upload(beyond, timeout=10)
+    answer = servers.share(0, "hospital-a").Upload(beyond, timeout=GIVE_UP_SECONDS)
     assert answer.rejection == REJECTION.REJECTION_TOO_LATE
 
 
@@ -165,9 +166,9 @@ def test_unknown_manifests_are_refused_everywhere(servers: Federation, manifest:
         assert refused(lambda d=digest: servers.upload(0, made, manifest_digest=d)) == "not_admitted"  # type: ignore[misc]
         control = servers.control(0)
         asked = open_request(manifest, 0, manifest_digest=digest)
-        assert refused(lambda c=control, a=asked: c.Open(a, timeout=10)) == "not_admitted"  # type: ignore[misc]
+        assert refused(lambda c=control, a=asked: c.Open(a, timeout=GIVE_UP_SECONDS)) == "not_admitted"  # type: ignore[misc]
         end = wire.EndRequest(manifest_digest=digest)
-        assert refused(lambda c=control, e=end: c.End(e, timeout=10)) == "not_admitted"  # type: ignore[misc]
+        assert refused(lambda c=control, e=end: c.End(e, timeout=GIVE_UP_SECONDS)) == "not_admitted"  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
@@ -201,7 +202,9 @@ def test_the_same_round_with_other_parameters_is_refused_before_and_after(
     for when in ("before", "after"):
         for role in (0, 1):
             call = open_request(manifest, 0, **changes)
-            assert refused(lambda r=role, c=call: servers.control(r).Open(c, timeout=10)) == "contradiction"  # type: ignore[misc]
+            assert (
+                refused(lambda r=role, c=call: servers.control(r).Open(c, timeout=GIVE_UP_SECONDS)) == "contradiction"
+            )  # type: ignore[misc]
         if when == "before":
             still_opens(servers, manifest)
 
@@ -212,20 +215,23 @@ def test_servers_that_are_asked_different_questions_open_nothing(servers: Federa
     for each in made:
         assert servers.upload(1, each, query_digest=query_of(5)).complete
     asks = [open_request(manifest, 0), open_request(manifest, 0, query_digest=query_of(5))]
-    calls = [servers.control(role).Open.future(asks[role], timeout=15) for role in (0, 1)]
+    calls = [servers.control(role).Open.future(asks[role], timeout=GIVE_UP_SECONDS) for role in (0, 1)]
     assert {refused(call.result) for call in calls} == {"contradiction"}
     assert [end.openings for end in servers.end(manifest)] == [0, 0]
 
 
 def test_only_its_own_coordinator_leads_a_run(servers: Federation, manifest: Manifest, others: Manifest) -> None:
     rival = servers.control(0, "rival")
-    assert refused(lambda: rival.Open(open_request(manifest, 0), timeout=10)) == "not_a_member"
-    assert refused(lambda: rival.End(wire.EndRequest(manifest_digest=manifest.digest), timeout=10)) == "not_a_member"
+    assert refused(lambda: rival.Open(open_request(manifest, 0), timeout=GIVE_UP_SECONDS)) == "not_a_member"
+    assert (
+        refused(lambda: rival.End(wire.EndRequest(manifest_digest=manifest.digest), timeout=GIVE_UP_SECONDS))
+        == "not_a_member"
+    )
     fetch = wire.FetchShareRequest(manifest_digest=manifest.digest)
-    assert refused(lambda: rival.FetchShare(fetch, timeout=10)) == "not_a_member"
+    assert refused(lambda: rival.FetchShare(fetch, timeout=GIVE_UP_SECONDS)) == "not_a_member"
     for who, kind in (("hospital-a", "unavailable"), ("stranger", "permission_denied")):
         control = servers.control(0, who)
-        assert refused(lambda c=control: c.Open(open_request(manifest, 0), timeout=10)) == kind  # type: ignore[misc]
+        assert refused(lambda c=control: c.Open(open_request(manifest, 0), timeout=GIVE_UP_SECONDS)) == kind  # type: ignore[misc]
         assert refused(lambda w=who: servers.propose(0, manifest, w)) == kind  # type: ignore[misc]
     assert refused(lambda: servers.propose(0, manifest, "rival")) == "not_a_member"
 
@@ -233,10 +239,10 @@ def test_only_its_own_coordinator_leads_a_run(servers: Federation, manifest: Man
 def test_services_are_on_their_own_ports_only(servers: Federation, manifest: Manifest) -> None:
     """To each of which only the keys of its own role open a connection: nobody else can keep its places."""
     on_share = servers.control(0, "lead", "share")
-    assert refused(lambda: on_share.Open(open_request(manifest, 0), timeout=10)) == "unavailable"
+    assert refused(lambda: on_share.Open(open_request(manifest, 0), timeout=GIVE_UP_SECONDS)) == "unavailable"
     on_control = aggregator_pb2_grpc.ShareServiceStub(servers.channel("hospital-a", 0, "control"))
     made = contributions(manifest, 0)[0]
-    assert refused(lambda: on_control.Upload(made.request(0), timeout=10)) == "unavailable"
+    assert refused(lambda: on_control.Upload(made.request(0), timeout=GIVE_UP_SECONDS)) == "unavailable"
 
 
 def test_only_server_a_speaks_on_the_peer_port(servers: Federation) -> None:
@@ -245,9 +251,9 @@ def test_only_server_a_speaks_on_the_peer_port(servers: Federation) -> None:
         opening = aggregator_pb2_grpc.OpeningServiceStub(channel).Converse
         noise = noise_pb2_grpc.NoiseServiceStub(channel).Converse
         piece = wire.OpeningServiceConverseRequest(data=b"x", last=True)
-        assert refused(lambda c=opening, p=piece: next(c(iter([p]), timeout=10))) == "unavailable"  # type: ignore[misc]
+        assert refused(lambda c=opening, p=piece: next(c(iter([p]), timeout=GIVE_UP_SECONDS))) == "unavailable"  # type: ignore[misc]
         first = noise_pb2.ConverseRequest(data=b"x", last=True)
-        assert refused(lambda c=noise, p=first: next(c(iter([p]), timeout=10))) == "unavailable"  # type: ignore[misc]
+        assert refused(lambda c=noise, p=first: next(c(iter([p]), timeout=GIVE_UP_SECONDS))) == "unavailable"  # type: ignore[misc]
 
 
 def test_a_second_manifest_under_the_same_name_is_refused(servers: Federation, manifest: Manifest) -> None:
@@ -278,15 +284,15 @@ def test_a_manifest_that_is_not_canonical_is_refused(servers: Federation, manife
     for data in (b"", b"parley manifest 1\n{}", manifest.canonical + b" ", b"\xff" * 100):
         call = servers.control(0).Propose
         asked = wire.ProposeRequest(manifest=data)
-        assert refused(lambda c=call, a=asked: c(a, timeout=10)) == "malformed"  # type: ignore[misc]
+        assert refused(lambda c=call, a=asked: c(a, timeout=GIVE_UP_SECONDS)) == "malformed"  # type: ignore[misc]
 
 
 def test_an_unopened_share_is_not_fetched(servers: Federation, manifest: Manifest) -> None:
     fetch = wire.FetchShareRequest(manifest_digest=manifest.digest)
-    assert refused(lambda: servers.control(0).FetchShare(fetch, timeout=10)) == "too_early"
+    assert refused(lambda: servers.control(0).FetchShare(fetch, timeout=GIVE_UP_SECONDS)) == "too_early"
     still_opens(servers, manifest)
     far = wire.FetchShareRequest(manifest_digest=manifest.digest, offset=24)
-    assert refused(lambda: servers.control(0).FetchShare(far, timeout=10)) == "malformed"
+    assert refused(lambda: servers.control(0).FetchShare(far, timeout=GIVE_UP_SECONDS)) == "malformed"
 
 
 def test_a_payload_of_the_other_server_is_refused(servers: Federation, manifest: Manifest) -> None:

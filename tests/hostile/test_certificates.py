@@ -23,6 +23,7 @@ from parley.node.credentials import Identity, load_certificate, name_in
 from parley.node.transport import channel_options, open_channel, refusal_of
 from parley.v1 import coordinator_pb2, coordinator_pb2_grpc
 from tests.support.lead import LEAD, Lead, asking, refused
+from tests.support.until import GIVE_UP_SECONDS
 
 PARTY = NodeName("cardio", Role.party, "hospital-a")
 NOW, DAY = dt.datetime.now(dt.UTC), dt.timedelta(days=1)
@@ -108,8 +109,11 @@ def test_who_cannot_prove_a_name_reaches_no_handler(lead: Lead, running: Manifes
     if bare:
         identity = Bare(identity.key, identity.certificate, identity.authority, identity.pins)
     stub = lead.stub(identity)
-    assert refused(lambda: stub.NextRound(asking(running), timeout=10)) in {"unavailable", "unauthenticated"}
-    assert refused(lambda: stub.ListRuns(coordinator_pb2.ListRunsRequest(), timeout=10)) in {
+    assert refused(lambda: stub.NextRound(asking(running), timeout=GIVE_UP_SECONDS)) in {
+        "unavailable",
+        "unauthenticated",
+    }
+    assert refused(lambda: stub.ListRuns(coordinator_pb2.ListRunsRequest(), timeout=GIVE_UP_SECONDS)) in {
         "unavailable",
         "unauthenticated",
     }
@@ -145,7 +149,7 @@ def test_nobody_serves_in_the_coordinators_name(lead: Lead, who: str) -> None:
         with open_channel(f"127.0.0.1:{port}", mine, LEAD) as channel:
             stub: Any = coordinator_pb2_grpc.CoordinatorServiceStub(channel)
             with pytest.raises(grpc.RpcError) as raised:
-                stub.ListRuns(coordinator_pb2.ListRunsRequest(), timeout=10)
+                stub.ListRuns(coordinator_pb2.ListRunsRequest(), timeout=GIVE_UP_SECONDS)
         assert isinstance(raised.value, grpc.Call)
         assert raised.value.code() is grpc.StatusCode.UNAVAILABLE
         assert isinstance(refusal_of(raised.value, mine, LEAD), FederationError)
@@ -162,11 +166,11 @@ def test_no_certificate_and_no_tls_get_nothing(lead: Lead) -> None:
         grpc.insecure_channel(f"127.0.0.1:{lead.port}"),
     ):
         stub: Any = coordinator_pb2_grpc.CoordinatorServiceStub(channel)
-        assert refused(lambda s=stub: s.ListRuns(request, timeout=10)) == "unavailable"  # type: ignore[misc]
+        assert refused(lambda s=stub: s.ListRuns(request, timeout=GIVE_UP_SECONDS)) == "unavailable"  # type: ignore[misc]
         channel.close()
     with socket.create_connection(("127.0.0.1", lead.port)) as raw:
         raw.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-        raw.settimeout(15)
+        raw.settimeout(GIVE_UP_SECONDS)
         with contextlib.suppress(ConnectionResetError):
             assert b"200" not in raw.recv(4096)
 

@@ -34,8 +34,9 @@ def header(arrays: object, **more: object) -> bytes:
 
 def test_a_frame_is_read_as_it_was_written(pipe: Pipe) -> None:
     out, into = pipe
-    write(into, Frame({"ask": "x"}, (np.arange(6).reshape(2, 3)[:, ::2], np.array([2.5]), np.zeros((2, 0)))), soon())
-    found = read(out, soon())
+    arrays = (np.arange(6).reshape(2, 3)[:, ::2], np.array([2.5]), np.zeros((2, 0)))
+    write(into, Frame({"ask": "x"}, arrays), Deadline())
+    found = read(out, Deadline())
     assert found.header == {"ask": "x"}
     assert [each.tolist() for each in found.arrays] == [[[0, 2], [3, 5]], [2.5], [[], []]]
 
@@ -77,7 +78,7 @@ def test_only_the_arrays_that_are_due_are_taken(pipe: Pipe, listed: list[object]
 
 def test_nothing_is_due_but_a_word_why(pipe: Pipe) -> None:
     os.write(pipe[1], header([], lost="ValueError"))
-    assert read(pipe[0], soon(), [("int64", (3,))]).header == {"lost": "ValueError"}
+    assert read(pipe[0], Deadline(), [("int64", (3,))]).header == {"lost": "ValueError"}
     os.write(pipe[1], header([["int64", [1]]]) + bytes(8))
     with pytest.raises(FrameError):
         read(pipe[0], soon(), [])
@@ -89,7 +90,7 @@ def test_a_pipe_that_nobody_reads_or_writes_is_given_up(pipe: Pipe) -> None:
     other = os.pipe()
     os.close(other[1])
     with pytest.raises(FrameError, match="ended"):
-        read(other[0], soon())
+        read(other[0], Deadline())
     os.close(other[0])
 
 

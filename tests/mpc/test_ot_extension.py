@@ -10,6 +10,7 @@ from parley.mpc.randomness import Csprng
 from parley.mpc.steps import Bytes, Message, Steps
 from tests.support.extension import extended
 from tests.support.two import outcomes, run_steps
+from tests.support.until import GIVE_UP_SECONDS
 
 
 @pytest.mark.parametrize("k", [1, 2, 4])
@@ -66,7 +67,7 @@ def cheat(exchange: int, change: Callable[[Bytes], None]) -> object:
         honest: Steps[object] = extended(role, 4, [3000])
         return honest if role == 0 else tampered(honest, exchange, change)
 
-    return outcomes(lambda role, channel: channel.run(end(role)), deadline_seconds=5)[0]
+    return outcomes(lambda role, channel: channel.run(end(role)), deadline_seconds=GIVE_UP_SECONDS)[0]
 
 
 def flip(position: int, bit: int = 0) -> Callable[[Bytes], None]:

@@ -14,6 +14,7 @@ from parley.mpc.randomness import Csprng
 from parley.mpc.session import Session
 from parley.mpc.tables import check_precision, load
 from tests.support.two import outcomes
+from tests.support.until import GIVE_UP_SECONDS
 from tests.vectors.make import replay
 
 VECTORS = Path(__file__).parent.parent / "vectors"
@@ -60,9 +61,9 @@ def test_a_hostile_message_meets_its_error(case: dict[str, Any]) -> None:
 
     def end(role: int, channel: Channel) -> Any:
         if role == 1:
-            channel = Lying(channel._link, 3)
+            channel = Lying(channel._link, GIVE_UP_SECONDS)
         session = Session(channel, role, tables, Csprng(bytes([role + 1]) * 32))
         return session.samples(16)
 
-    outcome = outcomes(end, deadline_seconds=3)[0]
+    outcome = outcomes(end, deadline_seconds=GIVE_UP_SECONDS)[0]
     assert type(outcome) is getattr(errors, case["error"]), outcome

@@ -24,6 +24,7 @@ from tests.support.histories import world  # noqa: F401  fixtures
 from tests.support.pinned import issuer  # noqa: F401  fixtures
 from tests.support.served import AUTHORITY, SERVER, Served, aio_handlers, authorizer, sync_handlers
 from tests.support.servers import servers  # noqa: F401  fixtures
+from tests.support.until import GIVE_UP_SECONDS
 
 
 @pytest.fixture
@@ -63,9 +64,9 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
         await server.start()
         return server, port
 
-    running, port = asyncio.run_coroutine_threadsafe(start(), loop).result(10)
+    running, port = asyncio.run_coroutine_threadsafe(start(), loop).result(GIVE_UP_SECONDS)
     yield Served(port, folder)
-    asyncio.run_coroutine_threadsafe(running.stop(0), loop).result(10)
+    asyncio.run_coroutine_threadsafe(running.stop(0), loop).result(GIVE_UP_SECONDS)
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
     loop.close()

@@ -3,7 +3,6 @@
 import contextlib
 import resource
 import socket
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -26,7 +25,10 @@ class Door:
         for _ in range(count):
             caller = socket.create_connection(("127.0.0.1", self.port), source_address=(address, 0))
             caller.sendall(words)
-            self.pairs.append((caller, self.listener.accept()[0]))
+            taken = self.listener.accept()[0]
+            if words:  # are with the kernel
+                taken.recv(len(words), socket.MSG_PEEK | socket.MSG_WAITALL)
+            self.pairs.append((caller, taken))
 
     def open(self) -> list[int]:
         """The callers whose connection still stands, by number."""
@@ -56,7 +58,7 @@ def test_of_one_address_the_oldest_of_the_silent_go(door: Door) -> None:
     assert keeper.look(0.0) == 0
     door.come(3)
     assert keeper.look(1.0) == 3
-    assert door.open() == [3, 4, 5, 6]
+    until(lambda: door.open() == [3, 4, 5, 6])  # the end of a connection may be on its way
     assert keeper.look(1.1) == 0
 
 
@@ -65,7 +67,6 @@ def test_whoever_speaks_stays_before_the_silent(door: Door) -> None:
     door.come(2, words=bytes(TALKING_BYTES))
     keeper.look(0.0)
     door.come(MOST)
-    time.sleep(0.05)  # what was said is with the kernel
     assert keeper.look(1.0) == 2
     assert set(door.open()) >= {0, 1}
 
@@ -85,7 +86,7 @@ def test_one_address_takes_nothing_from_another(door: Door) -> None:
     keeper.look(0.0)
     door.come(3 * MOST, "127.0.3.1")
     keeper.look(1.0)
-    assert len(door.open()) == 2 + MOST
+    until(lambda: len(door.open()) == 2 + MOST)
     assert set(door.open()) >= {0, 1}
 
 
@@ -109,7 +110,7 @@ def test_it_looks_by_itself_until_it_is_stopped(door: Door) -> None:
     door.come(2 * MOST)
     until(lambda: keeper.closed >= MOST)
     keeper.stop()
-    assert len(door.open()) == MOST
+    until(lambda: len(door.open()) == MOST)
 
 
 def test_a_process_makes_room_for_its_connections(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """What a container asks a node."""
 
 import os
+import re
 import time
 from pathlib import Path
 
@@ -15,7 +16,8 @@ def test_a_party_is_healthy_while_its_loop_turns(federation: Path) -> None:
         check_health(federation / "va")
     state.mkdir()
     (state / "party.lock").touch()
-    assert check_health(federation / "va") == ["the loop turned 0 s ago"]
+    (said,) = check_health(federation / "va")
+    assert re.fullmatch(r"the loop turned \d s ago", said)
     os.utime(state / "party.lock", (0, time.time() - 1000))
-    with pytest.raises(UnhealthyError, match="last turned 1000 s ago"):
+    with pytest.raises(UnhealthyError, match=r"last turned 10\d\d s ago"):
         check_health(federation / "va")

@@ -14,9 +14,15 @@ from parley.node.authority import ThrowAwayAuthority
 from parley.node.credentials import NodeFolder
 from parley.node.node_file import Address
 from parley.node.reachability import UnreachableError, probe
-from tests.support.examined import AUTHORITY, node
+from tests.support.examined import AUTHORITY, node, patient
+from tests.support.until import GIVE_UP_SECONDS
 
 LEAD, NORTH = NodeName("cardio", Role.coordinator, "lead"), NodeName("cardio", Role.aggregator, "north")
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    patient(monkeypatch)
 
 
 @pytest.fixture
@@ -44,7 +50,7 @@ def answering(with_each: Callable[[socket.socket], object]) -> Iterator[int]:
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         yield listener.getsockname()[1]
-        thread.join(10)
+        thread.join(GIVE_UP_SECONDS)
         assert not thread.is_alive()
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from parley.node.refusals import LONGEST_WORDS, METADATA, RefusedCallError, abort, refusal_in
 from parley.v1 import common_pb2
+from tests.support.until import GIVE_UP_SECONDS
 
 
 class Failed(grpc.RpcError, grpc.Call):
@@ -65,7 +66,7 @@ def test_a_refusal_travels_from_a_server_of_either_kind() -> None:
     def asked(port: int) -> RefusedCallError | None:
         with grpc.insecure_channel(f"127.0.0.1:{port}") as channel, pytest.raises(grpc.RpcError) as failed:
             call: Any = channel.unary_unary("/t.T/Ask")
-            call(b"", timeout=10)
+            call(b"", timeout=GIVE_UP_SECONDS)
         assert failed.value.code() is grpc.StatusCode.INVALID_ARGUMENT
         return refusal_in(failed.value)
 

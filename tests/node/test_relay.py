@@ -40,12 +40,17 @@ def bring(servers: Federation, keys: dict[str, bytes], *made: Contribution) -> N
         assert servers.upload(0, each, relayed=each.sealed(keys[each.party])).complete
 
 
-def missing_on_b(servers: Federation, manifest: Manifest, index: int) -> set[str]:
-    """Both are asked to open, so that A hands over what it has."""
-    for _ in range(4):
+def misses_on_b(servers: Federation, manifest: Manifest, index: int, due: set[str]) -> None:
+    """Both are asked to open, so that A hands over what it has; what it has not for long, B says."""
+
+    def missing() -> set[str]:
         answers = servers.open(manifest, index, 0.0, wait_seconds=0.3)
-    assert [answer.state for answer in answers] == [WAITING] * 2, answers
-    return set(answers[1].missing)
+        assert [answer.state for answer in answers] == [WAITING] * 2, answers
+        return set(answers[1].missing)
+
+    for _ in range(3):
+        missing()
+    until(lambda: missing() == due, f"that B misses {due}")
 
 
 def test_what_comes_through_a_counts_and_b_is_not_called(servers: Federation) -> None:
@@ -73,7 +78,7 @@ def test_what_does_not_open_is_missing_on_b_until_its_party_brings_it(servers: F
     }
     for each in (a, b, c):
         assert servers.upload(0, each, relayed=forged[each.party]).complete
-    assert missing_on_b(servers, manifest, 1) == set(PARTIES)
+    misses_on_b(servers, manifest, 1, set(PARTIES))
     servers.upload_all([a, b, c], [1])
     assert is_noised(manifest, 1, servers.open(manifest, 1), 6.0)
 
@@ -84,7 +89,7 @@ def test_a_party_whose_half_a_may_still_bring_is_not_called_missing_by_b(servers
     keys = introduced(servers, manifest)
     first, second, third = contributions(manifest, 1)
     bring(servers, keys, first, second)
-    assert missing_on_b(servers, manifest, 1) == set()  # A waits for the third and has handed nothing over
+    misses_on_b(servers, manifest, 1, set())  # A waits for the third and has handed nothing over
     (answer,) = servers.open(manifest, 1, 0.0, roles=[0], wait_seconds=0.1)
     assert list(answer.missing) == [third.party]
     bring(servers, keys, third)
@@ -98,7 +103,7 @@ def test_a_half_that_a_keeps_back_is_missed_by_b_which_still_has_its_partys_key(
     first, second, third = contributions(manifest, 1)
     bring(servers, keys, first, second)
     assert servers.upload(0, third).complete  # as if A had dropped the rest
-    assert missing_on_b(servers, manifest, 1) == {third.party}
+    misses_on_b(servers, manifest, 1, {third.party})
     servers.upload_all([third], [1])
     assert is_noised(manifest, 1, servers.open(manifest, 1), 6.0)
 
@@ -149,7 +154,7 @@ def test_a_server_that_restarted_knows_no_key_and_asks_for_the_parties(tmp_path:
         servers.restart(1)
         made = contributions(manifest, 1)
         bring(servers, keys, *made)
-        assert missing_on_b(servers, manifest, 1) == set(PARTIES)
+        misses_on_b(servers, manifest, 1, set(PARTIES))
         servers.upload_all(made, [1])
         assert is_noised(manifest, 1, servers.open(manifest, 1), 6.0)
     finally:

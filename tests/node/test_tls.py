@@ -13,13 +13,14 @@ import pytest
 
 from parley.node import tls
 from tests.support.served import ALLOWED, AUTHORITY, SERVER, Served
+from tests.support.until import GIVE_UP_SECONDS
 
 
 def test_plain_connections_are_not_answered(served: Served) -> None:
     channel: Any
     with grpc.insecure_channel(f"127.0.0.1:{served.port}") as channel:
         with pytest.raises(grpc.RpcError) as caught:
-            channel.unary_unary("/test.Service/Single")(b"", timeout=10)
+            channel.unary_unary("/test.Service/Single")(b"", timeout=GIVE_UP_SECONDS)
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
@@ -33,7 +34,7 @@ def test_only_tls_1_3_is_spoken(served: Served, tmp_path: Path, version: ssl.TLS
     context.load_verify_locations(cadata=mine.pins.anchors(SERVER).decode())
     context.maximum_version = version
     context.set_alpn_protocols(["h2"])
-    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as raw:
+    with socket.create_connection(("127.0.0.1", served.port), timeout=GIVE_UP_SECONDS) as raw:
         if works:
             assert context.wrap_socket(raw, server_hostname=SERVER.host_name).version() == "TLSv1.3"
         else:

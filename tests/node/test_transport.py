@@ -48,6 +48,7 @@ from tests.support.served import (
     authorizer,
     call,
 )
+from tests.support.until import GIVE_UP_SECONDS
 
 NOW = dt.datetime.now(dt.UTC)
 DAY = dt.timedelta(days=1)
@@ -99,7 +100,7 @@ def test_without_a_certificate_nobody_gets_in(served: Served) -> None:
     channel: Any
     with grpc.secure_channel(f"127.0.0.1:{served.port}", credentials, channel_options(SERVER)) as channel:
         with pytest.raises(grpc.RpcError) as caught:
-            channel.unary_unary("/test.Service/Single")(b"", timeout=10)
+            channel.unary_unary("/test.Service/Single")(b"", timeout=GIVE_UP_SECONDS)
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
@@ -128,7 +129,7 @@ def test_asyncio_channels_know_whom_they_dial(served: Served) -> None:
         channel: Any
         async with open_aio_channel(f"127.0.0.1:{served.port}", identity, peer) as channel:
             try:
-                return bytes(await channel.unary_unary("/test.Service/Single")(b"", timeout=10))
+                return bytes(await channel.unary_unary("/test.Service/Single")(b"", timeout=GIVE_UP_SECONDS))
             except grpc.aio.AioRpcError as error:
                 raise (refusal_of(error, identity, peer) or error) from None
 
@@ -148,7 +149,7 @@ def presented(port: int) -> x509.Certificate:
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])
     with (
-        socket.create_connection(("127.0.0.1", port), timeout=10) as raw,
+        socket.create_connection(("127.0.0.1", port), timeout=GIVE_UP_SECONDS) as raw,
         context.wrap_socket(raw) as wrapped,
     ):
         return x509.load_der_x509_certificate(wrapped.getpeercert(binary_form=True) or b"")
@@ -160,7 +161,7 @@ def test_renewal_needs_no_restart_and_breaks_no_connection(served: Served) -> No
     standing: Any
     with open_channel(f"127.0.0.1:{served.port}", client, SERVER) as standing:
         single = standing.unary_unary("/test.Service/Single")
-        assert single(b"", timeout=10) == ALLOWED.uri.encode()
+        assert single(b"", timeout=GIVE_UP_SECONDS) == ALLOWED.uri.encode()
         waiting = nodes.renew(served.folder)
         authority: Authority = AUTHORITY.authority
         certificate = authority.approve(waiting.path.read_bytes(), waiting.fingerprint)
@@ -170,7 +171,7 @@ def test_renewal_needs_no_restart_and_breaks_no_connection(served: Served) -> No
         after = presented(served.port)
         assert after != first
         assert after.public_key() == installed.private.public_key() == first.public_key()
-        assert single(b"", timeout=10) == ALLOWED.uri.encode()
+        assert single(b"", timeout=GIVE_UP_SECONDS) == ALLOWED.uri.encode()
     assert call(served.port, client) == ALLOWED.uri
 
 
@@ -179,10 +180,10 @@ def test_a_pin_that_is_removed_ends_with_the_next_call(served: Served) -> None:
     standing: Any
     with open_channel(f"127.0.0.1:{served.port}", client, SERVER) as standing:
         single = standing.unary_unary("/test.Service/Single")
-        assert single(b"", timeout=10) == ALLOWED.uri.encode()
+        assert single(b"", timeout=GIVE_UP_SECONDS) == ALLOWED.uri.encode()
         trust.remove(served.folder, ALLOWED)
         with pytest.raises(grpc.RpcError) as refused:
-            single(b"", timeout=10)
+            single(b"", timeout=GIVE_UP_SECONDS)
         assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
         with pytest.raises(NotAuthenticatedError, match="has not pinned this node's"):
             call(served.port, client)
@@ -207,7 +208,7 @@ def test_a_new_key_is_trusted_by_those_who_accepted_it_and_breaks_no_connection(
     standing: Any
     with open_channel(f"127.0.0.1:{served.port}", folders["accepts"].load(), SERVER) as standing:
         single = standing.unary_unary("/test.Service/Single")
-        assert single(b"", timeout=10) == ALLOWED.uri.encode()
+        assert single(b"", timeout=GIVE_UP_SECONDS) == ALLOWED.uri.encode()
         waiting = nodes.rotate(served.folder)
         certificate = AUTHORITY.authority.approve(waiting.path.read_bytes(), waiting.fingerprint)
         bundle = certificate.public_bytes(PEM) + AUTHORITY.authority.certificate.public_bytes(PEM)
@@ -215,7 +216,7 @@ def test_a_new_key_is_trusted_by_those_who_accepted_it_and_breaks_no_connection(
         trust.accept(folders["accepts"], rotation, waiting.pin)
         assert call(served.port, folders["accepts"].load()) == ALLOWED.uri  # still with the old key
         nodes.install(served.folder, bundle, None)
-        assert single(b"", timeout=10) == ALLOWED.uri.encode()
+        assert single(b"", timeout=GIVE_UP_SECONDS) == ALLOWED.uri.encode()
     assert call(served.port, folders["accepts"].load()) == ALLOWED.uri
     with pytest.raises(NotAuthenticatedError, match="no trust"):
         call(served.port, folders["does not"].load())
@@ -253,7 +254,7 @@ def test_two_threads_ask_for_a_channel_at_once(tmp_path: Path, monkeypatch: pyte
     channel = RenewedChannel("127.0.0.1:1", AUTHORITY.install(tmp_path / "north", SERVER), ALLOWED)
     with futures.ThreadPoolExecutor(2) as threads:
         first = threads.submit(channel)
-        assert begun.wait(10)
+        assert begun.wait(GIVE_UP_SECONDS)
         assert threads.submit(channel).result() is first.result()
     channel.close()
 

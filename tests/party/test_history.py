@@ -31,6 +31,11 @@ def refused(act: Callable[[], Any]) -> str:
     return str(caught.value)
 
 
+def spoilt(signature: bytes) -> bytes:
+    """With another last byte, whatever it was."""
+    return signature[:-1] + bytes([signature[-1] ^ 1])
+
+
 def test_an_honest_history_costs_no_question_to_the_servers(world: World) -> None:
     world.follow(0, handed=[])
     for index in range(1, 4):
@@ -43,7 +48,7 @@ def test_an_honest_history_costs_no_question_to_the_servers(world: World) -> Non
 def test_what_the_coordinator_keeps_back_or_spoils_is_asked_of_the_servers(world: World) -> None:
     world.state()
     spoiled = world.handed(1)
-    spoiled[0].signature = spoiled[0].signature[:-1] + b"\0"
+    spoiled[0].signature = spoilt(spoiled[0].signature)
     for handed in ([], world.handed(1)[:1], world.handed(1)[::-1], spoiled, [Word(), Word()]):
         world.history = world.new()
         world.asked.clear()
@@ -136,7 +141,7 @@ def test_a_receipt_that_is_not_the_servers_counts_for_nothing(world: World, spoi
     world.state(mine=False)
     answer = world.answer()
     if spoil == "signature":
-        answer.receipts[1].signature = answer.receipts[1].signature[:-1] + b"\0"
+        answer.receipts[1].signature = spoilt(answer.receipts[1].signature)
     else:
         role, index = (0, 0) if spoil == "other server" else (1, int(spoil == "round"))
         upload = digest("another") if spoil == "upload" else UPLOAD

@@ -1,9 +1,11 @@
 """kill −9 at random points of creating, reserving and recording: no ledger under-counts, and all of them verify."""
 
+import multiprocessing
 import os
 import random
 import signal
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -87,10 +89,16 @@ def kill_many(directory: Path, count: int) -> int:
     return used
 
 
+def killed_apart(folder: Path, count: int) -> int:
+    """In a process of one thread: what another thread holds at a fork, its copy would hold for ever."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
+        return alone.submit(kill_many, folder, count).result()
+
+
 def test_sixty_killed_ledgers_do_not_under_count(tmp_path: Path) -> None:
-    assert kill_many(tmp_path, 60) >= 40
+    assert killed_apart(tmp_path, 60) >= 40
 
 
 @pytest.mark.slow
 def test_a_thousand_killed_ledgers_do_not_under_count(tmp_path: Path) -> None:
-    assert kill_many(tmp_path, 1000) >= 700
+    assert killed_apart(tmp_path, 1000) >= 700

@@ -20,6 +20,7 @@ from parley.node.authority import ThrowAwayAuthority, identity_uri
 from parley.node.connections import KEEPALIVE
 from parley.node.credentials import Identity
 from parley.v1 import noise_pb2_grpc
+from tests.support.until import GIVE_UP_SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +91,7 @@ def grpc_links(a: Identity, b: Identity) -> Iterator[tuple[Link, Link]]:
     with serving(b) as (address, accepted), dialling(address, a) as channel:
         link = dial(channel)
         try:
-            yield link, accepted.get(timeout=10)
+            yield link, accepted.get(timeout=GIVE_UP_SECONDS)
         finally:
             link.close()
 

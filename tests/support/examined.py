@@ -10,12 +10,14 @@ import pytest
 
 from parley.attacks.documents import write_party
 from parley.federation.names import NodeName, Role
+from parley.node import reachability
 from parley.node.authority import ThrowAwayAuthority, Validity
 from parley.node.credentials import NodeFolder
 from parley.node.doctor import Finding
 from parley.node.transport import server_credentials
 from parley.party.record_check import seal_node
 from tests.support.documents import PARTY_POLICY, SCHEMA
+from tests.support.until import GIVE_UP_SECONDS
 
 AUTHORITY = ThrowAwayAuthority("cardio", dt.timedelta(days=90))
 
@@ -44,7 +46,8 @@ def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, int]]:
 
 
 @pytest.fixture
-def party(tmp_path: Path, ports: dict[str, int]) -> Path:
+def party(tmp_path: Path, ports: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> Path:
+    patient(monkeypatch)
     home = node(tmp_path / "hospital-c", Role.party, "hospital-c")
     (home / "policy.toml").write_text(PARTY_POLICY)
     (home / "records.csv").write_text(
@@ -54,6 +57,12 @@ def party(tmp_path: Path, ports: dict[str, int]) -> Path:
     (home / "schema.toml").write_text(SCHEMA.replace("300", "100"))
     assert seal_node(home).fits
     return home
+
+
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A peer in this process may be slow on a busy machine, and is no less reached."""
+    for name in ("CONNECT_SECONDS", "FIRST_BYTES_SECONDS"):
+        monkeypatch.setattr(reachability, name, GIVE_UP_SECONDS)
 
 
 def by_check(findings: list[Finding]) -> dict[str, Finding]:

@@ -31,7 +31,7 @@ from tests.support import documents
 LEAD = NodeName("cardio", Role.coordinator, "lead")
 SERVERS = [NodeName("cardio", Role.aggregator, name) for name in ("north", "south")]
 PARTIES = ("hospital-a", "hospital-b", "hospital-c")
-SECONDS = 30.0
+SECONDS = 120.0
 
 
 _accounted: dict[str, tuple[Meaning, Charge]] = {}

@@ -14,6 +14,7 @@ from parley.aggregator.request import Request
 from parley.mpc.channel import Channel, MemoryLink
 from parley.mpc.errors import MpcError
 from parley.mpc.ring import Lattice, share
+from tests.support.until import GIVE_UP_SECONDS
 
 DIMENSION = 300
 LATTICE = Lattice(2.0, 16)
@@ -42,11 +43,11 @@ class Federation:
 
     def _both(self, act: Callable[[Aggregator, Channel, int], Any]) -> list[Any]:
         results: list[Any] = [None, None]
-        channels = [Channel(link, 10) for link in MemoryLink.pair()]
+        channels = [Channel(link, GIVE_UP_SECONDS) for link in MemoryLink.pair()]
 
         def go(role: int) -> None:
             try:
-                aggregator = Aggregator(role, self.noise[role], self.stores[role], timeout_seconds=10)
+                aggregator = Aggregator(role, self.noise[role], self.stores[role], timeout_seconds=GIVE_UP_SECONDS)
                 results[role] = act(aggregator, channels[role], role)
             except MpcError as error:
                 results[role] = error
@@ -56,7 +57,7 @@ class Federation:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(30)
+            thread.join(2 * GIVE_UP_SECONDS)
             assert not thread.is_alive()
         return results
 

@@ -15,7 +15,7 @@ from parley.party.process import party_node, settings_of
 from parley.privacy.filters import Charge, Policy
 from parley.privacy.ledger import Ledger
 from tests.support.stage import PARTY, Stage, question
-from tests.support.until import until
+from tests.support.until import GIVE_UP_SECONDS, until
 
 EVERYONE = {
     "parties.0.sampler": {"kind": "wor", "units": 300, "batch": 300},
@@ -42,7 +42,7 @@ class Running:
 
     def __exit__(self, *_: object) -> None:
         self.client.stop()
-        self.thread.join(20)
+        self.thread.join(GIVE_UP_SECONDS)
         assert not self.thread.is_alive()
 
 

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from parley.demo.local import ReservedPort
-from tests.support.until import until
+from tests.support.until import GIVE_UP_SECONDS, until
 
 INSTALLED = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
 BIN = INSTALLED[-1].parent if INSTALLED else None
@@ -98,7 +98,7 @@ def _running(programs: Path, folder: Path, as_owner: dict[str, Any]) -> Iterator
         yield server
     finally:
         process.send_signal(signal.SIGINT)  # a fast shutdown: sessions are ended
-        process.wait(60)
+        process.wait(GIVE_UP_SECONDS)
         port.close()
 
 

@@ -14,6 +14,7 @@ from parley.node.transport import (
     open_channel,
     refusal_of,
 )
+from tests.support.until import GIVE_UP_SECONDS
 
 AUTHORITY = ThrowAwayAuthority("cardio")
 SERVER = NodeName("cardio", Role.aggregator, "north")
@@ -82,11 +83,11 @@ def call(port: int, identity: Identity, method: str = "Single", peer: NodeName =
             answer: Any
             if method in ("Stream", "Both"):
                 make = channel.unary_stream if method == "Stream" else channel.stream_stream
-                answer = next(iter(make(path)(b"" if method == "Stream" else iter([b""]), timeout=10)))
+                answer = next(iter(make(path)(b"" if method == "Stream" else iter([b""]), timeout=GIVE_UP_SECONDS)))
             elif method == "Collect":
-                answer = channel.stream_unary(path)(iter([b""]), timeout=10)
+                answer = channel.stream_unary(path)(iter([b""]), timeout=GIVE_UP_SECONDS)
             else:
-                answer = channel.unary_unary(path)(b"", timeout=10)
+                answer = channel.unary_unary(path)(b"", timeout=GIVE_UP_SECONDS)
         except grpc.RpcError as error:
             refusal = refusal_of(error, identity, peer)
             raise (refusal or error) from None

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent import futures
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ import grpc
 import numpy as np
 import pytest
 
+from parley.aggregator.opening_store import OpeningStore, Phase
+from parley.demo.local import ReservedPort
 from parley.federation.admission import BY_HAND, AdmissionRecord
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
@@ -36,7 +39,7 @@ from tests.support import documents
 
 NAMES = ("north", "south")
 PARTIES = ("hospital-a", "hospital-b", "hospital-c")
-WAIT = 20.0
+WAIT = 120.0
 
 
 @dataclass
@@ -70,7 +73,7 @@ class Server:
     def stop(self) -> int:
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(15)
+        return self.process.wait(WAIT)
 
     def died(self) -> None:
         """By its own hand, at a crash point."""
@@ -85,6 +88,7 @@ class Federation:
         self.folder = folder
         self.authority = ThrowAwayAuthority("cardio")
         self.servers = [self._server(role) for role in (0, 1)]
+        self._peer: ReservedPort | None = None
         self._channels: dict[tuple[str, str, int], grpc.Channel] = {}
         self.identities = {name: self._issue(Role.party, name) for name in PARTIES}
         self.identities["lead"] = self._issue(Role.coordinator, "lead")
@@ -134,12 +138,12 @@ class Federation:
         return self.control(role, who).Propose(wire.ProposeRequest(manifest=manifest.canonical), timeout=WAIT)
 
     def start(self, *crash_at: str | None) -> None:
-        """B first, whose port A has to know."""
+        """B first, whom A dials: at a port that stays B's when it is started again."""
         points = crash_at or (None, None)
-        self.servers[1].start(points[1])
-        for role in (0, 1):
-            self.configure(role, self.servers[role].path, self.servers[1].ports["peer"])
-        self.servers[0].start(points[0])
+        self._peer = self._peer or ReservedPort()
+        for role in (1, 0):
+            self.configure(role, self.servers[role].path, self._peer.number)
+            self.servers[role].start(points[role])
 
     def restart(self, role: int, crash_at: str | None = None) -> None:
         """With other ports, but for the peer's."""
@@ -151,6 +155,14 @@ class Federation:
         for server in self.servers:
             if server.process is not None and server.process.poll() is None:
                 server.kill()
+        if self._peer is not None:
+            self._peer.close()
+
+    def committed(self, role: int, manifest: Manifest, index: int) -> bool:
+        """By its store, whatever its process does."""
+        with closing(OpeningStore(self.servers[role].path / "state" / "openings.sqlite")) as store:
+            found = store.find(manifest.run, index)
+        return found is not None and found.phase is Phase.committed
 
     # ------------------------------------------------------------ callers
 

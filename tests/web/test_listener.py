@@ -20,7 +20,7 @@ from parley.federation.names import NodeName, Role
 from parley.node.authority import ThrowAwayAuthority
 from parley.node.errors import NodeError
 from parley.web.listener import Settings, Site, serve
-from tests.support.until import until
+from tests.support.until import GIVE_UP_SECONDS, until
 
 
 class Served:
@@ -91,10 +91,10 @@ def test_it_serves_until_the_input_of_its_process_ends(
         found = json.loads("".join(said))
         assert (found["ready"], found["role"], found["name"]) == (True, "dashboard", "lead")
         assert found["url"] == f"http://127.0.0.1:{served.did[0]}/"
-        with urllib.request.urlopen(found["url"], timeout=20) as answer:
+        with urllib.request.urlopen(found["url"], timeout=GIVE_UP_SECONDS) as answer:
             assert (answer.read(), answer.headers["server"]) == (b"here", None)
         assert served.did[1:] == ["warm"]
         os.close(writes)
-        thread.join(20)
+        thread.join(GIVE_UP_SECONDS)
         assert not thread.is_alive()
         assert served.did[1:] == ["warm", "closed"]

@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from parley.web import patience
 from parley.web.patience import MOST_IDLE_OF_ONE, Impatient
+from tests.support.until import GIVE_UP_SECONDS
 
 SHORT = 0.4
 GET = b"GET /now HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -50,7 +51,7 @@ def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 
 def says(port: int, words: bytes) -> socket.socket:
-    made = socket.create_connection(("127.0.0.1", port), timeout=20)
+    made = socket.create_connection(("127.0.0.1", port), timeout=GIVE_UP_SECONDS)
     made.sendall(words)
     return made
 
