@@ -7,7 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from parley.federation.toml_text import toml_text
+from parley.learning.schema import schema_from_json
+from parley.models.module_spec import ModuleSpec, digest_of
 from tests.support.command import answer, parley
+from tests.support.documents import manifest
 from tests.support.own_package import NAME, write
 
 KIND = f"torch:{NAME}.nets:dense"
@@ -54,6 +58,34 @@ def test_its_files_are_shown_and_none_of_it_is_run(package: Path, tmp_path: Path
     refused = parley("model", "show", str(tmp_path / "study.toml"))
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
     assert "names the built-in model softmax: there is no code to show" in refused.stderr
+
+
+def test_of_a_manifest_nothing_is_run_that_nobody_allowed(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever proposes a run chooses the function and what it is told: any of any package that is installed."""
+    note = tmp_path / "it-was-run"
+    (package / "nets.py").write_text("import pathlib\n\ndef touch(path):\n    pathlib.Path(path).touch()\n")
+    monkeypatch.syspath_prepend(package.parent)
+    schema, name = schema_from_json(manifest().schema.body), f"torch:{NAME}.nets:touch"
+    spec = ModuleSpec.of({"kind": name, "input": [3], "options": {"path": str(note)}}, schema)
+    body = {**spec.body(), "digest": digest_of(spec, schema.outputs), "probe": [0.5], "dimension": 3}
+    path = tmp_path / "manifest.toml"
+    path.write_text(toml_text(manifest(model=body).as_json()))
+    done = parley("model", "show", str(path), "--json")
+    assert done.returncode == 0, done.stderr
+    said = answer(done)
+    assert said["digest"] == said["expected"] == body["digest"]
+    assert said["options"] == {"path": str(note)}
+    people = parley("model", "show", str(path)).stdout
+    assert f'[code]\n"{name}" = "{body["digest"]}"' in people
+    assert "as the manifest says" in people
+    refused = parley("model", "check", str(path))
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert f"where you trust it give --allow {name}" in refused.stderr
+    (package / "more.txt").write_text("another file")
+    assert "NOT the manifest's" in parley("model", "show", str(path)).stdout
+    assert not note.exists()
 
 
 @pytest.mark.parametrize(

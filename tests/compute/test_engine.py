@@ -22,7 +22,7 @@ from parley.party.errors import AskAgainError
 from parley.party.run import contribution
 from parley.privacy.clipping import Terms
 from tests.support import foremen
-from tests.support.computed import KINDS, Setting, answers, setting
+from tests.support.computed import KINDS, Setting, answers, require_equal, setting
 
 
 def command(fault: str, folder: Path) -> tuple[str, ...]:
@@ -35,7 +35,7 @@ def test_any_number_of_workers_answers_as_one_process_does(tmp_path: Path, kind:
     given = setting(kind, momentum=workers != 2)
     engine = given.engine(Cluster(workers=workers), command=command("none", tmp_path))
     try:
-        assert answers(given, engine) == answers(given)
+        require_equal(given, answers(given, engine))
         assert engine.workers == workers
     finally:
         engine.close()

@@ -20,7 +20,7 @@ from parley.compute.errors import EngineStoppedError
 from parley.compute.strangers import ASKED
 from parley.learning.contributor import Query
 from parley.learning.rows import DenseRows
-from tests.support.computed import Setting, answers, setting
+from tests.support.computed import Setting, answers, require_equal, setting
 from tests.support.descendants import descendants, named
 from tests.support.ray_clusters import operators_cluster
 from tests.support.until import until
@@ -47,7 +47,7 @@ def test_one_two_and_eight_workers_answer_to_the_bit(theirs: tuple[Cluster, Path
     given = setting(kind)
     engine = given.engine(of(theirs[0], workers))
     try:
-        assert answers(given, engine) == answers(given)
+        require_equal(given, answers(given, engine))
     finally:
         engine.close()
 

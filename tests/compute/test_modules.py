@@ -1,5 +1,6 @@
 """A user's own module at the workers: each opens it from the bytes that the digest is of; all sums are as here."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 
 from parley.compute.cluster import Cluster
 from parley.compute.engine import Named, RayEngine
-from parley.compute.errors import EngineStoppedError
+from parley.compute.errors import EngineStoppedError, WorkerFailedError
 from parley.learning.encoding import Scale
 from parley.learning.engine import Here
 from parley.learning.records import Records
@@ -60,6 +61,64 @@ def test_a_module_answers_to_the_bit_on_any_number_of_workers(tmp_path: Path, wo
         assert expected.any()
     finally:
         engine.close()
+
+
+RAISING = """
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    \"\"\"A cell of 7 / 256 is beyond the table; at the schema's bounds nothing is.\"\"\"
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.last = nn.Embedding(3, 4), nn.Linear(9, 10)
+
+    def forward(self, rows):
+        place = 99 * ((256 * rows[:, 0]).round() == 7).long()
+        return self.last(torch.cat([self.table(place), rows[:, 1:6]], dim=1))
+
+
+def build():
+    return Net()
+"""
+
+
+def test_one_record_that_makes_it_raise_counts_as_none_and_of_two_the_run_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "site" / "raising_models"
+    home.mkdir(parents=True)
+    (home / "__init__.py").write_text(RAISING)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(home.parent), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.syspath_prepend(home.parent)
+    body = {"kind": "torch:raising_models:build"}
+    model: Any = open_model(body, schema_from_json(SCHEMA))
+    named = Named({**body, **model.spec.body()}, SCHEMA, model.dimension)
+    values = np.random.default_rng(3).integers(8, 256, (40, 784)).astype(np.int16)
+    targets = (np.arange(40) % 10).astype(np.float64)
+    batch, theta = Batch(np.arange(40), np.ones(40, np.bool_)), model.initial(np.arange(4, dtype=np.uint64))
+    told = ((theta,), Terms(0.0, 1.0, 1.0, 0.5), Lattice(1.0), SCALE)
+
+    def asked(raising: int) -> Any:
+        values[:raising, 0] = 7
+        records = Records(DenseRows.of(values, 8), targets)
+        engine = RayEngine(Cluster(workers=1), records, named, command=foreman(tmp_path))
+        monkeypatch.setattr(engine, "_measured", lambda *told: 0.08)
+        try:
+            return engine.gradients(batch, *told), engine.slots.seconds
+        finally:
+            engine.close()
+
+    found, slots = asked(1)
+    without = Batch(batch.indices, batch.indices > 0)
+    wanted = Here(Records(DenseRows.of(values, 8), targets), model).gradients(without, *told)
+    assert np.abs(found - wanted).max() <= 1
+    # The list is of three chunks of 16: room for a search of 18 passes of one, beside twice the time.
+    assert list(slots.values()) == [pytest.approx(0.65)]
+    with pytest.raises(WorkerFailedError, match="TooManyFailError"):
+        asked(2)
 
 
 def test_a_worker_whose_package_has_another_digest_opens_nothing(tmp_path: Path) -> None:

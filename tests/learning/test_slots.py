@@ -51,6 +51,12 @@ def test_a_slot_is_longer_than_what_was_measured() -> None:
     assert slots.seconds["form"] / SHORTEST_SECONDS == pytest.approx(round(slots.seconds["form"] / SHORTEST_SECONDS))
 
 
+def test_a_slot_has_room_for_what_a_record_may_add() -> None:
+    slots = Slots(threading.Event())
+    slots.measured("form", 1.0, 2.25)
+    assert slots.seconds["form"] == pytest.approx(MARGIN + 2.25)
+
+
 def test_a_process_that_is_to_end_does_not_wait() -> None:
     slots = Slots(threading.Event())
     slots.measured("form", 1000.0)

@@ -31,6 +31,7 @@ APART: dict[str, Callable[[Any], Any]] = {
     "a constant in its place": lambda x: torch.cat([x, torch.ones(N, 1, N)], 1),
     "norms over a record": lambda x: F.layer_norm(x, (4, N)) + F.group_norm(x, 2),
     "in place": lambda x: x.tanh().mul_(2).add_(x),
+    "a record's numbers, chosen": lambda x: x[:, 0].gather(1, (x[:, 1] > 0.5).long()),
     "a pool": lambda x: F.max_pool2d(x[:, None], 2),
 }
 MIXED: dict[str, Callable[[Any], Any]] = {
@@ -49,6 +50,9 @@ MIXED: dict[str, Callable[[Any], Any]] = {
     "an image of all records": lambda x: F.conv2d(x[:, 0][None, None], torch.ones(N, 1, 1, 1)),
     "records side by side": lambda x: torch.cat([x, x], 0)[:N],
     "statistics of a batch": lambda x: F.batch_norm(x, None, None, training=True),
+    "rows of other records, chosen": lambda x: x.view(2 * N, -1).gather(1, (x[:, 0] > 0.5).long()),
+    "a norm of all as of one": lambda x: torch.native_group_norm(x, None, None, 1, N, 4 * N, 1, 1e-5)[0],
+    "strides across": lambda x: torch.ops.aten._reshape_alias(x[:, 0].contiguous(), [N, N], [1, N]),
     "a loss of all": lambda x: F.mse_loss(x, x * 2).expand(N),
 }
 

@@ -47,6 +47,7 @@ REFUSED = {
     "Counts": "a pass changes a buffer: keep no running statistics",
     "Keeps": "keep nothing from one call to the next",
     "Retained": "uses what an earlier one has kept of records: keep nothing from one call to the next",
+    "Warming": "a pass leaves numbers of records behind: keep nothing from one call to the next",
     "Draws": "two passes over the same rows differ: draw nothing",
     "Wide": r"makes \(1, 2\) of 1 records: return a tensor of shape \(records, 3\)",
     "Sorted": "a record's output depends on the records beside it",

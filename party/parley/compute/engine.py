@@ -2,9 +2,9 @@
 
 The party alone draws the batch. Each worker gets a list of one public length, computes in chunks of one public shape
 and returns an exact sum of integers, so the answer is the same to the bit for any number of workers, whoever is lost
-meanwhile. A lost worker is hired again and asked again; while the cluster is lost the party is late. What workers say
-is compared with what they were asked: which run and question, how long, no longer a vector than so many records can
-make.
+meanwhile, but for networks whose numbers differ in a last bit with a record's place (docs/operations.md). A lost worker
+is hired again and asked again; while the cluster is lost the party is late. What workers say is compared with what they
+were asked: which run and question, how long, no longer a vector than so many records can make.
 
 The answer leaves at a time that follows from public facts (`parley.learning.slots`): every form of question is asked of
 public rows first, for how long it takes, and to see that all workers compute the same integers.
@@ -37,8 +37,10 @@ from parley.learning.encoding import Scale
 from parley.learning.records import Records
 from parley.learning.slots import Slots
 from parley.models.child import known_error
+from parley.models.module_spec import is_module
 from parley.mpc.ring import Lattice
 from parley.privacy.clipping import Terms
+from parley.privacy.randomness import SystemRandomness
 from parley.privacy.sampling import Batch
 
 Floats = NDArray[np.float64]
@@ -54,6 +56,8 @@ PATIENCE = 20
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 AWAY_SECONDS = 300.0
 """That one question waits for the cluster; then its asker hears whether the run still wants an answer."""
+SEARCH_PASSES = 18
+"""At most, of one chunk, until a record is found that makes a module raise (`parley.models.chunks`)."""
 PUBLIC_UNITS = 64
 PUBLIC, PRIVATE = "public", "records"
 
@@ -129,17 +133,22 @@ class RayEngine:
         chunk = chunk_length(len(batch.indices), width)
         length = list_length(len(batch.indices), self.records.units, self.workers, chunk)
         if form not in self.slots.seconds:
-            self.slots.measured(form, self._measured(question, points, length, chunk))
+            taken = self._measured(question, points, length, chunk)
+            self.slots.measured(form, taken, self._search_seconds(taken, length // chunk))
         seconds = max(ASK_SECONDS, PATIENCE * self.slots.slot(form))
         began, losses = time.monotonic(), self._losses
         try:
-            parts = lists(batch, self.workers, length)
+            parts = lists(batch, self.workers, length, SystemRandomness())
             found = [self._until_answered(PRIVATE, question, points, asked, chunk, seconds) for asked in parts]
             self.busy_seconds = time.monotonic() - began
         finally:
             if not self.slots.wait(form, began, lost=self._losses > losses):
                 raise EngineStoppedError("this process is ending")
         return np.asarray(np.sum([each.sum(axis=0) for each in found], axis=0, dtype=np.int64))
+
+    def _search_seconds(self, taken: float, chunks: int) -> float:
+        """For one record that makes a module raise, at every point; none makes a model of parley's own raise."""
+        return SEARCH_PASSES * taken / chunks if is_module(self.named.model.get("kind")) else 0.0
 
     def _measured(self, question: Question, points: tuple[Floats, ...], length: int, chunk: int) -> float:
         """How long this form of question takes about public rows and points: the second time, when all is warm."""

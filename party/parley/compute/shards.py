@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from parley.learning.records import Records, of_units
 from parley.learning.rows import DenseRows, Rows, SparseRows
 from parley.learning.schema import LARGEST_SQUARED
+from parley.privacy.randomness import Randomness, uniform_words
 from parley.privacy.sampling import Batch
 
 Integers = NDArray[np.int64]
@@ -79,8 +80,11 @@ def _divergence(p: float, q: float) -> float:
     return p * math.log(p / q) + (1 - p) * math.log((1 - p) / (1 - q))
 
 
-def lists(batch: Batch, workers: int, length: int) -> Iterator[Asked]:
-    """One after another until every present unit was named once; all but never more than one."""
+def lists(batch: Batch, workers: int, length: int, source: Randomness) -> Iterator[Asked]:
+    """One after another until every present unit was named once; all but never more than one.
+
+    Units stand at places that are drawn: that one is present moves no other (`parley.privacy.sampling`).
+    """
     chosen = batch.indices[batch.present]
     owners = chosen % workers
     parts = [chosen[owners == worker] // workers for worker in range(workers)]
@@ -88,8 +92,8 @@ def lists(batch: Batch, workers: int, length: int) -> Iterator[Asked]:
         places, present = np.zeros((workers, length), np.int64), np.zeros((workers, length), np.bool_)
         for worker, part in enumerate(parts):
             here = part[start : start + length]
-            places[worker, : len(here)] = here
-            present[worker, : len(here)] = True
+            drawn = np.argsort(uniform_words(source, length), kind="stable")[: len(here)]
+            places[worker, drawn], present[worker, drawn] = here, True
         yield Asked(places, present)
 
 

@@ -18,6 +18,7 @@ from parley.compute.questions import Question
 from parley.compute.shards import from_arrays
 from parley.errors import ParleyError
 from parley.learning.engine import Engine, Here
+from parley.learning.models import Model
 from parley.learning.schema import schema_from_json
 from parley.models.registry import open_model
 
@@ -67,11 +68,12 @@ class ShardWorker(Worker):
     def __init__(self) -> None:
         super().__init__()
         self._engines: dict[str, Engine] = {}
+        self._model: Model | None = None
 
     def _do(self, order: dict[str, Any], arrays: list[Array]) -> Array | None:
         if order["do"] == "open":
             schema = schema_from_json(order["schema"])
-            model = open_model(order["model"], schema, device=order["device"], threads=1)
+            self._model = model = open_model(order["model"], schema, device=order["device"], threads=1)
             count = order["shard_arrays"]
             self._engines = {
                 "records": Here(from_arrays(order["records"], arrays[:count]), model),
@@ -81,6 +83,9 @@ class ShardWorker(Worker):
         places, present, *points = arrays
         question = Question.of(order["question"])
         engine = self._engines[order["of"]]
+        if (chunks := getattr(self._model, "chunks", None)) is not None:  # a user's module's
+            # A slot has room to find one record that makes it raise: with more of them the run is left.
+            chunks.failures = len(points[0]) if order["of"] == "records" else None
         return question.answered(engine, tuple(points[0]), places, present, order["chunk"])
 
 

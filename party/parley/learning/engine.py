@@ -2,7 +2,8 @@
 
 An engine holds the records; what it is asked names them by number only. The batch is drawn by the party alone, of a
 public length, absent units among it, so that what an engine is asked, and how long it computes, is public. Its answers
-are sums of integers: however records are shared out over workers, the answer is the same to the bit.
+are sums of integers: however records are shared out over workers, each counts in the same way, up to a last bit of
+floating point that may depend on its place (`parley.privacy.sampling`).
 """
 
 from collections.abc import Callable
@@ -113,23 +114,24 @@ class Here:
         flat = np.maximum(members, 0).ravel()
         block, targets = self.records.rows.take(flat), self.records.targets[flat]
         losses = np.stack(
-            [self.model.losses(block, targets, point, **self._there(members)) for point in points], axis=1
+            [self.model.losses(block, targets, point, **self._there(members, batch)) for point in points], axis=1
         )
         differences = times * (losses[:, 1:] - losses[:, :1]).reshape(*members.shape, -1)
         rows = np.where((members >= 0)[:, :, None], differences, 0.0).sum(axis=1)
         encoded = lattice.encode_records(rows, scale.limit)
         return np.asarray((encoded * batch.present[:, None]).sum(axis=0))
 
-    def _there(self, members: Integers) -> dict[str, Any]:
-        """For a model that a record can make raise: which rows are records, and which only fill a unit up."""
-        by_unit = self.records.unit_column is not None and hasattr(self.model, "unit_contribution")
-        return {"there": (members >= 0).ravel()} if by_unit else {}
+    def _there(self, members: Integers, batch: Batch) -> dict[str, Any]:
+        """For a model that a record can make raise: which rows are present records, and which only fill a place."""
+        if not hasattr(self.model, "unit_contribution"):
+            return {}
+        return {"there": ((members >= 0) & batch.present[:, None]).ravel()}
 
     def _norms(self, batch: Batch, point: Floats, top: float, scale: Scale) -> Integers:
         members = self.records.unit_members(batch.indices)
         flat = np.maximum(members, 0).ravel()
         block, targets = self.records.rows.take(flat), self.records.targets[flat]
-        norms = self.model.gradient_norms(block, targets, point, **self._there(members)).reshape(members.shape)
+        norms = self.model.gradient_norms(block, targets, point, **self._there(members, batch)).reshape(members.shape)
         total = np.where(members >= 0, norms, 0.0).sum(axis=1)
         place = np.floor(-2 * np.log2(np.maximum(total, 1e-300) / top))
         sound = np.isfinite(total) & batch.present

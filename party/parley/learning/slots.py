@@ -47,9 +47,10 @@ class Slots:
     """As measured; the pace is that of all forms."""
     pace: Pace = field(default_factory=Pace)
 
-    def measured(self, key: object, seconds: float) -> None:
-        """How long a public question of this form took; the length of a slot follows."""
-        self.seconds[key] = max(SHORTEST_SECONDS, SHORTEST_SECONDS * math.ceil(MARGIN * seconds / SHORTEST_SECONDS))
+    def measured(self, key: object, seconds: float, more: float = 0.0) -> None:
+        """How long a public question of this form took; the length of a slot follows, with room for `more` seconds."""
+        whole = SHORTEST_SECONDS * math.ceil((MARGIN * seconds + more) / SHORTEST_SECONDS)
+        self.seconds[key] = max(SHORTEST_SECONDS, whole)
 
     def slot(self, key: object) -> float:
         """How long the next one is, if it is not late."""

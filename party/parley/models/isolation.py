@@ -36,7 +36,7 @@ def mixed(chunks: Chunks) -> str | None:
 
 
 def place_matters(chunks: Chunks) -> bool:
-    """Whether a record's gradient differs, in its last bits, with its place in a chunk."""
+    """Whether a record's gradient differs, in its last bits, with its place in a chunk, which is drawn."""
     network, size = chunks.network, chunks.size
     inputs, targets = public_rows(network, size)
     flat = network.flat(public_point(network))

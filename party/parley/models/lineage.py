@@ -7,7 +7,9 @@ comes out is made of record i of what goes in, and of constants. A module's path
 (`parley.models.values`), so that a pass over public rows has the operations of every other of its shape.
 """
 
+import gc
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -50,6 +52,8 @@ class Lineage(TorchDispatchMode):  # type: ignore[misc]
         """Tensors whose first axis is the records', each with as many rows as any; kept, so that ids stay theirs."""
         self._made: dict[int, tuple[int, Any]] = {}
         """The newest pass that wrote records into a storage."""
+        self._seen: list[weakref.ref[Tensor]] = []
+        """All tensors of records, for as long as somebody else holds them."""
 
     def begin(self, *rows: Tensor) -> None:
         """A pass over these."""
@@ -65,7 +69,15 @@ class Lineage(TorchDispatchMode):  # type: ignore[misc]
     def tensors(self) -> list[Tensor]:
         return list(self._apart.values())
 
+    def leaves_behind(self) -> bool:
+        """Whether something of records is still there when the passes are over, and forgotten here."""
+        self._apart.clear()
+        self._made.clear()
+        gc.collect()
+        return any(each() is not None for each in self._seen)
+
     def _mark(self, tensor: Tensor, apart: bool) -> None:
+        self._seen.append(weakref.ref(tensor))
         storage = tensor.untyped_storage()
         self._made[storage._cdata] = (self.passes, storage)
         if apart:
@@ -116,7 +128,9 @@ class Lineage(TorchDispatchMode):  # type: ignore[misc]
             others = []
             return all(self._aligned(each, found) for each in parts) and _axis(told.get("dim", 0), found) != 0
         if name == "gather":
-            return self.of_records(args[0]) and self.of_records(told["index"]) and _one_axis(told, args[0], found)
+            known = self.of_records(args[0]) and self.of_records(told["index"])
+            # Rows of another number would be of other records than the index's.
+            return known and len(args[0]) == len(told["index"]) and _one_axis(told, args[0], found)
         if name == "nll_loss_forward":
             return self.of_records(args[0]) and self.of_records(args[1]) and told["reduction"] == 0
         if name == "addmm":
@@ -166,12 +180,12 @@ RULES: dict[str, Callable[[Any, Tensor, Tensor], bool]] = {
     # Rows in their order before and after: a record's numbers are the same ones.
     "view": _always,
     "_unsafe_view": _always,
-    "_reshape_alias": _always,
+    "_reshape_alias": lambda told, given, found: given.is_contiguous() and found.is_contiguous(),
     "mm": _always,
     "convolution": lambda told, given, found: given.dim() == 4,
     "mkldnn_convolution": lambda told, given, found: given.dim() == 4,
     "native_layer_norm": lambda told, given, found: len(told["normalized_shape"]) < given.dim(),
-    "native_group_norm": _always,
+    "native_group_norm": lambda told, given, found: told["N"] == len(given),
     "native_batch_norm": lambda told, given, found: told["training"] is False,
     "_native_batch_norm_legit_no_training": _always,
     "constant_pad_nd": lambda told, given, found: len(told["pad"]) // 2 < given.dim(),
@@ -189,11 +203,13 @@ RULES: dict[str, Callable[[Any, Tensor, Tensor], bool]] = {
 
 
 def kept(network: Network) -> str | None:
-    """What is wrong with a module that uses in one pass what it made of records in another."""
+    """What is wrong with a module that uses in one pass what it made of records in another, or could in a later one."""
     lineage = Lineage(2)
     for _ in range(2):
         _passed(network, lineage, 2)
-    return f"a pass uses what an earlier one has kept of records: {KEPT}" if lineage.keeps else None
+    if lineage.keeps:
+        return f"a pass uses what an earlier one has kept of records: {KEPT}"
+    return f"a pass leaves numbers of records behind: {KEPT}" if lineage.leaves_behind() else None
 
 
 def mixing(network: Network, sizes: tuple[int, ...]) -> str | None:

@@ -105,7 +105,7 @@ class TorchModel:
     def contribution(
         self, block: Block, targets: Floats, present: Flags, points: tuple[Floats, ...], terms: Terms, scale: Scale
     ) -> Integers:
-        """Σ over the present records of their clipped terms, in lattice steps, exactly."""
+        """Σ over the present records of their clipped terms, in lattice steps, exactly. Of others it is shown none."""
         inputs, wanted = self._inputs(block), self.network.targets(targets)
         total = np.zeros(self.dimension, np.int64)
         with steady(self.threads):
@@ -113,9 +113,9 @@ class TorchModel:
             outs = [self._room() for _ in points]
             for start in range(0, len(inputs), self.chunk):
                 part = slice(start, start + self.chunk)
-                sound = self._pad(present[part])
+                sound, shown = self._pad(present[part]), self.chunks.among(inputs[part], wanted[part], present[part])
                 for flat, out in zip(flats, outs, strict=True):
-                    sound &= self.chunks.gradients(flat, inputs[part], wanted[part], out)
+                    sound &= self.chunks.gradients(flat, *shown, out)
                 _add(outs, sound, terms, scale, total)
         return total
 
@@ -139,15 +139,15 @@ class TorchModel:
             flats = [self.network.flat(point) for point in points]
             outs, sums = [self._room() for _ in points], [self._room() for _ in points]
             for start in range(0, len(members), self.chunk):
-                part = members[start : start + self.chunk]
-                sound = self._pad(present[start : start + self.chunk])
+                part, here = members[start : start + self.chunk], present[start : start + self.chunk]
+                sound = self._pad(here)
                 for flat, out, unit in zip(flats, outs, sums, strict=True):
                     unit.zero_()
                     for rows in part.T:
                         there = self._pad(rows >= 0)
                         taken = torch.from_numpy(np.maximum(rows, 0))
-                        rows_there = self.chunks.among(inputs[taken], wanted[taken], rows >= 0)
-                        kept = self.chunks.gradients(flat, *rows_there, out)
+                        shown = self.chunks.among(inputs[taken], wanted[taken], (rows >= 0) & here)
+                        kept = self.chunks.gradients(flat, *shown, out)
                         # Where there is no record the row is the public one's: taken out, not multiplied by zero.
                         unit += torch.where(torch.from_numpy(there)[:, None].to(self.device), out, 0.0)
                         sound &= kept | ~there

@@ -72,7 +72,7 @@ class Findings:
     """Each route that was tried, and what became of it."""
     records_per_second: float | None = None
     place_matters: bool | None = None
-    """Whether a gradient's last bits differ with a record's place in a chunk. No harm to privacy."""
+    """Whether a gradient's last bits differ with a record's place in a chunk. No harm, for places are drawn."""
 
     def require(self) -> None:
         """Refuses a module with problems."""

@@ -3,6 +3,9 @@
 parley model check hospital_models.nets:build --input 1,28,28 --outputs 10     # what it is, or what to change in it
 parley model show study.toml              # its digest and size: for a policy, and for a manifest
 parley model show manifest.toml --files   # each file that the digest is of; imports nothing
+
+A manifest is somebody else's: which function of which installed package it names, and what it tells it, was written by
+whoever proposes the run. So `show` imports nothing for one, and `check` runs what it names only where it is allowed.
 """
 
 import json
@@ -21,7 +24,7 @@ from parley.federation.toml_text import toml_text
 from parley.learning.schema import Schema, schema_from_json
 from parley.learning.transforms import Extractor
 from parley.models.extractor_spec import extractor_digest, extractors_of
-from parley.models.module_spec import PREFIX, ModuleSpec, digest_with, is_module
+from parley.models.module_spec import PREFIX, ModuleSpec, digest_of, digest_with, is_module
 from parley.models.package_files import PackageFiles
 from parley.models.registry import open_module
 
@@ -48,17 +51,27 @@ def check(
     whole: Annotated[bool, typer.Option("--whole", help="Cells are whole numbers, for an embedding.")] = False,
     device: Annotated[str, typer.Option(help="Where it computes: cpu, or cuda where torch has it.")] = "cpu",
     threads: Annotated[int, typer.Option(help="Threads of torch.", min=1)] = 1,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODULE", help="A module that a manifest names and whose code may run here."),
+    ] = None,
     json_output: Json = False,
 ) -> None:
     """Import a module, build it, and try it on public rows: is it safe to train, how fast, what must be changed?
 
-    It must be installed. Nothing of your records is read. Its code runs here, with your rights.
+    It must be installed. Nothing of your records is read. Its code runs here, with your rights. What a manifest names,
+    and the options that it gives, are somebody else's words: run it only with --allow torch:package.module:function.
 
     Example: parley model check parley.networks.mnist:cnn --input 1,28,28 --outputs 10
     """
     if Path(spec).is_file():
-        table, schema = _of_document(Path(spec))
+        table, schema, dimension = _of_document(Path(spec))
         found, classes = _module_of(Path(spec), table, schema), schema.outputs
+        if dimension is not None and found.kind not in (allow or ()):
+            raise CommandError(
+                f"{spec} is a manifest, and {found.kind} would run here with the options that it gives: see `parley "
+                f"model show {spec}`, and where you trust it give --allow {found.kind}"
+            )
     else:
         if shape is None or outputs is None:
             raise CommandError("a module by its name needs --input and --outputs, such as --input 1,28,28 --outputs 10")
@@ -85,14 +98,15 @@ def show(
     """Print a module's digest, size and probe, and the lines for a policy and a manifest.
 
     The digest is of what the document tells the module and of its package's exact bytes, as they are installed here.
-    If institutions get different ones, --files shows which file differs.
+    If institutions get different ones, --files shows which file differs. The module of a study is imported and built;
+    of a manifest's nothing is run.
 
     What makes a user's own features (a transform of the schema) is shown likewise.
 
     Example: parley model show study.toml. Next: read the package, and put its line under [code] in
     policy.toml
     """
-    table, schema = _of_document(document)
+    table, schema, dimension = _of_document(document)
     own = extractors_of(schema)
     if own and not is_module(table.get("kind")):
         _show_extractors(own, files, json_output)
@@ -100,6 +114,9 @@ def show(
     spec, outputs = _module_of(document, table, schema), schema.outputs
     if files:
         _show_files(spec, outputs, json_output)
+        return
+    if dimension is not None:
+        _show_proposed(spec, schema, own, dimension, json_output)
         return
     model = open_module(spec, outputs)
     body = _body(model)
@@ -131,6 +148,26 @@ def _show_files(spec: ModuleSpec, outputs: int, json_output: bool) -> None:
         print(f"agreed on    {spec.digest}, {same}")
 
 
+def _show_proposed(spec: ModuleSpec, schema: Schema, own: list[Extractor], dimension: int, json_output: bool) -> None:
+    """Of a manifest: what it says, and the digest of what is installed here. Imports nothing."""
+    digest = digest_of(spec, schema.outputs)
+    named = {spec.kind: digest, **{each.kind: extractor_digest(each) for each in own}}
+    expected = {spec.kind: spec.digest, **{each.kind: each.digest for each in own}}
+    if json_output:
+        told = {"kind": spec.kind, "options": dict(spec.options), "input": list(spec.input), "loss": spec.loss}
+        more = {"digest": digest, "expected": spec.digest, "dimension": dimension, "probe": list(spec.probe)}
+        emit_json({**told, **more, **({"extractors": {each.kind: named[each.kind] for each in own}} if own else {})})
+        return
+    print(f"module       {spec.kind}, loss {spec.loss}")
+    print(f"options      {json.dumps(dict(spec.options))}")
+    print(f"parameters   {dimension:,} trained, the manifest says; nothing of it was run")
+    for kind, found in named.items():
+        same = "as the manifest says" if found == expected[kind] else f"NOT the manifest's, {expected[kind]}"
+        print(f"digest       {found}, {same}")
+    print("\npolicy.toml, of a node that allows it, once somebody has read the package and the options:\n\n[code]")
+    print("\n".join(f'"{kind}" = "{found}"' for kind, found in named.items()))
+
+
 def _module_of(path: Path, body: Mapping[str, Any], schema: Schema) -> ModuleSpec:
     """Of a document's model."""
     if not is_module(body.get("kind")):
@@ -155,8 +192,9 @@ def _show_extractors(own: list[Extractor], files: bool, json_output: bool) -> No
     print("\n".join(f'"{kind}" = "{digest}"' for kind, digest in found.items()))
 
 
-def _of_document(path: Path) -> tuple[Mapping[str, Any], Schema]:
-    """[model] and columns of a study, or of a manifest, which a party's image can read too."""
+def _of_document(path: Path) -> tuple[Mapping[str, Any], Schema, int | None]:
+    """[model] and columns of a study, or of a manifest, which a party's image can read too; and a manifest's dimension,
+    which a study has not."""
     try:
         table = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -165,14 +203,12 @@ def _of_document(path: Path) -> tuple[Mapping[str, Any], Schema]:
         from parley.federation.manifest import read_manifest
 
         manifest = read_manifest(path)
-        body: dict[str, Any] = {"kind": manifest.model.kind, **manifest.model.options.body}
-        schema = schema_from_json(manifest.schema.body)
-    else:
-        from parley.study.document import read
+        body = {"kind": manifest.model.kind, **manifest.model.options.body}
+        return body, schema_from_json(manifest.schema.body), manifest.model.dimension
+    from parley.study.document import read
 
-        study = read(path)
-        body, schema = study.model, study.schema
-    return body, schema
+    study = read(path)
+    return study.model, study.schema, None
 
 
 def _schema(shape: list[int], outputs: int, loss: str | None, low: float, high: float, whole: bool) -> Schema:
