@@ -230,11 +230,13 @@ class CollapsingGates(Gates):
             return (yield from super().to_ring(bits, ring_bits))
         transfers = self.take(len(bits) // 2)
         flips = bits.reshape(2, len(bits) // 2, -1)[1 - self.role] ^ self.choices(transfers)
-        nothing = _Zero(self.kernels)
-        honest, self.kernels = self.kernels, nothing  # type: ignore[assignment]
+        honest = self.kernels
         inner = self._one_way(transfers, transfers, bits, ring_bits, 0, flips)
+        self.kernels = _Zero(honest)  # type: ignore[assignment]
         message = next(inner)
+        self.kernels = honest  # other gates run beside this one
         answer = yield message
+        self.kernels = _Zero(honest)  # type: ignore[assignment]
         try:
             inner.send(answer)
         except StopIteration as stop:
