@@ -397,7 +397,7 @@ def test_a_finding_that_convinces_no_judge_is_no_evidence() -> None:
 def counting(rate: Fraction, made: Class = CovertSession) -> Any:
     """A session of which only the quota is asked."""
     session: Any = made.__new__(made)
-    session._rate, session._claims = rate, deque(maxlen=QUOTA_BATCHES)
+    session._rate, session._claims, session.audits_borne = rate, deque(maxlen=QUOTA_BATCHES), 0
     return session
 
 
