@@ -26,7 +26,7 @@ from parley.node.docket import Docket, Pair
 from parley.node.evidence import EvidenceFolder
 from parley.v1 import noise_pb2_grpc
 from tests.support.both_links import dialling
-from tests.support.caught import signing_with
+from tests.support.caught import answer, signing_with
 from tests.support.covert import Leak, lying
 from tests.support.documents import manifest
 from tests.support.until import until
@@ -233,7 +233,7 @@ def test_a_server_that_lies_is_caught_and_nothing_more_is_made_with_it(
     time.sleep(1.2)
     assert ends.a.noise.covert.level().sessions == sessions
     assert ends.a.noise.plain.level().available, "what is not audited goes on, for runs that never said otherwise"
-    ends.a.folder.note(ends.a.folder.answered(held.digest, "N. N.", "another machine"))
+    answer(ends.a.folder, held.digest)
     both_sessions(CovertSession, monkeypatch)
     until(lambda: ends.a.noise.covert.level().sessions > sessions)
 

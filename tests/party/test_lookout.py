@@ -14,7 +14,7 @@ from parley.party import lookout
 from parley.party.process import party_node, settings_of
 from parley.party.run import Life
 from parley.privacy.ledger_state import Run
-from tests.support.caught import evidence_by
+from tests.support.caught import answer, evidence_by
 from tests.support.documents import PARTY_POLICY, manifest
 from tests.support.memories import joined, left, state
 from tests.support.party_process import EVERYONE, Running, charged, ledger
@@ -185,7 +185,7 @@ def test_a_further_run_waits_for_the_operators_answer(stage: Stage, made: Manife
             assert "parley evidence answer" in _reason(stage, after.run)
             assert not any(join.accepted for join in stage.coordinator.joins)
         (held,) = folder(stage).pending()
-        folder(stage).note(folder(stage).answered(held.digest, "N. N.", "another machine"))
+        answer(folder(stage), held.digest)
         until(lambda: sum(join.accepted for join in stage.coordinator.joins) >= 2)
 
 
