@@ -71,6 +71,7 @@ TYPES: dict[str, type[Message]] = {
     "Propose": aggregator_pb2.ProposeResponse,
     "Open": aggregator_pb2.OpenResponse,
     "End": aggregator_pb2.EndResponse,
+    "Evidence": aggregator_pb2.EvidenceResponse,
     "Check": health_pb2.HealthCheckRequest,
 }
 """All that may arrive; points and shares are small here, so nothing is fetched in pieces."""

@@ -70,9 +70,21 @@ def test_a_mean_over_the_batch_sees_one_record_only(tmp_path: Path, monkeypatch:
     assert np.allclose(opened(IMAGES), IMAGES.reshape(len(IMAGES), -1)[:, 4:8])
 
 
+def test_where_a_record_stands_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seven rows of 33 numbers each: vmap's product over a chunk rounds them otherwise at every other place."""
+    body = "return torch.tanh(LAST(torch.tanh(FIRST(x.flatten(1)[:, :231].view(len(x), 7, 33)))))[:, :, :4].mean(1)"
+    layers = "torch.manual_seed(1)\nFIRST, LAST = nn.Linear(33, 7), nn.Linear(7, 7)"
+    found = installed(tmp_path, monkeypatch, source(body, layers), "hospital_rows")
+    opened = Opened.of(replace(found, shape=(1, 16, 16)))
+    images = np.random.default_rng(2).random((CHUNK + 9, 1, 16, 16), np.float32)
+    for by in (1, 2, 3, 7, 11):
+        assert np.array_equal(opened(np.roll(images, by, 0)), np.roll(opened(images), by, 0))
+
+
 @pytest.mark.parametrize(
     ("name", "code", "said"),
     [
+        ("kept", source("SEEN[:] = [x.sum()]\nreturn x.flatten(1)[:, :4]", "SEEN = []"), "keeps something of a record"),
         ("drawn", source("return x.flatten(1)[:, :4] + torch.rand(1, 4)"), "second time"),
         ("dropped", source("return nn.functional.dropout(x.flatten(1)[:, :4])"), "second time"),
         ("looked", source("y = x.flatten(1)[:, :4]\nreturn y if y.sum().item() > 0 else -y"), "torch.where"),

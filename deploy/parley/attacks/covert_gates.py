@@ -12,7 +12,7 @@ from parley.attacks import noise, servers
 from parley.attacks.covert_liar import Lie, LyingSampler, instead, octets
 from parley.attacks.servers import ACCEPTANCE
 from parley.mpc.gates import Gates
-from parley.mpc.kernels import Bytes, Words
+from parley.mpc.kernels import Bytes, Words, as_matrices
 from parley.mpc.randomness import Csprng
 from parley.mpc.sampler import Batch
 from parley.mpc.steps import Message, Steps, pack
@@ -276,8 +276,8 @@ class TablesSampler(LyingSampler):
 
     def fed_by(self, source: TransferSource, rng: Csprng) -> "TablesSampler":
         made = super().fed_by(source, rng)
-        made._rows = [rows ^ np.uint8(2) for rows in made._rows]
-        made._matrices = [matrices ^ np.uint8(2) for matrices in made._matrices]
+        head, tail = (rows ^ np.uint8(2) for rows, _ in made._lookups)
+        made._lookups = (head, as_matrices(head)), (tail, as_matrices(tail))
         return made
 
 

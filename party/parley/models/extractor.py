@@ -1,8 +1,9 @@
 """A frozen extractor, opened and checked: features of one record at a time, whatever it does.
 
-It sees one record only (vmap or a loop), so that no other has a part in its features. Where it raises, that
-record's features are nan, which become a row of zeros; where it looks at values to decide what to do, it is refused:
-how long it took would tell of them.
+It sees one record only (vmap or a loop), so that no other has a part in its features: nor in where a record stands,
+which a unit with a row more would change for all after it. Where it raises, that record's features are nan, which
+become a row of zeros; where it looks at values to decide what to do, it is refused: how long it took would tell of
+them.
 """
 
 import time
@@ -18,6 +19,7 @@ from torch.func import vmap
 from parley.learning.errors import ModelError
 from parley.learning.transforms import Extractor
 from parley.models.extractor_spec import extractor_digest
+from parley.models.lineage import KEPT, Lineage
 from parley.models.network import steady
 from parley.models.package_files import PackageFiles
 from parley.models.values import Watching
@@ -31,6 +33,8 @@ AGREEMENT = 1e-4
 """Of both routes, relative to the length of a record's features."""
 HOSTILE = (float("nan"), float("inf"), 1e30, 1e-42, -1e30)
 """What one public record is filled with while the others are watched."""
+SAME = 3
+"""Public records that are put at every place of a chunk."""
 SEED = 14
 
 
@@ -113,7 +117,8 @@ class Opened:
             if self.route == "vmap":
                 found: Tensor = vmap(lambda row: self._one(row[None]), randomness="error")(rows)
                 return found
-            return torch.stack([self._one(row) for row in rows.split(1)])
+            # Copies, for how numbers lie in memory may change their last bit, too.
+            return torch.stack([self._one(row.clone()) for row in rows.split(1)])
 
     def _one(self, row: Tensor) -> Tensor:
         """[columns] of a batch of one."""
@@ -132,14 +137,36 @@ class Opened:
         rows = _public_rows(self.transform, CHUNK)
         loop = self._tried("loop", rows[:4])
         self._require_plain(rows[:1])  # after a real call, whose weights are real ones
+        self._require_nothing_kept()
         try:
-            self.route = "vmap" if _agree(self._tried("vmap", rows)[:4], loop) else "loop"
+            same = _agree(self._tried("vmap", rows)[:4], loop) and self._same_everywhere(rows)
+            self.route = "vmap" if same else "loop"
         except ModelError:
             self.route = "loop"
         found = self._tried(self.route, rows)
         if not torch.isfinite(found).all():
             raise ModelError(f"{self.transform.kind} makes of public inputs what is not finite: check its weights")
         self._require_isolation(rows, found)
+
+    def _same_everywhere(self, rows: Tensor) -> bool:
+        """Whether some records have the same features, to the bit, at every place of a chunk."""
+        for row in rows[:SAME].split(1):
+            found = self._compute(row.expand_as(rows).contiguous())
+            if not torch.equal(found, found[:1].expand_as(found)):
+                return False
+        return True
+
+    def _require_nothing_kept(self) -> None:
+        """What it made of one record is gone before it sees another."""
+        lineage = Lineage(1)
+        for _ in range(2):
+            row = _public_rows(self.transform, 1)
+            lineage.begin(row)
+            with lineage, torch.no_grad():
+                self.extract(row)
+            del row
+        if lineage.keeps or lineage.leaves_behind():
+            raise ModelError(f"{self.transform.kind} keeps something of a record: {KEPT}")
 
     def _tried(self, route: str, rows: Tensor) -> Tensor:
         self.route = route
@@ -170,6 +197,10 @@ class Opened:
             raise ModelError(
                 f"{self.transform.kind} gives other features the second time: put its modules in eval mode, and take "
                 "out what is random"
+            )
+        if not self._same_everywhere(rows):
+            raise ModelError(
+                f"{self.transform.kind} makes other features of one record at other places: compute them from it alone"
             )
         for place, value in enumerate(HOSTILE):
             changed = rows.clone()
