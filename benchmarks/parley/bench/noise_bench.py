@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
+from parley.aggregator.noise import batch_lanes
 from parley.bench.noise_server import Settings, settings_line
 from parley.bench.noise_turns import NAMES
 from parley.bench.noise_ways import compared
@@ -164,11 +165,12 @@ def noise(
     return result
 
 
-def aggregate(parties: int, dimension: int, channel: str) -> dict[str, Any]:
+def aggregate(parties: int, dimension: int, channel: str, parts: NoiseParts) -> dict[str, Any]:
     """The paper's table 4 in one call: everything from the start of two processes to the opened, noised sum."""
-    lattice = Lattice(1.0, 16, load("strips", "standard").format.scale_bits)
+    lattice = Lattice(1.0, 16, load("strips", "standard").format.scale_bits, parts)
+    lanes = batch_lanes(dimension) if parts.security == "covert" else LANES  # as their pools make them
     rng = Csprng.from_system()
-    with TwoServers("strips", "standard", channel) as servers:
+    with TwoServers("strips", "standard", channel, parts=parts, lanes=lanes) as servers:
         values = np.arange(parties * dimension, dtype=np.int64).reshape(parties, dimension) << 16
         seeds = [rng.bytes(32) for _ in range(parties)]
         np.save(
@@ -185,8 +187,11 @@ def aggregate(parties: int, dimension: int, channel: str) -> dict[str, Any]:
     return {
         "parties": parties,
         "dimension": dimension,
+        "security": parts.security,
+        "own": parts.own,
         "online_seconds": max(answer["online"] for answer in both),
         "total_seconds": total_seconds,
         "bytes_per_server": both[0]["sent"] + uploaded,
+        "noise_bytes_per_server": both[0]["noise_sent"],
         "noise_standard_deviation": float(noise_seen.std()),
     }

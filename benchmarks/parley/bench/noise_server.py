@@ -23,11 +23,12 @@ import numpy as np
 
 from parley.aggregator.opening import Aggregator, Contributions
 from parley.aggregator.opening_store import OpeningStore
-from parley.aggregator.pool import NoisePool
+from parley.aggregator.pool import Demand, NoisePool, NoiseSession
 from parley.aggregator.request import Request
 from parley.bench.noise_turns import NAMES, Turns, hear_audits, open_session
 from parley.mpc.channel import Channel, Link
 from parley.mpc.clear import OwnNoise
+from parley.mpc.errors import PeerError
 from parley.mpc.parts import parts_of
 from parley.mpc.ring import Lattice
 from parley.mpc.sampler import LANES
@@ -235,22 +236,35 @@ class Server:
 
     def aggregate(self, dimension: int, parties: int) -> dict[str, Any]:
         """One secure aggregation: shares in, noise, release share out."""
-        pool = NoisePool(self.connections.link, self.settings.role, self.tables)
+        role, folder, lanes = self.settings.role, Path(self.settings.folder), self.settings.lanes
+        drawn: list[Channel] = []
+
+        def begin(channel: Channel, _: Demand) -> NoiseSession:
+            drawn.append(channel)
+            session = open_session(channel, role, self.tables, self.parts, folder)
+            if session is None:
+                raise PeerError("nothing is sampled together")
+            return session
+
+        demand = Demand(lanes, self.parts.audit_rate or None)
+        pool = NoisePool(
+            self.connections.link, role, self.tables, 16 * lanes, lanes, begin=begin, demand=lambda: demand
+        )
         channel = Channel(self.connections.link())
-        store = OpeningStore(Path(self.settings.folder) / f"openings-{self.settings.role}.sqlite")
-        lattice = Lattice(1.0, 16, self.tables.format.scale_bits)
-        pool.start()
+        store = OpeningStore(folder / f"openings-{role}.sqlite")
+        lattice = Lattice(1.0, 16, self.tables.format.scale_bits, self.parts)
         try:
-            folder = Path(self.settings.folder)
-            shares = np.load(folder / f"contributions-{self.settings.role}.npy")
-            while pool.level().available < dimension:
-                time.sleep(0.001)
-            pooled = time.monotonic()
+            shares = np.load(folder / f"contributions-{role}.npy")
+            if self.parts.joint:
+                pool.start()
+                while pool.level().available < dimension:
+                    time.sleep(0.001)
+            pooled, noise_sent = time.monotonic(), sum(each.traffic.bytes_sent for each in drawn)
             channel.run(start_together())
             started = time.perf_counter()
             contributions = Contributions(dimension)
             for party in range(parties):
-                given = shares[party] if self.settings.role == 0 else shares[party].tobytes()
+                given = shares[party] if role == 0 else shares[party].tobytes()
                 contributions.add(f"party-{party}", party.to_bytes(32, "little"), given)
             request = Request(
                 run="bench",
@@ -261,14 +275,17 @@ class Server:
                 most_records=parties,
                 clip=float(parties * dimension),
             )
-            opened = Aggregator(self.settings.role, pool, store).open(channel, request, contributions)
+            aggregator = Aggregator(role, pool, store, covert=pool)
+            aggregator.own.prepare()
+            opened = aggregator.open(channel, request, contributions)
             online = time.perf_counter() - started
-            np.save(folder / f"opened-{self.settings.role}.npy", np.frombuffer(opened.share, "<u8"))
+            np.save(folder / f"opened-{role}.npy", np.frombuffer(opened.share, "<u8"))
             done = {
                 "online": online,
                 "pooled": pooled,
                 "finished": time.monotonic(),
                 "sent": channel.traffic.bytes_sent,
+                "noise_sent": noise_sent,
             }
             channel.run(end_together())
             return done
