@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -66,7 +67,11 @@ def test_a_dashboard_that_dies_comes_back_and_ends_with_its_coordinator(federati
 
 
 def test_elsewhere_than_on_loopback_it_speaks_tls_with_the_nodes_certificate(federation: LocalFederation) -> None:
-    folder, port = federation.coordinator.folder, reserved_port()
+    folder = federation.coordinator.folder
+    held = socket.socket()  # of every address: a port that is free on one may be in use on another
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("0.0.0.0", 0))
+    port = held.getsockname()[1]
     command = [sys.executable, "-m", "parley.cli.main", "dashboard", str(folder), "--listen", f"0.0.0.0:{port}"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     try:
@@ -85,3 +90,4 @@ def test_elsewhere_than_on_loopback_it_speaks_tls_with_the_nodes_certificate(fed
     finally:
         process.terminate()
         process.wait(GIVE_UP_SECONDS)
+        held.close()

@@ -7,7 +7,8 @@ and the probability of that goes into δ (`overflow_probability`). A batch is dr
 
 Each unit's place in a batch is drawn too. What floating point makes of a record may differ, in its last bit, with
 the place where it stands, and rounding to a lattice makes a step of that. Were places in any other order, one
-unit more or less would move others to other places, and each of them could change the sum.
+unit more or less would move others to other places, and each of them could change the sum. With the others' places
+given, a unit and whoever is drawn for it share one place.
 """
 
 import math
@@ -65,11 +66,6 @@ class Batch:
     indices: npt.NDArray[np.int64]
     present: npt.NDArray[np.bool_]
 
-    def placed(self, source: Randomness) -> "Batch":
-        """In a uniformly random order: given the others' places, a unit and whoever is drawn for it share one place."""
-        order = np.argsort(uniform_words(source, len(self.indices)), kind="stable")
-        return Batch(self.indices[order], self.present[order])
-
 
 @dataclass(frozen=True)
 class FixedSize:
@@ -118,8 +114,9 @@ class FixedSize:
             indices = np.array(sorted(chosen), dtype=np.int64)
         else:
             indices = np.delete(np.arange(self.units, dtype=np.int64), np.array(sorted(chosen), dtype=np.int64))
-        drawn = Batch(indices, np.ones(self.batch, dtype=np.bool_))
-        return drawn.placed(source) if self.batch < self.units else drawn
+        if self.batch < self.units:
+            indices = indices[np.argsort(uniform_words(source, self.batch), kind="stable")]
+        return Batch(indices, np.ones(self.batch, dtype=np.bool_))
 
     def as_json(self) -> dict[str, Any]:
         """The canonical form that ledgers and manifests keep."""
@@ -216,7 +213,8 @@ class Poisson:
         threshold = (self.expected << 64) // self.units
         indices = np.argsort(words, kind="stable")[: self.cap].astype(np.int64)
         present = words[indices] < np.uint64(threshold) if threshold < 1 << 64 else np.ones(self.cap, dtype=np.bool_)
-        return Batch(indices, present).placed(source)
+        places = np.argsort(uniform_words(source, len(indices)), kind="stable")
+        return Batch(indices[places], present[places])
 
     def as_json(self) -> dict[str, Any]:
         """The canonical form that ledgers and manifests keep."""
