@@ -24,12 +24,17 @@ NEW = {
     "H6-callers", "H6-words", "rotation-unsigned", "rotation-stolen", "rotation-replayed",
     "early-position", "renoise", "dropped-party", "forked", "unchained", "forged-statements",
     "collapse-malicious", "leak-malicious",
+    "covert-collapse", "covert-squeeze", "covert-leak", "covert-one-bit", "covert-row", "covert-false-bits",
+    "covert-tape", "covert-tables", "covert-hides-seed", "covert-late-seed", "covert-other-delta", "covert-hangs-up",
+    "covert-peek", "covert-false-audit", "covert-counts", "covert-signature", "covert-stranger", "covert-audits",
+    "covert-accuser", "covert-question", "covert-forged",
     "one-address", "turns", "parsing", "parsing-ends",
 }  # fmt: skip
 """Found since, or low ones by a word: every id that is not in a review's list."""
 NO_SURFACES = {
-    "__init__", "audit", "house", "institution", "kinds", "lying_server", "registry", "stage", "surroundings",
-    "unguarded", "words",
+    "__init__", "audit", "covert_counts", "covert_forgery", "covert_gates", "covert_liar", "covert_lies",
+    "covert_pool", "covert_server", "covert_trial", "house", "institution", "kinds", "lying_server", "registry",
+    "stage", "surroundings", "unguarded", "words",
 }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from parley.node.docket import ALLOWANCE, context_of, signed_by
 from parley.node.evidence import EvidenceFolder, Held, digest_of
 from parley.node.pins import Pin, Pins
 from parley.privacy.errors import LedgerRefusedError
-from tests.support.caught import PAIR, Court, court, evidence_by, no_evidence_by
+from tests.support.caught import PAIR, Court, answer, court, evidence_by, no_evidence_by
 
 NORTH, SOUTH = PAIR
 LEAD = NodeName("cardio", Role.coordinator, "lead")
@@ -135,7 +135,7 @@ def test_no_changed_byte_convicts_anybody(here: Court, proof: Evidence) -> None:
 def test_the_same_incident_spelled_otherwise_is_no_second_one(here: Court, proof: Evidence) -> None:
     """Or whoever passes it on could have it answered again and again, and charge what was begun since."""
     (held,) = here.docket.take([proof.encoded()], LEAD)
-    here.folder.note(here.folder.answered(held.digest, "N. N.", "another machine"))
+    answer(here.folder, held.digest)
     r, s = decode_dss_signature(proof.signature)
     twin = replace(proof, signature=encode_dss_signature(r, ORDER - s))
     assert judge(twin, signed_by).guilty
@@ -148,7 +148,7 @@ def test_the_same_incident_spelled_otherwise_is_no_second_one(here: Court, proof
 
 def test_another_session_is_another_incident(here: Court, identities: list[Identity], proof: Evidence) -> None:
     (held,) = here.docket.take([proof.encoded()], LEAD)
-    here.folder.note(here.folder.answered(held.digest, "N. N.", "another machine"))
+    answer(here.folder, held.digest)
     (again,) = here.docket.take([evidence_by(identities).encoded()], LEAD)
     assert here.folder.pending() == [again]
 

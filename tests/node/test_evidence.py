@@ -1,5 +1,6 @@
 """NODE/state/evidence: durable, private, never cleared by itself, and what its operator has answered."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from parley.federation.errors import EvidenceFileError
 from parley.federation.names import NodeName, Role
 from parley.node.evidence import MOST_BYTES, EvidenceFolder, Held, Newest, digest_of, waits_for_answer
+from tests.support.caught import answer
 from tests.support.documents import manifest
 
 NORTH, SOUTH, EAST = (NodeName("cardio", Role.aggregator, name) for name in ("north", "south", "east"))
@@ -94,6 +96,17 @@ def test_two_that_begin_alike_are_told_apart(folder: EvidenceFolder, monkeypatch
         folder.named("ab" * 8)
 
 
+def test_an_answer_and_a_charge_that_come_at_once_both_hold(folder: EvidenceFolder) -> None:
+    """A process that has read the record before a person answered does not write the answer away."""
+    made = replace(held(folder), charged=False)
+    folder.note(made)
+    answer(folder, made.digest)
+    found = folder.change(made.digest, charged=True)
+    assert found.charged
+    assert found.answer is not None
+    assert folder.all() == [found]
+
+
 def test_a_damaged_file_is_noticed(folder: EvidenceFolder) -> None:
     made = held(folder)
     (folder.path / f"{made.digest}.evidence").write_bytes(b"something else")
@@ -130,7 +143,7 @@ def test_whoever_asks_all_the_time_reads_it_when_it_has_changed(folder: Evidence
     assert newest.all() == []
     made = held(folder)
     assert newest.pending == [made]
-    folder.note(folder.answered(made.digest, "N. N.", "another machine"))
+    answer(folder, made.digest)
     assert newest.pending == []
     assert len(newest.all()) == 1
 

@@ -344,6 +344,7 @@ class Driver:
         return following
 
     def _missing(self, place: int, parties: Any) -> None:
+        self._require_followed()
         if self.run.note_missing(place, parties):
             task = asyncio.ensure_future(self.run.tell())
             task.add_done_callback(lambda done: done.exception())

@@ -22,6 +22,7 @@ import numpy as np
 
 from parley.attacks.covert_forgery import all_of, convicting
 from parley.attacks.covert_lies import BETS, CAUGHT, REFUSED
+from parley.attacks.covert_pool import POSITION
 from parley.attacks.covert_server import Task
 from parley.attacks.covert_trial import FALSE_ALARM, Tally, TwoServers, Variants, interval, tried
 from parley.mpc.evidence import Evidence
@@ -111,6 +112,19 @@ def silent(servers: TwoServers, size: Size) -> dict[str, Any]:
     return {"sessions": sessions, "frames": last, "wrong": wrong}
 
 
+def positions(servers: TwoServers, size: Size) -> dict[str, Any]:
+    """A sum out of both pools; and one where a server says a place that it is not at."""
+    wrong, sessions = [], 0
+    for liar in (0, 1):
+        for lie, error, kept in (("", "", 1), (POSITION, "PositionError", 0)):
+            servers.start()
+            honest = servers.session(Task(1, size.lanes, 8, lie, liar, opening=True))[1 - liar]
+            sessions += 1
+            if (honest["error"], len(honest["kept"]), honest["evidence"]) != (error, kept, []):
+                wrong.append(f"{lie} by {'AB'[liar]}: {honest}")
+    return {"sessions": sessions, "wrong": wrong}
+
+
 def _a_record(servers: TwoServers, size: Size) -> Any:
     while True:
         answer = servers.session(Task(4, size.lanes, 8, "accuses", 1))[1]
@@ -186,6 +200,7 @@ def counted(size: Size, say: Say = lambda line: None) -> dict[str, Any]:
     with TwoServers() as servers:
         found["silent"] = silent(servers, size)
         say(json.dumps(found["silent"]))
+        found["positions"] = positions(servers, size)
         found["forged"] = accused(servers, size)
         say(json.dumps(found["forged"]))
         found["refused"] = noted(refused(servers, size, [*REFUSED, *BETS]))
@@ -196,7 +211,8 @@ def counted(size: Size, say: Say = lambda line: None) -> dict[str, Any]:
     low, high = interval(found["in_all"]["batches"], EIGHTH)
     if not low <= found["in_all"]["audited"] <= high:
         wrong.append(f"in all {found['in_all']['audited']} audited, where {low} to {high} are due")
-    wrong += [*found["honest"]["wrong"], *found["silent"]["wrong"], *found["forged"]["convicting"]]
+    wrong += [*found["forged"]["convicting"]]
+    wrong += [each for part in ("honest", "silent", "positions") for each in found[part]["wrong"]]
     found["wrong"] = wrong
     return found
 

@@ -10,14 +10,12 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from parley.attacks.covert_lies import IDENTITY, SMALL_ORDER, turned
+from parley.attacks.covert_lies import IDENTITY, SMALL_ORDER, signed, turned
 from parley.attacks.covert_server import verified
-from parley.mpc.covert import COVERT_LABEL
 from parley.mpc.errors import EvidenceError
 from parley.mpc.evidence import Evidence, Verdict, judge
 from parley.mpc.handover import question
 from parley.node.pins import key_of
-from parley.node.signatures import ALGORITHM
 
 ORDER = 2**252 + 27742317777372353535851937790883648493
 """Of the group."""
@@ -45,8 +43,7 @@ class Impostor:
         keys = list(evidence.record.terms.keys)
         keys[evidence.role] = self.key
         made = _with_terms(evidence, keys=(keys[0], keys[1]))
-        text = b"parley signature 1\n" + COVERT_LABEL.encode() + b"\n" + made.statement
-        return replace(made, signature=self._private.sign(text, ALGORITHM))
+        return replace(made, signature=signed(self._private, made.statement))
 
 
 def _with_record(evidence: Evidence, **changes: Any) -> Evidence:

@@ -76,6 +76,10 @@ class Lie:
     def __init__(self, argument: str = "") -> None:
         self.argument = argument
 
+    def identity(self, truth: Signing) -> Signing:
+        """As whom it signs."""
+        return truth
+
     def nonce(self, truth: bytes) -> bytes:
         """Of the hello."""
         return truth
@@ -192,6 +196,7 @@ class LyingSession(CovertSession):
         self.stage = "transfers"
         self.sent: list[Message] = []
         self.got: list[Message] = []
+        signing = lie.identity(signing)
         self.line, self.signing, self.role, self.rate = channel, signing, role, audit_rate
         self.completed = 0
         """Batches whose last message this server has seen."""

@@ -19,7 +19,7 @@ from parley.mpc import group
 from parley.mpc.base_ot import BaseTransfers
 from parley.mpc.batch_record import Head, Seal
 from parley.mpc.channel import HEADER
-from parley.mpc.covert import HELLO
+from parley.mpc.covert import COVERT_LABEL, HELLO, Signing
 from parley.mpc.gates import Gates
 from parley.mpc.handover import OPENING_BYTES, Opening, digest, xor
 from parley.mpc.steps import Message
@@ -32,6 +32,11 @@ IDENTITY = bytes([1, *bytes(31)])
 BASE_POINTS, MASTER_TREES, MASTER_CORRECTIONS, MASTER_ANSWERS, FIRST_BATCH = 1, 2, 3, 5, 6
 SECOND_BATCH_GATE = 40
 """A frame of the second batch, by the session's count."""
+
+
+def signed(private: ec.EllipticCurvePrivateKey, statement: bytes) -> bytes:
+    """As a node's key signs a batch."""
+    return private.sign(b"parley signature 1\n" + COVERT_LABEL.encode() + b"\n" + statement, ALGORITHM)
 
 
 def turned(data: bytes, place: int = 0) -> bytes:
@@ -133,6 +138,14 @@ HELLO_FIELDS = {
 }
 
 
+class Stranger(Lie):
+    """Signs with a key of its own making, from the hello on."""
+
+    def identity(self, truth: Signing) -> Signing:
+        private = ec.generate_private_key(ec.SECP256R1())
+        return replace(truth, key=key_of(private.public_key()), sign=lambda text: signed(private, text))
+
+
 class Hello(Lie):
     """Other tables, another context, another key, … than are right; by name of the field."""
 
@@ -212,7 +225,7 @@ class Signature(Lie):
 
     def signature(self, statement: bytes, sign: Callable[[bytes], bytes]) -> bytes:
         if self.argument == "key":
-            return ec.generate_private_key(ec.SECP256R1()).sign(statement, ALGORITHM)
+            return signed(ec.generate_private_key(ec.SECP256R1()), statement)
         return sign(turned(statement, len(statement) - 1)) if self.argument == "frames" else b""
 
 
@@ -346,6 +359,7 @@ REFUSED: dict[str, Known] = {
     **{f"hello:{name}": Known(Hello, f"another {name} in its hello", refused=errors) for name, errors in {
         "magic": (FRAME,), "role": (FRAME,), "tables": (TABLES,), "context": (TERMS,), "stranger": (TERMS,),
         "key": (TERMS,), "identity": (POINT,), "point": (POINT,), "rate": (TERMS,)}.items()},
+    "stranger": Known(Stranger, "signs with a key that nobody has pinned", refused=(TERMS,)),
     "base-points": Known(BasePoints, "base transfers with points of small order", refused=(POINT,)),
     "master-trees": Known(MasterTrees, "the master's trees are not consistent", refused=(CHEATED,)),
     "master-corrections": Known(MasterCorrections, "nor its corrections", refused=(CHEATED,)),

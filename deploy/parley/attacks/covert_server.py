@@ -28,7 +28,7 @@ from parley.attacks.covert_lies import made
 from parley.federation.names import NodeName, Role
 from parley.mpc.channel import Channel, Link
 from parley.mpc.covert import COVERT_LABEL, CovertSession, Signing
-from parley.mpc.errors import PeerError
+from parley.mpc.errors import MpcError, PeerClosedError, PeerError
 from parley.mpc.evidence import Evidence
 from parley.mpc.kernels import Kernels, Variant, Words
 from parley.mpc.tables import load
@@ -72,6 +72,8 @@ class Task:
     """Over a new connection."""
     save: bool = False
     """Both servers' shares."""
+    opening: bool = False
+    """Not a session alone: a pool that it fills, and a sum that is opened with its noise."""
 
 
 def signing_of(identity: Identity, peer: NodeName) -> Signing:
@@ -96,7 +98,7 @@ class Server:
         place = NodeFolder(self.folder / SERVERS[self.role].name)
         self._identity, self._peer = place.load(), SERVERS[1 - self.role]
         self._native = Kernels(settings.variant) if settings.variant else None
-        self._tables = load("strips", "standard")
+        self.tables = load("strips", "standard")
         self._saved = 0
         self._port = 0
         self._connection: grpc.Channel | None = None
@@ -123,9 +125,12 @@ class Server:
         if self.role == 1:
             self._server.stop(0).wait()
 
-    def _link(self, reconnect: bool) -> Link:
+    def link(self, reconnect: bool) -> Link:
         if self.role == 1:
-            return self._accepted.get(timeout=CONNECT_SECONDS)
+            try:
+                return self._accepted.get(timeout=CONNECT_SECONDS)
+            except queue.Empty:
+                raise PeerClosedError("nobody dials") from None
         if self._connection is not None and reconnect:
             self._connection.close()
             self._connection = None
@@ -133,11 +138,23 @@ class Server:
             self._connection = open_channel(f"127.0.0.1:{self._port}", self._identity, self._peer, KEEPALIVE)
         return dial(self._connection)
 
+    @property
+    def signing(self) -> Signing:
+        return signing_of(self._identity, self._peer)
+
+    def done(self, task: Task) -> dict[str, Any]:
+        """The task, and what this server has of it."""
+        if task.opening:
+            from parley.attacks.covert_pool import opened  # which is made of this
+
+            return opened(self, task)
+        return self.session(task)
+
     def session(self, task: Task) -> dict[str, Any]:
         """Until it has made so many batches, or ended."""
         found = Found(self.folder, self.role)
         processor = time.process_time()
-        link = self._link(task.reconnect)
+        link = self.link(task.reconnect)
         try:
             session = self._open(link, task, found)
             try:
@@ -159,14 +176,14 @@ class Server:
         return {**found.told(), "processor": time.process_time() - processor}
 
     def _open(self, link: Link, task: Task, found: "Found") -> CovertSession:
-        rate, signing = Fraction(1, task.audits), found.counted(signing_of(self._identity, self._peer))
+        rate, signing = Fraction(1, task.audits), found.counted(self.signing)
         if not task.lie or task.liar != self.role:
             channel = Channel(link, task.deadline)
-            return CovertSession(channel, self.role, self._tables, signing, rate, found.keep, native=self._native)
+            return CovertSession(channel, self.role, self.tables, signing, rate, found.keep, native=self._native)
         lie = made(task.lie)
         line = LyingLink(link, lie, lambda: time.monotonic() + task.deadline)
         return LyingSession(
-            lie, LyingChannel(line, lie, task.deadline), self.role, self._tables, signing, rate, found.keep,
+            lie, LyingChannel(line, lie, task.deadline), self.role, self.tables, signing, rate, found.keep,
             self._native,
         )  # fmt: skip
 
@@ -178,7 +195,7 @@ class Found:
         self._folder, self._role = folder, role
         self.session: CovertSession | None = None
         self.kept: list[Words] = []
-        self.error: PeerError | None = None
+        self.error: MpcError | None = None
         self.evidence: list[str] = []
         self._signed: set[bytes] = set()
 
@@ -228,7 +245,7 @@ def main() -> None:
     else:
         server.dial(json.loads(sys.stdin.readline())["port"])
     for line in sys.stdin:
-        print(json.dumps(server.session(Task(**json.loads(line)))), flush=True)
+        print(json.dumps(server.done(Task(**json.loads(line)))), flush=True)
     server.close()
 
 

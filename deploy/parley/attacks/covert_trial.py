@@ -72,7 +72,7 @@ class TwoServers:
     def session(self, task: Task) -> list[dict[str, Any]]:
         """What each has of it."""
         self.begin(task)
-        mine = self._server.session(task) if self._server is not None else {}
+        mine = self._server.done(task) if self._server is not None else {}
         return [mine if role == self._here else _answer(self._processes[role]) for role in (0, 1)]
 
     def begin(self, task: Task) -> None:

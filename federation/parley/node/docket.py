@@ -16,7 +16,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from parley.federation.errors import PinError
 from parley.federation.manifest import Manifest
@@ -212,7 +212,6 @@ class Docket:
     def _settle(self, held: Held) -> Held:
         self._charge(held)
         crash.point("evidence.charged")
-        found = replace(held, charged=True)
-        self.folder.note(found)
+        found = self.folder.change(held.digest, charged=True)
         self._note("evidence.kept", peer=held.server, digest=held.digest, runs=len(held.runs))
         return found

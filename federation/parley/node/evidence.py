@@ -9,10 +9,13 @@ server. Whether evidence holds is `parley.node.docket`'s affair.
 """
 
 import datetime as dt
+import fcntl
 import hashlib
 import json
+import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -119,6 +122,22 @@ class EvidenceFolder:
             raise EvidenceFileError(f"evidence cannot be kept ({error.strerror}): free the disk") from None
         crash.point("evidence.recorded")
 
+    def change(self, digest: str, **fields: Any) -> Held:
+        """Of what is known of it, as it is now: a person's answer and a process's charge may come at once."""
+        with self._alone():
+            found = replace(self._held(self._record(digest)), **fields)
+            self.note(found)
+            return found
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
     def read(self, digest: str) -> bytes:
         """The file; an EvidenceFileError where it is not there, or not the one that was kept."""
         try:
@@ -160,7 +179,7 @@ class EvidenceFolder:
             return 0
 
     def answered(self, given: str, by: str, reason: str) -> Held:
-        """With an operator's answer, to be noted; of a digest or the beginning of one. The first answer stands."""
+        """With an operator's answer, which `change` makes hold; of a digest or its beginning. The first one stands."""
         for what, text, most in (("--by", by, 80), ("--reason", reason, MOST_REASON)):
             if not text.strip() or not text.isprintable() or len(text) > most:
                 raise EvidenceFileError(f"{what} is one line of up to {most} characters: an answer needs it")

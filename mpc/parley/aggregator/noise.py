@@ -21,14 +21,17 @@ import grpc
 
 from parley.aggregator.grpc_link import Door, dial
 from parley.aggregator.pool import Demand, NoisePool, NoiseSession
+from parley.federation.errors import FederationError
 from parley.federation.manifest import Manifest
 from parley.mpc.channel import Channel, Link
 from parley.mpc.covert import CovertSession, Signing
 from parley.mpc.errors import CaughtError, MpcError, PeerCheatedError
 from parley.mpc.evidence import MOST_LANES, Evidence
 from parley.mpc.tables import Tables
+from parley.node import logs
 from parley.node.evidence import Held
 
+log = logs.logger()
 LEAST_LANES, BATCHES = 1 << 10, 32
 MOST_BREAKS, BREAKS_SECONDS = 3, 3600.0
 
@@ -117,6 +120,7 @@ class Noise:
     ) -> None:  # fmt: skip
         self._ways, self._tables, self._pending = ways, tables, pending
         self._open = Open()
+        self._unkept: Evidence | None = None
         self._breaks = Breaks(lambda count: ways.note("noise.stopped", count=count))
         self.plain = NoisePool(lambda: self._link(False), ways.role, tables, capacity, cheated=cheated)
         self.covert = NoisePool(
@@ -138,6 +142,8 @@ class Noise:
 
     def demand(self) -> Demand:
         """Of the audited pool; from any thread."""
+        if not self._kept_at_last():
+            return Demand(0, reason="the other server was caught, and the evidence cannot be kept: free the disk")
         try:
             pending = self._pending()
         except MpcError as error:
@@ -167,5 +173,20 @@ class Noise:
         return CovertSession(channel, ways.role, self._tables, ways.signing(), demand.audit_rate, ways.keep)
 
     def _broken(self, error: Exception) -> None:
-        if not isinstance(error, CaughtError):
-            self._breaks.add()
+        """With evidence that holds, it is no accident; what a full disk did not take is offered again."""
+        if isinstance(error, CaughtError):
+            self._unkept = error.evidence
+            if not self._kept_at_last() or self._pending():
+                return
+        self._breaks.add()
+
+    def _kept_at_last(self) -> bool:
+        """Whether all evidence is on the disk: until then no session is begun, for its peer was caught."""
+        if (evidence := self._unkept) is not None:
+            try:
+                self._ways.keep(evidence)
+            except (FederationError, OSError) as error:
+                log.error("evidence cannot be kept", error=error)
+                return False
+            self._unkept = None
+        return True

@@ -212,6 +212,7 @@ class Life:
                 return
             if response.state != State.STATE_ROUND:
                 self._look()
+                self._require_admitted()
                 if self.stop.wait(SHORTEST_WAIT_SECONDS - (time.monotonic() - began)):
                     raise StoppedError("this process is ending")
                 continue

@@ -135,7 +135,7 @@ def answer(
         trail.append(
             "evidence.answered", durable=True, digest=held.digest, peer=held.server, approved_by=by, reason=reason
         )
-    folder.note(held)
+    folder.change(held.digest, answer=held.answer)
     if json_output:
         emit_json(_body(held))
     else:
