@@ -173,7 +173,7 @@ REPLAY: dict[str, tuple[Edit, str]] = {
     "the commitment": (
         ("if opening.commitment(record.batch, role) != record.heads[role].commitment:", "if False:"), "two seeds"),
     "the frames": (
-        ("if not all(np.array_equal(due, came) for due, came in zip(frame, theirs, strict=True)):", "if False:"),
+        ("if tags.of(role, index, frame) != tag:", "if False:"),
         "one wrong bit"),
     "the seal": (
         ('return None if stop.value == record.seals[role].accept else "its sealed accept bits are not its seed\'s"',

@@ -35,7 +35,7 @@ from parley.mpc.sampler import LANES
 from parley.mpc.steps import Steps
 from parley.mpc.tables import check_precision, load
 from parley.node.authority import identity_uri
-from parley.node.collector import KEPT_FOR_NOISE, settle
+from parley.node.collector import settle
 from parley.node.credentials import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, Identity
 
 
@@ -301,8 +301,8 @@ def main() -> None:
         print(json.dumps({"port": connections.listen()}), flush=True)
     else:
         connections.dial(json.loads(sys.stdin.readline())["port"])
+    settle()  # as an aggregator's process does
     server = Server(settings, connections)
-    settle(KEPT_FOR_NOISE)  # as an aggregator's process does
     for line in sys.stdin:
         print(json.dumps(server.task(json.loads(line))), flush=True)
 

@@ -22,6 +22,7 @@ from parley.mpc.parts import NoiseParts
 from parley.mpc.session import Session
 from parley.mpc.tables import Tables
 from parley.node import signatures
+from parley.node.collector import KEPT_FOR_AUDITS, keep_freed
 from parley.node.credentials import Identity
 
 NAMES = ("aggregator-a", "aggregator-b")
@@ -52,6 +53,7 @@ def open_session(
     def refuse(evidence: object) -> None:
         raise RuntimeError("an honest server was accused")
 
+    keep_freed(KEPT_FOR_AUDITS)  # as an aggregator does
     return CovertSession(channel, role, tables, signing_in(folder, role), parts.audit_rate, refuse)
 
 

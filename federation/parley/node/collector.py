@@ -18,13 +18,13 @@ ARENAS = 4
 what it had at its peak."""
 KEPT_BYTES = 32 << 20
 """Free memory at the end of a heap, of which busy threads have one each, that is not given back."""
-KEPT_FOR_NOISE = 128 << 20
-"""The same where noise is made: a batch of 16,384 lanes under audit holds all its frames, 50 megabytes, to its end."""
+KEPT_FOR_AUDITS = 128 << 20
+"""The same where noise is made under audit: a batch of 16,384 lanes holds all its frames, 50 megabytes, to its end."""
 MAPPED_BYTES = 32 << 20
 """Arrays from here on are the kernel's business; glibc takes no larger limit."""
 
 
-def settle(kept_bytes: int = KEPT_BYTES) -> None:
+def settle() -> None:
     """What is there stays, and is looked at seldom; what is freed is kept for the next round."""
     gc.collect()
     gc.freeze()
@@ -33,4 +33,10 @@ def settle(kept_bytes: int = KEPT_BYTES) -> None:
         library = ctypes.CDLL(None)
         library.mallopt(ARENA_MAX, ARENAS)
         library.mallopt(MMAP_THRESHOLD, MAPPED_BYTES)
-        library.mallopt(TRIM_THRESHOLD, kept_bytes)
+        library.mallopt(TRIM_THRESHOLD, KEPT_BYTES)
+
+
+def keep_freed(kept_bytes: int) -> None:
+    """From now on as much as that, by a process that has settled."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(TRIM_THRESHOLD, kept_bytes)

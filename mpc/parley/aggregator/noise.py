@@ -29,6 +29,7 @@ from parley.mpc.errors import CaughtError, MpcError, PeerCheatedError
 from parley.mpc.evidence import MOST_LANES, Evidence
 from parley.mpc.tables import Tables
 from parley.node import logs
+from parley.node.collector import KEPT_FOR_AUDITS, keep_freed
 from parley.node.evidence import Held
 
 log = logs.logger()
@@ -170,6 +171,7 @@ class Noise:
     def _begin(self, channel: Channel, demand: Demand) -> NoiseSession:
         assert demand.audit_rate is not None
         ways = self._ways
+        keep_freed(KEPT_FOR_AUDITS)
         return CovertSession(channel, ways.role, self._tables, ways.signing(), demand.audit_rate, ways.keep)
 
     def _broken(self, error: Exception) -> None:

@@ -22,7 +22,7 @@ from parley.federation.names import NodeName, Role
 from parley.mpc.kernels import best_variant
 from parley.node import meters, trust
 from parley.node.authorization import AioAuthorization, Authorization, Authorizer
-from parley.node.collector import KEPT_FOR_NOISE, settle
+from parley.node.collector import settle
 from parley.node.connections import listening
 from parley.node.doorkeeper import Doorkeeper, room_for
 from parley.node.errors import NodeError
@@ -160,7 +160,7 @@ class AggregatorProcess:
         if self.node.noise.capacity:
             self.server.noise.start()
         self.vigil.start()
-        settle(KEPT_FOR_NOISE)
+        settle()
         ready = {"ready": True, "role": "aggregator", "name": self.server.name.name, "ports": ports}
         meters.pool(meters.start(self.node, self.server.name), self.service.status)
         self.server.note("process.ready", ports=list(ports.values()))

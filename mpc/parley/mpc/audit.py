@@ -10,6 +10,7 @@ from parley.mpc.handover import Opening
 from parley.mpc.kernels import Kernels
 from parley.mpc.replay import Kept, departure
 from parley.mpc.tables import Tables
+from parley.mpc.transfers import Room
 
 
 class Examination(threading.Thread):
@@ -55,6 +56,8 @@ class Audits:
 
     def __post_init__(self) -> None:
         self._waiting: list[Examination] = []
+        self._rooms: list[Room] = []
+        """Of replays that have ended, for those to come."""
 
     @property
     def waiting(self) -> int:
@@ -64,7 +67,8 @@ class Audits:
     def begin(self, evidence: Evidence, said: Opening, kept: Kept) -> None:
         """`evidence` is what it would be if this found something."""
         self.made += 1
-        begun = Examination(lambda: self._examine(evidence, said, kept))
+        room = self._rooms.pop() if self._rooms else Room()
+        begun = Examination(lambda: self._examine(evidence, said, kept, room))
         self._waiting.append(begun)
         begun.start()
 
@@ -78,9 +82,10 @@ class Audits:
             self._waiting = []  # the session is over: one finding is enough to be raised
             raise
 
-    def _examine(self, evidence: Evidence, said: Opening, kept: Kept) -> None:
+    def _examine(self, evidence: Evidence, said: Opening, kept: Kept, room: Room) -> None:
         try:
-            why = departure(self.native, self.tables, evidence.record, evidence.role, said, kept)
+            why = departure(self.native, self.tables, evidence.record, evidence.role, said, kept, room)
+            self._rooms.append(room)
             if why is not None:
                 self._accuse(evidence, why)
             self.passed += 1

@@ -59,6 +59,7 @@ from parley.mpc.replay import ACCEPT_SALT_BYTES, TREE_BITS, Kept, SealedSampler,
 from parley.mpc.sampler import LANE_STEP, dither
 from parley.mpc.steps import Message, Steps, pack, together, unpack
 from parley.mpc.tables import Tables
+from parley.mpc.transfers import Room
 
 T = TypeVar("T")
 COVERT_LABEL = "noise batch 1"
@@ -128,6 +129,7 @@ class CovertSession:
         channel.run(self._master.set_up())
         self._sampler = SealedSampler(self._native, role, tables, self._master, self._fresh())
         self._stock: list[BaseTransfers] = []
+        self._room = Room()
         self._number = 0
         self._claims: deque[bool] = deque(maxlen=QUOTA_BATCHES)
         self.audits_borne = 0
@@ -239,7 +241,7 @@ class CovertSession:
 
         # 1
         tape = opening.tape(batch, role)
-        source = ObliviousTransfers(self._native, role, batch, pad_key(batch), base, tape, TREE_BITS)
+        source = ObliviousTransfers(self._native, role, batch, pad_key(batch), base, tape, TREE_BITS, self._room)
         head = Head(
             opening.commitment(batch, role), witness_digest(batch, role, witness), question(x, their_point, audit)
         )
@@ -270,7 +272,7 @@ class CovertSession:
         if audit:
             said = Opening.decoded(theirs.read(x, True, their_seal.opening))
             evidence = Evidence(record, peer, signature, opening, x)
-            self._audits.begin(evidence, said, Kept(source.owned, sent, got))
+            self._audits.begin(evidence, said, Kept(source.owned, sent))
             last = b"\1" + said.audited(batch, peer) + bytes(ACCEPT_SALT_BYTES + len(share))
         else:
             their_witness = theirs.read(x, False, their_seal.witness)

@@ -100,26 +100,31 @@ class Kernels:
             checked(key, (176,), np.uint8, "key"), checked(data, data.shape, np.uint8, "data"), blocks
         )
 
-    def extend_receiver(self, keys: Bytes, k: int, first_block: int, chunks: int) -> tuple[Bytes, Bytes, Bytes]:
-        """Choices (packed), corrections for the sender, rows[chunks * 2048, 16]."""
+    def extend_receiver(
+        self, keys: Bytes, k: int, first_block: int, chunks: int, rows: Bytes | None = None
+    ) -> tuple[Bytes, Bytes, Bytes]:
+        """Choices (packed), corrections for the sender, rows[chunks * 2048, 16]: those given, or new ones."""
         trees = 128 // k
         choices = np.empty((chunks, CHUNK_BYTES), np.uint8)
         corrections = np.empty((chunks, trees - 1, CHUNK_BYTES), np.uint8)
-        rows = np.empty((chunks * CHUNK, ROW_BYTES), np.uint8)
+        rows = np.empty((chunks * CHUNK, ROW_BYTES), np.uint8) if rows is None else rows
         self._library.extend_receiver(
             checked(keys, (trees, 1 << k, 176), np.uint8, "keys"), k, first_block, chunks, address(choices),
-            address(corrections), address(rows),
+            address(corrections), checked(rows, (chunks * CHUNK, ROW_BYTES), np.uint8, "rows"),
         )  # fmt: skip
         return choices, corrections, rows
 
-    def extend_sender(self, keys: Bytes, k: int, first_block: int, delta_masks: Bytes, corrections: Bytes) -> Bytes:
-        """rows[chunks * 2048, 16] of the sender; corrections[chunks, 128 / k - 1, 256] as received."""
+    def extend_sender(
+        self, keys: Bytes, k: int, first_block: int, delta_masks: Bytes, corrections: Bytes, rows: Bytes | None = None
+    ) -> Bytes:
+        """rows[chunks * 2048, 16] of the sender, as above; corrections[chunks, 128 / k - 1, 256] as received."""
         trees, chunks = 128 // k, len(corrections)
-        rows = np.empty((chunks * CHUNK, ROW_BYTES), np.uint8)
+        rows = np.empty((chunks * CHUNK, ROW_BYTES), np.uint8) if rows is None else rows
         self._library.extend_sender(
             checked(keys, (trees, 1 << k, 176), np.uint8, "keys"), k, first_block, chunks,
             checked(delta_masks, (128,), np.uint8, "delta masks"),
-            checked(corrections, (chunks, trees - 1, CHUNK_BYTES), np.uint8, "corrections"), address(rows),
+            checked(corrections, (chunks, trees - 1, CHUNK_BYTES), np.uint8, "corrections"),
+            checked(rows, (chunks * CHUNK, ROW_BYTES), np.uint8, "rows"),
         )  # fmt: skip
         return rows
 

@@ -23,7 +23,7 @@ from parley.mpc.errors import ConfigurationError, PeerCheatedError
 from parley.mpc.kernels import CHUNK, CHUNK_BYTES, Bytes, Kernels
 from parley.mpc.randomness import Csprng
 from parley.mpc.steps import Steps
-from parley.mpc.transfers import Transfers, check_budget
+from parley.mpc.transfers import Room, Transfers, check_budget
 
 BLOCK = 128
 """Transfers to a challenge."""
@@ -42,13 +42,15 @@ class ObliviousTransfers:
     """A session's source of transfers. Never stored and never resumed: a new session makes new base transfers."""
 
     def __init__(
-        self, kernels: Kernels, role: int, session: bytes, hash_key: Bytes, base: BaseTransfers, rng: Csprng, k: int = 4
-    ) -> None:
+        self, kernels: Kernels, role: int, session: bytes, hash_key: Bytes, base: BaseTransfers, rng: Csprng,
+        k: int = 4, room: Room | None = None,
+    ) -> None:  # fmt: skip
+        """With `room`, transfers lie there, and last until others are made in it."""
         if k not in (1, 2, 4):
             raise ConfigurationError(f"OT extension with k = {k}: use 1, 2 or 4")
         self._kernels, self._role, self._session, self._rng, self._k = kernels, role, session, rng, k
         self._hash_key = kernels.expand_keys(hash_key.reshape(1, 16))[0]
-        self._base = base
+        self._base, self._room = base, room
         self._chunks = 0
         self._owned = np.empty((0,), np.uint8)
         self._punctured = np.empty((0,), np.uint8)
@@ -97,10 +99,13 @@ class ObliviousTransfers:
         check_budget(self._chunks * CHUNK, chunks * CHUNK)
         first_chunk, self._chunks = self._chunks, self._chunks + chunks
         first_block = first_chunk * (CHUNK_BYTES // 16)
-        choices, corrections, receiver_rows = self._kernels.extend_receiver(self._owned, self._k, first_block, chunks)
+        mine, theirs = (self._rows(sender, chunks) for sender in (self._role, 1 - self._role))
+        choices, corrections, receiver_rows = self._kernels.extend_receiver(
+            self._owned, self._k, first_block, chunks, theirs
+        )
         (answer,) = yield [corrections.reshape(-1)]
         sender_rows = self._kernels.extend_sender(
-            self._punctured, self._k, first_block, -self._delta_bits, answer.reshape(corrections.shape)
+            self._punctured, self._k, first_block, -self._delta_bits, answer.reshape(corrections.shape), mine
         )
         yield from self._check(choices, receiver_rows, sender_rows)
         keep = (chunks - 1) * CHUNK
@@ -109,6 +114,9 @@ class ObliviousTransfers:
             receiver_rows[:keep], np.unpackbits(choices[:-1].reshape(-1), bitorder="little"), first_chunk * CHUNK,
             self._role,
         )  # fmt: skip
+
+    def _rows(self, sender: int, chunks: int) -> Bytes | None:
+        return None if self._room is None else self._room.rows(sender, chunks * CHUNK)
 
     def _check(self, choices: Bytes, receiver_rows: Bytes, sender_rows: Bytes) -> Steps[None]:
         seed = self._rng.bytes(32)

@@ -16,6 +16,7 @@ from parley.mpc.ot_extension import ObliviousTransfers
 from parley.mpc.sampler import Sampler
 from parley.mpc.steps import Bytes, Message, Steps, pack
 from parley.mpc.tables import Tables
+from parley.mpc.transfers import Room
 
 ACCEPT_SALT_BYTES = 32
 TREE_BITS = 4
@@ -41,11 +42,13 @@ def accept_seal(batch: bytes, role: int, salt: bytes, share: bytes) -> bytes:
 class Server:
     """A server in one batch as its opening makes it."""
 
-    def __init__(self, native: Kernels, tables: Tables, role: int, batch: bytes, opening: Opening) -> None:
+    def __init__(
+        self, native: Kernels, tables: Tables, role: int, batch: bytes, opening: Opening, room: Room | None = None
+    ) -> None:
         self._role, self._batch, self._opening = role, batch, opening
         self._tape = opening.tape(batch, role)
         nothing = BaseTransfers(*(np.empty(0, np.uint8),) * 3)
-        self._source = ObliviousTransfers(native, role, batch, pad_key(batch), nothing, self._tape, TREE_BITS)
+        self._source = ObliviousTransfers(native, role, batch, pad_key(batch), nothing, self._tape, TREE_BITS, room)
         self._source.grow_again()
         self._sampler = SealedSampler(native, role, tables, self._source, self._tape)
 
@@ -69,21 +72,24 @@ class Kept:
     leaves: Bytes
     """Of its own trees."""
     sent: list[Message]
-    got: list[Message]
 
 
-def departure(native: Kernels, tables: Tables, record: Record, role: int, opening: Opening, kept: Kept) -> str | None:
-    """Where server `role` was not what its opening makes of it, by what the other one has kept; None if it was.
+def departure(
+    native: Kernels, tables: Tables, record: Record, role: int, opening: Opening, kept: Kept, room: Room | None = None
+) -> str | None:
+    """Where server `role` was not what its opening makes of it, by the record and what the other one has kept; None if
+    it was. Its frames are compared by their tags, as a judge does.
 
     Its trees need no look: the extension's check, which the auditor made in the batch, ties what they gave to the first
     three frames, and these are compared.
     """
     if opening.commitment(record.batch, role) != record.heads[role].commitment:
         return "the seed that it handed over is not the one that it had committed to"
-    messages = Server(native, tables, role, record.batch, opening).messages(record.lanes, kept.leaves)
+    messages = Server(native, tables, role, record.batch, opening, room).messages(record.lanes, kept.leaves)
+    tags = FrameTags(record.batch, record.seals)
     frame = next(messages)
-    for index, (mine, theirs) in enumerate(zip(kept.sent, kept.got, strict=True)):
-        if not all(np.array_equal(due, came) for due, came in zip(frame, theirs, strict=True)):
+    for index, (mine, tag) in enumerate(zip(kept.sent, record.tags[role], strict=True)):
+        if tags.of(role, index, frame) != tag:
             return f"frame {index} is not the one of its seed"
         try:
             frame = messages.send(mine)
