@@ -6,8 +6,8 @@ only while the drawn size stays secret: so its batch is always padded to a publi
 and the probability of that goes into δ (`overflow_probability`). A batch is drawn through `Mechanism.draw` only.
 
 Each unit's place in a batch is drawn too. What floating point makes of a record may differ, in its last bit, with
-the place where it stands, and rounding to a lattice makes a step of that. Were places in any other order, one
-unit more or less would move others to other places, and each of them could change the sum.
+the place where it stands, and rounding to a lattice makes a step of that. Were places in any other order, such
+as the file's, one unit more or less would move others to other places, and each of them could change the sum.
 """
 
 import math
@@ -118,8 +118,7 @@ class FixedSize:
             indices = np.array(sorted(chosen), dtype=np.int64)
         else:
             indices = np.delete(np.arange(self.units, dtype=np.int64), np.array(sorted(chosen), dtype=np.int64))
-        drawn = Batch(indices, np.ones(self.batch, dtype=np.bool_))
-        return drawn.placed(source) if self.batch < self.units else drawn
+        return Batch(indices, np.ones(self.batch, dtype=np.bool_)).placed(source)
 
     def as_json(self) -> dict[str, Any]:
         """The canonical form that ledgers and manifests keep."""
