@@ -36,6 +36,8 @@ from parley.mpc.tables import Tables, load
 from tests.support.two import outcomes
 
 CONTEXT = bytes(range(32))
+DEADLINE = 600.0
+"""That nobody comes to, however busy the machine."""
 ALGORITHM = ec.ECDSA(hashes.SHA256())
 
 
@@ -146,7 +148,7 @@ def run(
     def go(role: int, channel: Channel) -> None:
         end = ends[role]
         if channels is not Channel:
-            channel = channels(channel._link)
+            channel = channels(channel._link, DEADLINE)
         try:
             end.session = classes[role](
                 channel, role, tables or load("strips", "standard"), (signings or (signing(0), signing(1)))[role],
@@ -162,7 +164,7 @@ def run(
             channel.close("the test's end")
 
     with mock.patch.object(covert, "transfer", transfer if real else dealt):
-        outcomes(go)
+        outcomes(go, deadline_seconds=DEADLINE)
     return ends
 
 
@@ -230,11 +232,13 @@ class CollapsingGates(Gates):
             return (yield from super().to_ring(bits, ring_bits))
         transfers = self.take(len(bits) // 2)
         flips = bits.reshape(2, len(bits) // 2, -1)[1 - self.role] ^ self.choices(transfers)
-        nothing = _Zero(self.kernels)
-        honest, self.kernels = self.kernels, nothing  # type: ignore[assignment]
+        honest = self.kernels
         inner = self._one_way(transfers, transfers, bits, ring_bits, 0, flips)
+        self.kernels = _Zero(honest)  # type: ignore[assignment]
         message = next(inner)
+        self.kernels = honest  # other gates run beside this one
         answer = yield message
+        self.kernels = _Zero(honest)  # type: ignore[assignment]
         try:
             inner.send(answer)
         except StopIteration as stop:

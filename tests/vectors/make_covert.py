@@ -19,7 +19,7 @@ from parley.mpc.covert import Signing
 from parley.mpc.evidence import Evidence, judge
 from parley.mpc.randomness import Csprng
 from parley.mpc.tables import load
-from tests.support.covert import ALGORITHM, CONTEXT, LIES, Auditor, Class, auditing, run, verify
+from tests.support.covert import ALGORITHM, CONTEXT, DEADLINE, LIES, Auditor, Class, auditing, run, verify
 from tests.support.two import run_both
 
 HERE = Path(__file__).parent
@@ -77,7 +77,7 @@ def session(signatures: list[list[bytes]] | None = None) -> list[dict[str, Any]]
         accusations = [evidence.encoded() for evidence in made_of.accusations]  # type: ignore[attr-defined]
         return {"session": made_of.id, "sent": sent, "signatures": made, "batches": batches, "accusations": accusations}
 
-    return run_both(end)
+    return run_both(end, deadline_seconds=DEADLINE)
 
 
 def transcript() -> dict[str, Any]:

@@ -25,12 +25,18 @@ class Examination(threading.Thread):
             self._examine()
         except BaseException as error:  # raised where the verdict is awaited
             self._error = error
+        finally:
+            self._examine = _nothing  # all frames of the batch
 
     def verdict(self) -> None:
         """Wait for it; what it found is raised."""
         self.join()
         if self._error is not None:
             raise self._error
+
+
+def _nothing() -> None:
+    """What is left to examine."""
 
 
 @dataclass
