@@ -5,6 +5,7 @@ from pathlib import Path
 
 from parley.attacks import registry
 
+DOCS = Path(__file__).parents[2] / "docs"
 OF_THE_REVIEWS = {
     "records": {"C1", "C2", "H5", "M5", "M6", "M7"},
     "contribution": {"C3a", "C3b", "C3c", "H1"},
@@ -43,6 +44,11 @@ def test_the_attacks_are_exactly_those_of_the_reviews_and_our_own() -> None:
     assert len(ids) == len(set(ids))
     due = {each for surface in registry.SURFACES for each in OF_THE_REVIEWS.get(surface, set())}
     assert set(ids) == due | NEW
+
+
+def test_every_attack_is_on_a_page() -> None:
+    pages = "".join((DOCS / name).read_text() for name in ("attacks.md", "attacks-servers.md"))
+    assert [attack.id for attack in registry.attacks() if attack.id not in pages] == []
 
 
 def test_every_surface_is_registered() -> None:

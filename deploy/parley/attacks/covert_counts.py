@@ -23,7 +23,7 @@ import numpy as np
 from parley.attacks.covert_forgery import all_of, convicting
 from parley.attacks.covert_lies import BETS, CAUGHT, REFUSED
 from parley.attacks.covert_pool import POSITION
-from parley.attacks.covert_server import Task
+from parley.attacks.covert_server import DEADLINE, Task
 from parley.attacks.covert_trial import FALSE_ALARM, Tally, TwoServers, Variants, interval, tried
 from parley.mpc.evidence import Evidence
 
@@ -34,11 +34,12 @@ ACCUSED = ("accuses", "one-bit", "late-seed", "false-bits")
 """Lies of whose liar's accusations forgeries are made."""
 SET_UP, REFILL, AROUND = 3, 3, 4
 """Frames of a session before its first batch; of the first batch before its own; of each batch beside the gates'."""
-MUTE_SECONDS = 2.0
+MUTE_SECONDS = 20.0
+"""Nobody but the mute may need as long, on a machine that does much else."""
 DEVIATIONS = 6.2
 """Of a mean or variance of honest noise: chance leaves them once in 10^9 times."""
 KERNELS: tuple[Variants, ...] = (
-    (None, None), (None, "baseline"), ("baseline", None), ("baseline", "baseline"),
+    (None, "baseline"), (None, None), ("baseline", None), ("baseline", "baseline"),
 )  # fmt: skip
 
 
@@ -56,6 +57,10 @@ class Size:
     """Accusations of each kind that forgeries are made of, by either server."""
     silences: int = 1
     """At every so manyth frame."""
+    bytes: int = 1
+    """Of evidence, every so manyth is changed."""
+    kernels: int = 4
+    """Pairs of them."""
     lanes: int = 256
 
 
@@ -64,17 +69,22 @@ Say = Callable[[str], object]
 
 def caught(servers: TwoServers, size: Size, names: Iterator[str] | list[str]) -> Iterator[Tally]:
     """Lies by which a batch departs from its seed."""
-    for name in names:
-        by = CAUGHT[name].by
+    for number, name in enumerate(names):
+        by = _by(CAUGHT[name].by, number, size.batches)
         each = size.batches if name in BY_EITHER else -(-size.batches // len(by))
         for liar in by:
             yield tried(servers, name, liar, each, size.lanes)
 
 
+def _by(liars: tuple[int, ...], number: int, count: int) -> tuple[int, ...]:
+    """Both servers lie, or where one trial is asked for, they take turns."""
+    return liars if count > 1 else (liars[number % len(liars)],)
+
+
 def refused(servers: TwoServers, size: Size, names: Iterator[str] | list[str]) -> Iterator[Tally]:
     """Lies that the honest server cannot miss, and bets."""
-    for name in names:
-        for liar in (0, 1):
+    for number, name in enumerate(names):
+        for liar in _by((0, 1), number, size.sessions):
             yield tried(servers, name, liar, 1 << 30, size.lanes, most_sessions=-(-size.sessions // 2), most_batches=50)
 
 
@@ -88,7 +98,7 @@ def accused(servers: TwoServers, size: Size) -> dict[str, Any]:
                 answers = servers.session(Task(12, size.lanes, 8, lie, liar))
                 found += [Evidence.decode(servers.evidence(liar, name)) for name in answers[liar]["evidence"]]
             for evidence, other in pairwise(found):
-                count, convicted = convicting(all_of(evidence, other), servers.keys[1 - liar])
+                count, convicted = convicting(all_of(evidence, other, size.bytes), servers.keys[1 - liar])
                 files += count
                 convicting_ones += convicted
     return {"files": files, "convicting": convicting_ones}
@@ -104,7 +114,7 @@ def silent(servers: TwoServers, size: Size) -> dict[str, Any]:
         for frame in range(0, last, size.silences):
             mute = frame % 8 == 1
             lie, errors = ("mute", {"PeerTimeoutError"}) if mute else ("silence", {"PeerClosedError"})
-            task = Task(3, size.lanes, 8, f"{lie}:{frame}", liar, MUTE_SECONDS if mute else 60.0)
+            task = Task(3, size.lanes, 8, f"{lie}:{frame}", liar, MUTE_SECONDS if mute else DEADLINE)
             honest = servers.session(task)[1 - liar]
             sessions += 1
             if honest["error"] not in errors or honest["evidence"] or len(honest["kept"]) != int(frame >= first):
@@ -140,9 +150,9 @@ def honest(size: Size, say: Say) -> dict[str, Any]:
         "batches": 0, "sessions": 0, "restarts": 0, "killed": 0, "reconnects": 0, "audits": 0, "batches_at_1": 0,
         "samples": 0, "wrong": [],
     }  # fmt: skip
-    each, sums = -(-size.honest // len(KERNELS)), []
+    each, sums = -(-size.honest // size.kernels), []
     at_eighth = [0, 0]  # batches, audits by either
-    for variants in KERNELS:
+    for variants in KERNELS[: size.kernels]:
         with TwoServers(variants) as servers:
             for audits, batches in ((1, each // 8), (8, each // 2), (8, each - each // 8 - each // 2)):
                 task = Task(batches, size.lanes, audits, reconnect=True, save=audits > 1)
@@ -228,6 +238,24 @@ def in_all(found: dict[str, Any]) -> dict[str, Any]:
     return total
 
 
+def tables(found: dict[str, Any]) -> str:
+    """As docs/experiments/covert-attacks.md shows them."""
+    lines = [
+        "| lie | by | batches | audited | caught | kept by the honest server | how else sessions ended |",
+        "| --- " * 7 + "|",
+    ]
+    for row in found["caught"]:
+        ended = {name: count for name, count in row["endings"].items() if name not in ("", "CaughtError")}
+        others = ", ".join(f"{name} {count}" for name, count in sorted(ended.items())) or "–"
+        cells = (row["lie"], row["by"], row["batches"], row["audited"], row["caught"], row["kept"], others)
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    lines += ["", "| lie | by | sessions | batches that went through | ended by |", "| --- " * 5 + "|"]
+    for row in found["refused"]:
+        ways = ", ".join(f"{name or 'nothing'} {count}" for name, count in sorted(row["endings"].items()))
+        lines.append("| " + " | ".join(map(str, (row["lie"], row["by"], row["sessions"], row["kept"], ways))) + " |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     default = Size()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -241,6 +269,7 @@ def main() -> None:
     found["seconds"], found["processors"] = round(time.monotonic() - began), os.cpu_count()
     found["command"] = f"python -m parley.attacks.covert_counts {' '.join(sys.argv[1:])}"
     given.out.write_text(json.dumps(found, indent=1) + "\n")
+    print(tables(found))
     print(json.dumps({**found["in_all"], "wrong": found["wrong"]}))
     raise SystemExit(bool(found["wrong"]))
 

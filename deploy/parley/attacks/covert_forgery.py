@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
 from parley.attacks.covert_lies import IDENTITY, SMALL_ORDER, signed, turned
 from parley.attacks.covert_server import verified
@@ -19,6 +20,8 @@ from parley.node.pins import key_of
 
 ORDER = 2**252 + 27742317777372353535851937790883648493
 """Of the group."""
+CURVE_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+"""Of the keys' one."""
 HEAD_FIELDS = ("commitment", "witness", "asked")
 SEAL_FIELDS = ("accept", "witness", "opening", "nonce")
 
@@ -56,6 +59,12 @@ def _with_terms(evidence: Evidence, **changes: Any) -> Evidence:
 
 def _put(pair: tuple[Any, Any], role: int, value: Any) -> tuple[Any, Any]:
     return (pair[0], value) if role else (value, pair[1])
+
+
+def _respelled(signature: bytes) -> bytes:
+    """Every ECDSA signature is right in two ways."""
+    r, s = decode_dss_signature(signature)
+    return encode_dss_signature(r, CURVE_ORDER - s)
 
 
 def bytewise(data: bytes, step: int = 1) -> Iterator[Forged]:
@@ -118,6 +127,7 @@ def _changed(evidence: Evidence, other: Evidence) -> Iterator[tuple[str, Evidenc
     yield "rate", _with_terms(evidence, audit_rate=record.terms.audit_rate / 2)
     yield "record", replace(evidence, record=theirs)
     yield "signature", replace(evidence, signature=other.signature)
+    yield "signature in another spelling", replace(evidence, signature=_respelled(evidence.signature))
     yield "no signature", replace(evidence, signature=b"")
     yield "long signature", replace(evidence, signature=evidence.signature + bytes(255 - len(evidence.signature)))
     yield "opening", replace(evidence, opening=other.opening)

@@ -41,7 +41,8 @@ from parley.v1 import noise_pb2_grpc
 FEDERATION = "trial"
 SERVERS = tuple(NodeName(FEDERATION, Role.aggregator, name) for name in ("north", "south"))
 CONTEXT = hashlib.sha256("\n".join(["covert", FEDERATION, *(name.uri for name in SERVERS)]).encode()).digest()
-CONNECT_SECONDS = 30.0
+CONNECT_SECONDS = DEADLINE = 600.0
+"""That nobody comes to: who meets an error hangs up."""
 SIGNED = "signed-{}"
 """A file that is there once the other server has signed a batch of the present session."""
 
@@ -67,7 +68,7 @@ class Task:
     """1 in so many batches."""
     lie: str = ""
     liar: int = 1
-    deadline: float = 60.0
+    deadline: float = DEADLINE
     reconnect: bool = False
     """Over a new connection."""
     save: bool = False
