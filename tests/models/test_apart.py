@@ -127,9 +127,10 @@ def test_a_module_that_crashes_or_hangs_is_lost_for_good_at_the_end_of_a_slot(
     package: OwnPackage, start: Start, deed: str
 ) -> None:
     apart = start(package.spec(flag=str(package.flag), does=deed))
-    apart.hold(records(), patience=1.0)
+    apart.hold(records())
     at = points(53)
     assert np.abs(apart.gradients(BATCH, at, TERMS, LATTICE, SCALE)).max() > 0
+    apart.hold(records(), patience=1.0)
     package.flag.touch()
     began, slot = time.monotonic(), apart.slots.slot(len(BATCH.indices), 2)
     with pytest.raises(ModuleLostError):

@@ -35,7 +35,7 @@ T = TypeVar("T")
 Liars = Mapping[int, type[Sampler]]
 """By role, 0 is A: who does not follow. Everybody else does."""
 PRESET: tuple[Cover, Precision] = ("strips", "standard")
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 120.0
 
 
 def instead(honest: Sampler, liar: type[Sampler]) -> Sampler:
