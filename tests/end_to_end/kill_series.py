@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,11 @@ from parley.federation.names import Role
 from parley.party.outbox import SETTLED, Outbox
 from parley.privacy.filters import Policy
 from tests.end_to_end.killed import Checked, check, keep_shares, write_alike
-from tests.end_to_end.killing import ADMITTED, DISCARDED, FIRST, LAST, ROUNDS, Killing, RunLostError
+from tests.end_to_end.killing import ADMITTED, DISCARDED, FIRST, LAST, ROUNDS, Killing
+from tests.support.until import until
 
 PARTIES, DIMENSION = 3, 40
-RUN_SECONDS = 600.0
-SETTLE_SECONDS = 60.0
+RUN_SECONDS = 1800.0
 LABELS = sorted(
     {f"{role.value}.{label}" for kind in (FIRST, ROUNDS, LAST) for role, labels in kind.items() for label in labels}
     | {ADMITTED, DISCARDED}
@@ -109,14 +110,14 @@ def series(
 
 def _settled(federation: LocalFederation, manifest: Manifest) -> None:
     """Every party has heard of the end."""
-    until = time.monotonic() + SETTLE_SECONDS
     for node in federation.parties:
         outbox = Outbox(node.folder / "state" / "outbox.sqlite")
-        while not any(held.state == SETTLED for held in outbox.runs()):
-            if time.monotonic() > until:
-                raise RunLostError(f"{node.name} has not settled run {manifest.run}: {node.tail()}")
-            time.sleep(0.1)
+        until(partial(_has_settled, outbox), f"that {node.name} settles run {manifest.run}: {node.log}")
         outbox.close()
+
+
+def _has_settled(outbox: Outbox) -> bool:
+    return any(held.state == SETTLED for held in outbox.runs())
 
 
 def _arguments(node: NodeProcess) -> list[str]:

@@ -72,6 +72,7 @@ class Study:
     deadline_seconds: float
     security: str
     own: float | None
+    audit: str | None
     worst_epsilon: float | None
     cover: Cover
     precision: Precision | None
@@ -101,6 +102,7 @@ class Study:
         deadline_seconds: float = 60.0,
         security: str = "semi-honest",
         own: float | None = None,
+        audit: str | None = None,
         worst_epsilon: float | None = None,
         cover: Cover = "strips",
         precision: Precision | None = None,
@@ -129,6 +131,7 @@ class Study:
             "deadline_seconds": deadline_seconds,
             "security": security,
             "own": own,
+            "audit": audit,
             "worst_epsilon": worst_epsilon,
             "cover": cover,
             "precision": precision,
@@ -177,7 +180,8 @@ class Study:
     @property
     def parts(self) -> NoiseParts:
         """What the servers' noise is made of, unless `worst_epsilon` is to choose."""
-        return parts_of(self.security, usual_own(self.security) if self.own is None else self.own)
+        own = usual_own(self.security) if self.own is None else self.own
+        return parts_of(self.security, own, self.audit)
 
     @property
     def central(self) -> bool:
