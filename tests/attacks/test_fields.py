@@ -48,7 +48,7 @@ def manifests() -> Iterator[Manifest]:
     """One of each shape that a manifest's tables have."""
     yield STUDY.manifest()
     yield documents.manifest(**{"parties.0.data_set": "cardiology"})
-    yield documents.manifest(**{"privacy.epsilon_if_a_server_lies": 9.0, "noise.security": "covert"})
+    yield documents.manifest(**{"privacy.epsilon_if_a_server_lies": 9.0})
     start = {"digest": "9c" * 32, "private": True}
     yield documents.manifest(start=start, **{"rounds.stop_early": {"patience": 5, "least": 0.1}})
     sizes = {

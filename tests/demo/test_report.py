@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from parley.demo.report import show_report
-from parley.mpc.parts import parts_of
 from tests.support.screens import CAST, console, report
 
 
@@ -46,18 +45,6 @@ def test_where_there_is_none_the_report_says_no_guarantee(width: int) -> None:
     assert max(map(len, text.splitlines())) <= width
     assert text.count("no guarantee, 1e-05") == len(budgets)
     assert "there is no such guarantee" in " ".join(text.split())
-
-
-@pytest.mark.parametrize("width", [80, 120])
-def test_audits_stand_beside_what_holds_if_a_server_lies(width: int) -> None:
-    shown, out = console(terminal=False, width=width)
-    audits = parts_of("covert", 0.5).audits
-    show_report(shown, replace(report(), security="covert", audits=audits), CAST)
-    assert max(map(len, out.getvalue().splitlines())) <= width
-    flat = " ".join(out.getvalue().split())
-    assert f"times (epsilon 2.4). {audits}" in flat
-    assert "one aggregator that follows the protocol" in flat
-    assert "stay unseen with probability at most (7/8)^k" in flat
 
 
 def test_the_json_line_has_the_promised_fields() -> None:

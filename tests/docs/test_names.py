@@ -18,7 +18,7 @@ from tests.test_house import TABLE, TOP
 ROOTS = sorted(path.parent for path in ROOT.glob("*/parley") if path.is_dir())
 DOTTED = re.compile(r"(?<![\w./@-])parley(?:\.[A-Za-z_]\w*)+")
 OLD = re.compile(r"(?<![\w./-])(?:deploy|mpc)\.[a-z_]\w*")
-LABELS = {"parley.mpc.v3", "parley.covert.v1", "parley.source"}
+LABELS = {"parley.mpc.v2", "parley.source"}
 """No modules: words of the wire and of the images; and a name that LIMITATIONS.md has from before a move."""
 FOLDERS = "benchmarks|coordinator|deploy|docs|examples|federation|mpc|party|privacy|proto|study|tests"
 PATH = re.compile(rf"(?<![\w./-])(?:{FOLDERS})/[\w./*-]*[\w*]")

@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +23,11 @@ from parley.federation.names import Role
 from parley.party.outbox import SETTLED, Outbox
 from parley.privacy.filters import Policy
 from tests.end_to_end.killed import Checked, check, keep_shares, write_alike
-from tests.end_to_end.killing import ADMITTED, DISCARDED, FIRST, LAST, ROUNDS, Killing
-from tests.support.until import until
+from tests.end_to_end.killing import ADMITTED, DISCARDED, FIRST, LAST, ROUNDS, Killing, RunLostError
 
 PARTIES, DIMENSION = 3, 40
-RUN_SECONDS = 1800.0
+RUN_SECONDS = 600.0
+SETTLE_SECONDS = 60.0
 LABELS = sorted(
     {f"{role.value}.{label}" for kind in (FIRST, ROUNDS, LAST) for role, labels in kind.items() for label in labels}
     | {ADMITTED, DISCARDED}
@@ -110,14 +109,14 @@ def series(
 
 def _settled(federation: LocalFederation, manifest: Manifest) -> None:
     """Every party has heard of the end."""
+    until = time.monotonic() + SETTLE_SECONDS
     for node in federation.parties:
         outbox = Outbox(node.folder / "state" / "outbox.sqlite")
-        until(partial(_has_settled, outbox), f"that {node.name} settles run {manifest.run}: {node.log}")
+        while not any(held.state == SETTLED for held in outbox.runs()):
+            if time.monotonic() > until:
+                raise RunLostError(f"{node.name} has not settled run {manifest.run}: {node.tail()}")
+            time.sleep(0.1)
         outbox.close()
-
-
-def _has_settled(outbox: Outbox) -> bool:
-    return any(held.state == SETTLED for held in outbox.runs())
 
 
 def _arguments(node: NodeProcess) -> list[str]:

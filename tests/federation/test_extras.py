@@ -79,9 +79,6 @@ WITHOUT = {
     "ca show": "--folder authority",
     "coordinator run": "nowhere",
     "coordinator status": "lead",
-    "evidence answer": "lead 00112233 --by me --reason why",
-    "evidence list": "lead",
-    "evidence verify": "nowhere",
     "export": "nowhere --output model.npz",
     "health": "nowhere",
     "init": "study-of-mine",
@@ -219,7 +216,7 @@ def play(folder: Path, absent: set[str], chosen: dict[str, str]) -> dict[str, tu
     ]
     done = subprocess.run(
         [sys.executable, "-c", PLAYER],
-        input=json.dumps(commands), capture_output=True, text=True, cwd=folder, timeout=900, check=False,
+        input=json.dumps(commands), capture_output=True, text=True, cwd=folder, timeout=300, check=False,
         env={**os.environ, "PYTHONPATH": str(folder / "site")},
     )  # fmt: skip
     found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('[["')]

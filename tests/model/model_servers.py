@@ -5,7 +5,6 @@ Noise of zeros exists here only: the product refuses σ = 0.
 
 import asyncio
 import contextvars
-import threading
 from collections.abc import Awaitable, Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -144,7 +143,6 @@ class ZeroPool:
     def __init__(self, session: list[int]) -> None:
         self.tables = SimpleNamespace(format=FORMATS["standard"])
         self._session, self._epoch, self._next = session, -1, 0
-        self.placing = threading.Lock()
 
     def _now(self) -> bytes:
         if self._epoch != self._session[0]:
@@ -198,8 +196,6 @@ class Server(Mortal):
             dial=self._dial if self.role == 0 else None,
             admissions=SimpleNamespace(manifest=lambda digest: self.manifest),
             note=lambda event, **fields: "",
-            held_against=lambda manifest: None,
-            pending=list,
             signer=Signer(self.role, lambda: identity(name)),
         )
         self.run = Run(self.manifest, server)

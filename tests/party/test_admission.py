@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,10 @@ from parley.party.client import PartyClient
 from parley.party.outbox import Outbox
 from parley.party.process import party_node, settings_of
 from parley.privacy.errors import LedgerRefusedError
-from parley.privacy.filters import Cap, Policy
-from parley.privacy.mechanism import ROW
 from parley.v1 import common_pb2, coordinator_pb2
 from tests.support.documents import PARTY_POLICY, manifest
-from tests.support.party_process import EVERYONE, Running, charged, ledger, verified
-from tests.support.stage import NORTH, PARTY, SOUTH, Stage, State, question
+from tests.support.party_process import EVERYONE, Running, charged, ledger
+from tests.support.stage import NORTH, SOUTH, Stage, State, question
 from tests.support.until import until
 
 POINT, OTHER = np.array([0.1, -0.2, 0.3]), np.array([0.3, 0.2, -0.1])
@@ -199,28 +196,6 @@ def test_a_run_beyond_the_budget_of_the_ledger_is_refused(stage: Stage) -> None:
     with Running(stage):
         assert "does not fit what is left of this party's budget" in refusal(stage)
         assert not ledger(stage).runs
-
-
-@pytest.mark.parametrize("lying", [None, 2.5])
-def test_where_a_caught_server_has_used_the_budget_up_nothing_more_is_admitted(
-    stage: Stage, lying: float | None
-) -> None:
-    """Also where ε, as it was charged at first, would leave room."""
-    made = manifest(**EVERYONE)
-    with Running(stage):
-        pass  # the ledger is there
-    book, (_, charge) = ledger(stage), verified(made.canonical, PARTY.name, Policy())
-    book.register("patients", ROW, Cap(4.0, 1e-4))
-    cost = replace(charge.cost, epsilon_if_a_server_lies=lying, delta_if_a_server_lies=1e-5)
-    for run in ("earlier-1", "earlier-2"):
-        book.reserve(run, "patients", replace(charge, cost=cost))
-    book.charge_for_cheating(["earlier-1", "earlier-2"], "3f" * 32)
-    book.close()
-    stage.offer(made)
-    with Running(stage):
-        said = refusal(stage)
-        assert "does not fit what is left of this party's budget" in said or "exceeds the" in said
-        assert set(ledger(stage).runs) == {"earlier-1", "earlier-2"}
 
 
 def test_a_second_manifest_under_one_runs_name_is_refused(stage: Stage) -> None:

@@ -76,12 +76,7 @@ def test_a_study_that_is_no_toml_or_not_there_is_refused(tmp_path: Path) -> None
         ("[noise]\nown = 1", 1.0, ""),
         ('[noise]\nsecurity = "malicious"', 1.0, ""),
         ('[noise]\nsecurity = "malicious"\nown = 0.5', None, "make own 1"),
-        ('[noise]\nsecurity = "rational"', None, "upgrade"),
-        ('[noise]\nsecurity = "covert"', 0.5, ""),
-        ('[noise]\nsecurity = "covert"\nown = 1\naudit = "1/4"', 1.0, ""),
-        ('[noise]\nsecurity = "covert"\nown = 0', None, "use 0.25, 0.5 or 1"),
-        ('[noise]\nsecurity = "covert"\naudit = "never"', None, "use 1/16"),
-        ('[noise]\naudit = "1/8"', None, "leave audit out"),
+        ('[noise]\nsecurity = "covert"', None, "upgrade"),
         ("[noise]\nown = 0.4", None, "0.25"),
         ("[noise]", None, ""),
     ],
@@ -96,16 +91,6 @@ def test_a_study_says_who_adds_which_noise(tmp_path: Path, line: str, own: float
             read(study)
     else:
         assert read(study).parts.own == (0.5 if own is None else own)
-
-
-def test_a_study_says_how_often_servers_audit_and_is_written_as_it_was(tmp_path: Path) -> None:
-    write_project(tmp_path / "project")
-    kept = read(tmp_path / "project/study.toml").replaced(security="covert", own=None, audit="1/4")
-    assert kept.parts.audit == "1/4"
-    kept.write(tmp_path / "again.toml")
-    assert read(tmp_path / "again.toml").parts == kept.parts
-    assert kept.replaced(audit=None).parts.audit == "1/8"
-    assert kept.replaced(audit=None, security="semi-honest").parts.audit is None
 
 
 def test_own_noise_and_the_cost_that_would_choose_it_contradict_each_other(tmp_path: Path) -> None:

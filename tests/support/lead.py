@@ -1,7 +1,6 @@
 """A real coordinator in this process, over mutual TLS on loopback; its two aggregators answer as a test tells them."""
 
 import asyncio
-import hashlib
 import threading
 from collections.abc import Callable
 from concurrent import futures
@@ -23,17 +22,10 @@ from parley.node.credentials import Identity, NodeFolder
 from parley.node.endings import sign_end
 from parley.node.node_file import Address, CoordinatorNode
 from parley.node.node_text import write_node
-from parley.node.refusals import RefusedCallError, abort, refusal_in
+from parley.node.refusals import refusal_in
 from parley.node.transport import open_channel, server_credentials
 from parley.privacy.filters import Charge, Policy
-from parley.v1 import (
-    aggregator_pb2,
-    aggregator_pb2_grpc,
-    common_pb2,
-    coordinator_pb2,
-    coordinator_pb2_grpc,
-    operator_pb2_grpc,
-)
+from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc, operator_pb2_grpc
 from tests.support import documents
 
 LEAD = NodeName("cardio", Role.coordinator, "lead")
@@ -62,9 +54,6 @@ class Scripted(aggregator_pb2_grpc.ControlServiceServicer):
         self.manifests: dict[bytes, Manifest] = {}
         self.opened: dict[bytes, int] = {}
         self.refuse_end = self.away = False
-        self.says_caught = ""
-        """Why it opens nothing more with the other one."""
-        self.evidence: list[bytes] = []
         self.change: Callable[[Any], Any] = lambda answer: answer
         """What a hostile server makes of an honest answer to Open."""
 
@@ -73,14 +62,7 @@ class Scripted(aggregator_pb2_grpc.ControlServiceServicer):
         self.manifests[manifest.digest] = manifest
         return aggregator_pb2.ProposeResponse(admitted=True)
 
-    def Evidence(self, request: Any, context: Any) -> Any:
-        known = set(request.known)
-        fresh = [each for each in self.evidence if hashlib.sha256(each).digest() not in known]
-        return aggregator_pb2.EvidenceResponse(evidence=fresh)
-
     def Open(self, request: Any, context: Any) -> Any:
-        if self.says_caught:
-            abort(context, RefusedCallError(common_pb2.REFUSAL_CAUGHT, self.says_caught, "fetch the evidence"))
         if not self._opening.wait(request.wait_seconds):
             return aggregator_pb2.OpenResponse(
                 state=aggregator_pb2.OpenResponse.STATE_WAITING, missing=request.expected

@@ -20,14 +20,13 @@ import numpy as np
 
 from parley.algorithms.early_stop import evaluated_at
 from parley.algorithms.errors import AlgorithmError
-from parley.coordinator.caught import NO_WATCH, Watch
 from parley.coordinator.controls import Controls, Opener, Opening, ShortError, StalledError, Wanted
-from parley.coordinator.errors import CoordinatorError, RunFailedError, SaysCaughtError
+from parley.coordinator.errors import CoordinatorError, RunFailedError
 from parley.coordinator.made import made_of
 from parley.coordinator.questions import Prepared, Question, signed_words
 from parley.coordinator.run import Run
 from parley.coordinator.store import RoundRecord, RunStore, State, pack, unpack
-from parley.federation.errors import EvidenceFileError, FederationError, TrailError
+from parley.federation.errors import FederationError, TrailError
 from parley.federation.manifest import Manifest
 from parley.federation.names import Role
 from parley.mpc import crash
@@ -73,8 +72,6 @@ class Tools:
     opener: Callable[[Controls], Opener]
     note: Callable[..., str]
     """The log and the audit trail: an event and public fields; its id comes back."""
-    watch: Watch = NO_WATCH
-    """For evidence against a server."""
     full: Callable[[], bool] = lambda: False
     """Whether this node's disk is."""
 
@@ -102,10 +99,8 @@ class Driver:
                 await self._with_room(steps[self.run.state])
         except StalledError as error:
             await self._move(State.stalled, f"{error}; parley resume {self.manifest.run} goes on from there")
-        except (TrailError, EvidenceFileError) as error:
+        except TrailError as error:
             await self._interrupted(error)
-        except SaysCaughtError as error:
-            await self._caught(str(error))
         except (CoordinatorError, AlgorithmError, FederationError, PrivacyError) as error:
             await self._fail(str(error))
         except Exception as error:
@@ -175,22 +170,10 @@ class Driver:
             await self._settle()
         await self._move(State.refused if self.run.state is State.verifying else State.failed, outcome)
 
-    async def _caught(self, said: str) -> None:
-        """By this coordinator's own verdict on what the servers have, or by what one of them says."""
-        await self.tools.watch.look(self._controls)
-        against = self.tools.watch.against(self.manifest)
-        await self._fail(str(against[-1]) if against else f"{said}; it hands over no evidence that holds")
-
-    def _require_followed(self) -> None:
-        """No sum is asked for whose noise a server has a hand in that is known not to follow the protocol."""
-        if self.manifest.noise.parts.joint and (against := self.tools.watch.against(self.manifest)):
-            raise SaysCaughtError(str(against[-1]))
-
     async def _settle(self) -> None:
         """Both aggregators' words on the end, and this coordinator's ledger by them; or a note why not."""
         try:
             await self._collect_ends(patience_seconds=self.manifest.deadline_seconds)
-            await self.tools.watch.look(self._controls)
             await self.tools.books.close(self.manifest, self.run.ends)
         except (CoordinatorError, AlgorithmError, FederationError, PrivacyError) as error:
             self.tools.note("run.end_not_signed", run=self.manifest.run, error=error)
@@ -213,7 +196,6 @@ class Driver:
     # ------------------------------------------------------------ before the first round
 
     async def _verify(self) -> None:
-        await self.tools.watch.look(self._controls)
         claim = await self.tools.books.admit(self.manifest)
         crash.point("coordinator.charged")
         await self._work(self.tools.store.set_claim, self.manifest.digest, claim)
@@ -272,7 +254,6 @@ class Driver:
         question = await self._work(self._begin)
         self._opener = self.tools.opener(self._controls)
         while self.run.state is State.running and question is not None:
-            self._require_followed()
             await self.run.publish(question)
             question = await self._round(question)
 
@@ -344,7 +325,6 @@ class Driver:
         return following
 
     def _missing(self, place: int, parties: Any) -> None:
-        self._require_followed()
         if self.run.note_missing(place, parties):
             task = asyncio.ensure_future(self.run.tell())
             task.add_done_callback(lambda done: done.exception())
@@ -410,7 +390,6 @@ class Driver:
         if not early and made.early:
             self._note("run.stopped_early", round=made.rounds - 1, rounds=made.planned)
         await self._collect_ends(patience_seconds=2 * self.manifest.deadline_seconds + 60)
-        await self.tools.watch.look(self._controls)
         await self.tools.books.close(self.manifest, self.run.ends)
         crash.point("coordinator.settled")
         await self._move(State.failed if early else State.finished, early or str(made))

@@ -19,7 +19,6 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2_grpc
 
-from parley.coordinator.caught import NodeWatch
 from parley.coordinator.code import require_code
 from parley.coordinator.controls import Controls
 from parley.coordinator.driver import Tools
@@ -48,7 +47,6 @@ from parley.node.connections import listening
 from parley.node.credentials import Identity
 from parley.node.doorkeeper import Doorkeeper, room_for
 from parley.node.endings import verify_ends
-from parley.node.evidence import EvidenceFolder, waits_for_answer
 from parley.node.node_file import CoordinatorNode
 from parley.node.page_process import Pages
 from parley.node.pins import read_pins
@@ -92,8 +90,6 @@ class NodeBooks:
     async def admit(self, manifest: Manifest) -> dict[str, Any]:
         """By policy, or because a person approved it; the whole run is charged before anybody else hears of it."""
         loop = asyncio.get_running_loop()
-        if pending := EvidenceFolder(self._node.state).against(manifest):
-            raise RunFailedError(f"{waits_for_answer(pending)}; then submit the run again")
         by_hand = self._approved(manifest)
         policy = read_policy(self._node.policy) if self._node.policy.exists() else None
         if not by_hand:
@@ -186,7 +182,6 @@ class CoordinatorProcess:
         self._worker = ThreadPoolExecutor(1, "coordinator")
         books = NodeBooks(node, self.identity, self._worker, self._write_result)
         addresses = {name: str(address) for name, address in node.aggregators.items()}
-        self.watch = NodeWatch(node, lambda: [run.manifest for run in tuple(self.runs.all.values())], note)
         tools = Tools(
             store=self.store,
             books=books,
@@ -197,7 +192,6 @@ class CoordinatorProcess:
             controls=lambda manifest: Controls(node.identity, manifest, addresses),
             opener=lambda controls: controls,
             note=note,
-            watch=self.watch,
             full=lambda: disk_is_full(node.state),
         )
         self.runs = Runs(adapt(tools), gather_seconds)
@@ -239,9 +233,7 @@ class CoordinatorProcess:
         self._server = grpc.aio.server(
             interceptors=[AioAuthorization(self._authorizer())], options=options, maximum_concurrent_rpcs=MOST_CALLS
         )
-        coordinator_pb2_grpc.add_CoordinatorServiceServicer_to_server(
-            PartyServicer(self.runs, self.watch), self._server
-        )
+        coordinator_pb2_grpc.add_CoordinatorServiceServicer_to_server(PartyServicer(self.runs), self._server)
         health_pb2_grpc.add_HealthServicer_to_server(AioHealth(self.vigil), self._server)
         ports = [
             self._server.add_secure_port(str(address), server_credentials(self.node.identity))
@@ -255,7 +247,6 @@ class CoordinatorProcess:
         )
         self._socket = bind_socket(self._operator, self.node.state)
         self.runs.take_up()
-        await asyncio.to_thread(self.watch.catch_up)
         await self._operator.start()
         self._socket.path.chmod(0o600)
         await self._server.start()

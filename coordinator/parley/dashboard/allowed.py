@@ -50,10 +50,7 @@ ALLOWED: dict[str, dict[str, Why]] = {
     | _fields(PRESENCE, "state tone reason rounds_present rounds last_missed strip"),
     "PoolView": _fields(CONFIGURATION, "name legal_entity")
     | _fields(SIZE, "available capacity produced used lost share_bytes")
-    | _fields(SIZE, "audited")
-    | _fields(OPERATOR, "answers error version evidence"),
-    "AuditedPoolView": _fields(SIZE, "available capacity lanes audits_made audits_passed")
-    | _fields(OPERATOR, "resting"),
+    | _fields(OPERATOR, "answers error version"),
     "SpentView": _fields(CONFIGURATION, "pld rdp pld_end rdp_end upto claimed delta accountant party chart")
     | _fields(OPERATOR, "state exact"),
     "LogLine": _fields(LOG, "time level event fields"),

@@ -79,18 +79,6 @@ class PartyView:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditedPoolView:
-    """An aggregator's pool of audited noise."""
-
-    available: int
-    capacity: int
-    lanes: int
-    audits_made: int
-    audits_passed: int
-    resting: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class PoolView:
     """An aggregator's noise pool and health."""
 
@@ -105,10 +93,6 @@ class PoolView:
     error: str = ""
     version: str = ""
     share_bytes: int = 0
-    audited: AuditedPoolView | None = None
-    """None where no run has ever asked for it."""
-    evidence: int = 0
-    """Pieces against the other server that its operator has not answered."""
 
 
 @dataclass(frozen=True)

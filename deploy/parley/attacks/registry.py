@@ -15,9 +15,7 @@ from pathlib import Path
 
 from parley.attacks.kinds import Attack, AttackError, Finding, Guard, removed
 
-SURFACES: tuple[str, ...] = (
-    "records", "contribution", "budgets", "data_sets", "keys", "servers", "noise", "covert", "floods",
-)  # fmt: skip
+SURFACES: tuple[str, ...] = ("records", "contribution", "budgets", "data_sets", "keys", "servers", "noise", "floods")
 
 
 @dataclass(frozen=True)

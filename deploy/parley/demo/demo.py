@@ -126,7 +126,6 @@ class Demo:
             delta=row.claim["delta"],
             security=manifest.noise.parts.security,
             own=manifest.noise.parts.own,
-            audits=manifest.noise.parts.audits,
             epsilon_if_a_server_lies=row.claim["epsilon_if_a_server_lies"],
             statement=row.claim["statement"],
             rounds=len(history),

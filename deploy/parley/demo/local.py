@@ -39,8 +39,8 @@ from parley.node.node_file import (
 )
 from parley.node.node_text import write_node
 
-READY_SECONDS, STOP_SECONDS = 240.0, 60.0
-"""As long as a machine may take that has much else to do."""
+READY_SECONDS = 60.0
+STOP_SECONDS = 10.0
 SCHEMA_FILE = "schema.toml"
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """One BLAS thread per process: many processes share this machine."""

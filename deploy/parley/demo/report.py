@@ -59,8 +59,6 @@ class Report:
     delta: float
     security: str
     own: float
-    audits: str
-    """What the servers' audits of each other are worth; empty where there are none."""
     epsilon_if_a_server_lies: float | None
     """ε₂ at the same δ; None: no guarantee if a server lies"""
     statement: str
@@ -97,7 +95,6 @@ class Report:
             "delta": self.delta,
             "security": self.security,
             "own": self.own,
-            "audits": self.audits,
             "epsilon_if_a_server_lies": self.epsilon_if_a_server_lies,
             **self.comparison.as_json(),
             "rounds": self.rounds,
@@ -223,8 +220,6 @@ def guarantee(report: Report, cast: Cast) -> Text:
             f"If that aggregator does not follow the protocol: {_times(report.epsilon_if_a_server_lies)} times "
             f"(epsilon {report.epsilon_if_a_server_lies:.3g}).\n"
         )
-    if report.audits:
-        text.append(f"{report.audits}\n")
     return text.append(report.statement, "dim")
 
 

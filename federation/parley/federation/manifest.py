@@ -20,18 +20,18 @@ import unicodedata
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 from parley.federation.errors import ManifestError
 from parley.federation.fields import Fields, Plain
 from parley.federation.files import toml_file, toml_table
 from parley.federation.mechanism import data_sets_from, mechanism_from, mechanism_table, party_tables
 from parley.federation.names import NodeName, Role
-from parley.federation.noise import Noise, noise_from, noise_table
 from parley.federation.start_and_stop import Start, StopEarly, optional, rounds_of, start_of
 from parley.mpc.errors import MpcError
+from parley.mpc.parts import NoiseParts, parts_of
 from parley.mpc.ring import Lattice
-from parley.mpc.tables import FORMATS
+from parley.mpc.tables import FORMATS, Cover, Precision
 from parley.privacy.canonical import canonical_json
 from parley.privacy.errors import PrivacyError
 from parley.privacy.mechanism import Mechanism
@@ -80,6 +80,16 @@ class Guarantee:
     accountant: str
     epsilon_if_a_server_lies: float | None = None
     """What one server that does anything whatever may cost, at the same δ; none claims nothing. Verified, too."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How the servers sample, and the lattice of data and noise."""
+
+    cover: Cover
+    precision: Precision
+    fraction_bits: int
+    parts: NoiseParts
 
 
 def entity_key(legal_entity: str) -> str:
@@ -255,7 +265,13 @@ class Manifest:
             },
             "mechanism": mechanism_table(self.mechanism),
             "parties": party_tables(self.mechanism, dict(self.data_sets)),
-            "noise": noise_table(**vars(self.noise)),
+            "noise": {
+                "cover": self.noise.cover,
+                "precision": self.noise.precision,
+                "fraction_bits": self.noise.fraction_bits,
+                "security": self.noise.parts.security,
+                "own": self.noise.parts.own,
+            },
             "rounds": rounds | optional("stop_early", self.stop_early),
             **optional("start", self.start),
             "aggregators": [dict(vars(each)) for each in self.aggregators],
@@ -277,7 +293,7 @@ class Manifest:
             guarantee=_guarantee(document.table("privacy")),
             data_sets=data_sets_from(document.tables("parties")),
             mechanism=mechanism_from(document.table("mechanism"), document.tables("parties")),
-            noise=noise_from(document.table("noise")),
+            noise=_noise(document.table("noise")),
             **rounds_of(document.table("rounds")),
             aggregators=_aggregators(document),
             coordinator=_operator(document.table("coordinator")),
@@ -336,6 +352,28 @@ def _guarantee(fields: Fields) -> Guarantee:
     lying = fields.number(name, 0, LARGEST_EPSILON) if fields.has(name) else None
     fields.finish()
     return Guarantee(epsilon, delta, accountant, lying)
+
+
+def _noise(fields: Fields) -> Noise:
+    covers: tuple[Cover, ...] = get_args(Cover)
+    precisions: tuple[Precision, ...] = get_args(Precision)
+    noise = Noise(
+        fields.choice("cover", covers),
+        fields.choice("precision", precisions),
+        fields.whole("fraction_bits", 1, 24),
+        noise_parts(fields, fields.text("security"), fields.number("own", -1, 1) + 0.0),  # no -0.0 beside 0.0
+    )
+    fields.finish()
+    return noise
+
+
+def noise_parts(fields: Fields, security: str, own: float) -> NoiseParts:
+    """A security that this version does not know, and one that contradicts `own`, are refused by name."""
+    try:
+        return parts_of(security, own)
+    except MpcError as error:
+        name, _, message = str(error).partition(" ")
+        raise fields.refuse(name, message) from None
 
 
 def _aggregators(document: Fields) -> tuple[Operator, Operator]:

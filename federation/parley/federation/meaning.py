@@ -203,18 +203,16 @@ def against_whom(parts: NoiseParts, epsilon: float, lying: float | None, delta: 
             f"all other parties; the result is not protected against it, only the records are.{most}"
         )
     follows = f"epsilon {epsilon:.4g} holds against an aggregator that follows the protocol; "
-    audits = f" {parts.audits}" if parts.audits else ""
     if lying is None:
-        return f"{follows}there is {NO_GUARANTEE}: one that does not follow it may see through the noise.{audits}"
-    return f"{follows}{in_words(lying, delta)}, whatever it does.{audits}"
+        return f"{follows}there is {NO_GUARANTEE}: one that does not follow it may see through the noise."
+    return f"{follows}{in_words(lying, delta)}, whatever it does."
 
 
 def made_of(parts: NoiseParts) -> str:
     """The noise's parts, in words."""
     if not parts.joint:
         return "each server adds a whole sample of its own; none is joint"
-    own = f", and each server adds {parts.own:g} times as much of its own" if parts.own else ""
-    return f"sampled jointly{own}" + (f", and audits {parts.audit} of the batches" if parts.audit else "")
+    return "sampled jointly" + (f", and each server adds {parts.own:g} times as much of its own" if parts.own else "")
 
 
 @dataclass(frozen=True)
@@ -233,7 +231,7 @@ class Certifying:
 
 def servers_for(parts: NoiseParts, cover: Cover, precision: Precision) -> Servers:
     """Who makes the noise, as accounting has to know it."""
-    return Servers(parts.samples, parts.left_by_a_liar, Certifying(cover, precision), parts.audits)
+    return Servers(parts.samples, parts.left_by_a_liar, Certifying(cover, precision))
 
 
 def servers_of(manifest: Manifest) -> Servers:

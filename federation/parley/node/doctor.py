@@ -32,7 +32,6 @@ from parley.node import trust
 from parley.node.clock import clock_error_seconds
 from parley.node.credentials import KEY_FILE, Identity
 from parley.node.errors import NodeError
-from parley.node.evidence import EvidenceFolder
 from parley.node.node_file import Address, AggregatorNode, AnyNode, CoordinatorNode, PartyNode, read_node
 from parley.node.reachability import UnreachableError, probe
 from parley.node.software import software_version, source_digest
@@ -76,7 +75,7 @@ def examine_node(folder: Path) -> tuple[list[Finding], AnyNode | None, Identity 
     found += [Finding("node.toml", OK, node.role.with_article), _machine(node)]
     identity = _identity(node, found)
     policy = _policy(node, found)
-    found += [*_folders(node), *_books(node), *_evidence(node)]
+    found += [*_folders(node), *_books(node)]
     if identity is not None:
         _peers(node, policy, identity, found)
     found.append(_clock())
@@ -225,28 +224,6 @@ def _books(node: AnyNode) -> Iterator[Finding]:
             yield Finding("ledger", OK, f"{head.sequence} entries, intact; head {head}")
         except PrivacyError as error:
             yield Finding("ledger", FAILED, str(error), "keep both files for whoever investigates; restore a backup")
-
-
-def _evidence(node: AnyNode) -> Iterator[Finding]:
-    """Against servers of its runs."""
-    check, folder = "evidence", EvidenceFolder(node.state)
-    try:
-        held, unread = folder.all(), folder.unread()
-        for each in held:
-            folder.read(each.digest)
-    except FederationError as error:
-        yield Finding(check, FAILED, str(error), "until then this node begins nothing")
-        return
-    for each in held:
-        if each.pending:
-            answer = f"`parley evidence answer {node.folder.name} {each.digest[:16]} --by NAME --reason TEXT`"
-            text = f"{each}: no further run with {each.server.name} is begun here"
-            yield Finding(check, FAILED, text, f"find out what {each.server.name} runs, then {answer}")
-    if unread:
-        text = f"{len(unread)} kept and not looked at, or convicting nobody who is pinned here"
-        yield Finding(check, WARNING, text, "start the node, which looks at it; compare pins")
-    if held and not any(each.pending for each in held):
-        yield Finding(check, OK, f"{len(held)} kept, all answered")
 
 
 def _peers(node: AnyNode, policy: Policy | None, identity: Identity, found: list[Finding]) -> None:

@@ -74,14 +74,6 @@ def counts(value: Any) -> list[int] | None:
     return list(value) if right and all(0 <= each < 1 << 16 for each in value) else None
 
 
-def two_counts(value: Any) -> list[int] | None:
-    """Of both servers."""
-    if type(value) not in (list, tuple) or len(value) != 2:
-        return None
-    found = [count(each) for each in value]
-    return [each for each in found if each is not None] if None not in found else None
-
-
 def _matching(pattern: re.Pattern[str]) -> Callable[[Any], str | None]:
     def matching(value: Any) -> str | None:
         plain = value.value if isinstance(value, Enum) else value
@@ -100,11 +92,6 @@ def person(value: Any) -> str | None:
     return value if type(value) is str and 1 <= len(value) <= 80 and value.isprintable() else None
 
 
-def sentence(value: Any) -> str | None:
-    """What a person answers for: in the audit trail only."""
-    return value if type(value) is str and 1 <= len(value) <= 300 and value.isprintable() else None
-
-
 def _fields(check: Callable[[Any], Fact | None], listed: str) -> dict[str, Callable[[Any], Fact | None]]:
     return dict.fromkeys(listed.split(), check)
 
@@ -114,7 +101,7 @@ FACTS: dict[str, Callable[[Any], Fact | None]] = {
         count,
         "round rounds bytes bytes_up bytes_down calls count parties present expected minimum dimension samples "
         "capacity openings releases attempt attempts port sequence pid signal exit_code line runs committed "
-        "prepared days audits_made audits_passed server",
+        "prepared days",
     ),
     **_fields(
         seconds, "seconds deadline_seconds wait_seconds noise_seconds upload_seconds open_seconds uptime_seconds"
@@ -124,8 +111,7 @@ FACTS: dict[str, Callable[[Any], Fact | None]] = {
     **_fields(name, "run federation party peer caller aggregator coordinator by"),
     **_fields(names, "missing contributors members"),
     **_fields(counts, "ports"),
-    **_fields(two_counts, "audits"),
-    **_fields(digest, "manifest query digest upload contributors_digest fingerprint source epoch"),
+    **_fields(digest, "manifest query digest upload contributors_digest fingerprint source"),
     **_fields(event_id, "peer_event event_id"),
     **_fields(event_ids, "peer_events"),
     **_fields(word, "state outcome kind method code status algorithm model listener how phase logger precision cover"),
@@ -135,7 +121,7 @@ FACTS: dict[str, Callable[[Any], Fact | None]] = {
     **_fields(version, "version"),
 }
 """For logs and the trail alike."""
-TRAIL_FACTS = {**FACTS, "approved_by": person, "population": person, "data_set": name, "reason": sentence}
+TRAIL_FACTS = {**FACTS, "approved_by": person, "population": person, "data_set": name}
 
 
 def words(text: Any) -> bool:

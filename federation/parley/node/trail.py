@@ -80,8 +80,6 @@ class Verified:
     ids: frozenset[str] = field(repr=False)
     references: tuple[tuple[int, str], ...] = field(repr=False)
     """Which entry refers to which event of a peer."""
-    notes: tuple[Event, ...] = field(default=(), repr=False)
-    """What it says of audits and of evidence."""
 
     @property
     def name(self) -> str:
@@ -219,7 +217,7 @@ class Trail:
 
 def verify(path: Path, anchor: Head | None = None) -> Verified:
     """Check every line, and that the anchor is among them; a TrailError says what is wrong first."""
-    ids, references, notes = [], [], []
+    ids, references = [], []
     head, node, size, anchored = START, "", 0, anchor is None or anchor == START
     try:
         with path.open("rb") as file:
@@ -232,15 +230,13 @@ def verify(path: Path, anchor: Head | None = None) -> Verified:
                 heard = [event.fields["peer_event"]] if "peer_event" in event.fields else []
                 heard += event.fields.get("peer_events", [])
                 references += [(event.sequence, str(each)) for each in heard]
-                if "epoch" in event.fields or event.event in ("evidence.kept", "evidence.answered"):
-                    notes.append(event)
             incomplete = file.seek(0, os.SEEK_END) - size
     except OSError as error:
         raise TrailError(f"{path} cannot be read: {error.strerror}") from None
     if anchor is not None and not anchored:
         what = "was cut" if anchor.sequence > head.sequence else "was rewritten"
         raise TrailError(f"{path.name} {what}: entry {anchor.sequence} is not the one of the anchor; restore it")
-    return Verified(path, node, head, incomplete, frozenset(ids), tuple(references), tuple(notes))
+    return Verified(path, node, head, incomplete, frozenset(ids), tuple(references))
 
 
 @dataclass(frozen=True)

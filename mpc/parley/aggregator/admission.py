@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import threading
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,6 @@ from parley.federation.policy_file import read_policy
 from parley.mpc import crash
 from parley.node import logs, trust
 from parley.node.credentials import Identity
-from parley.node.evidence import Held, waits_for_answer
 from parley.node.node_file import NoiseSettings
 from parley.v1 import common_pb2
 
@@ -71,8 +70,8 @@ def reasons_against_server(
         )
     if manifest.noise.parts.joint and not offered.capacity:
         reasons.append(
-            f"noise.security: is {manifest.noise.parts.security}, which takes noise that both servers sample together, "
-            "and this server samples none (its noise.capacity is 0): use malicious in the manifest"
+            "noise.security: is semi-honest, which takes noise that both servers sample together, and this server "
+            "samples none (its noise.capacity is 0): use malicious in the manifest"
         )
     return reasons
 
@@ -92,10 +91,7 @@ class Admissions:
     def __init__(
         self, *, record: AdmissionRecord, identity: Callable[[], Identity], peer: NodeName, role: int,
         offered: NoiseSettings, policy_path: Path, verified: Path, note: Callable[..., str],
-        pending: Callable[[], Sequence[Held]] = tuple,
     ) -> None:  # fmt: skip
-        """`pending` is evidence against the other server that this one's operator has not answered."""
-        self._pending = pending
         self._record, self._role, self._offered, self._policy_path = record, role, offered, policy_path
         self._node, self._peer, self._note, self._kept = identity().name, peer, note, verified
         self._identity = identity
@@ -124,11 +120,6 @@ class Admissions:
     def admitted(self) -> list[bytes]:
         """Their digests."""
         return [digest for digest in self._admitted if digest not in self._withdrawn]
-
-    def runs(self) -> list[Manifest]:
-        """Those that are admitted, as the record has it now."""
-        self._follow()
-        return [manifest for digest, manifest in tuple(self._admitted.items()) if digest not in self._withdrawn]
 
     def _follow(self) -> None:
         """What a person approved or withdrew meanwhile, in another process."""
@@ -188,8 +179,6 @@ class Admissions:
         self._require_name(manifest)
         if self.manifest(manifest.digest) is not None:
             return Proposal(True)
-        if pending := self._pending():
-            return Proposal(False, (waits_for_answer(pending),), True)
         if held := reasons_even_if_true(manifest, self._node, self.policy()):
             return Proposal(False, tuple(map(str, held)), not any(reason.final for reason in held))
         return self._judged(manifest, caller)

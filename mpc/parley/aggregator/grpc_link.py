@@ -14,7 +14,6 @@ from typing import Any
 
 import grpc
 
-from parley.aggregator.refusals import CallWaitsError
 from parley.federation.errors import NotAuthorisedError
 from parley.federation.rounds import PIECE_BYTES
 from parley.mpc.errors import FrameError, PeerClosedError, PeerError, PeerTimeoutError
@@ -131,67 +130,27 @@ def begin(method: Callable[..., Any], piece: Callable[..., Any], timeout_seconds
     return link
 
 
-def dial(channel: grpc.Channel, covert: bool = False) -> GrpcLink:
+def dial(channel: grpc.Channel) -> GrpcLink:
     """Server A's end: one noise session over `channel`. It lasts, so only its frames have deadlines."""
-    stub = noise_pb2_grpc.NoiseServiceStub(channel)
-    return begin(stub.ConverseCovert if covert else stub.Converse, noise_pb2.ConverseRequest)
-
-
-class Door:
-    """Server B's: streams of one kind that A has dialled, until somebody takes them."""
-
-    def __init__(self, wanted: Callable[[], bool] = lambda: True) -> None:
-        self._wanted = wanted
-        self._waiting: queue.SimpleQueue[GrpcLink | None] = queue.SimpleQueue()
-
-    def require_wanted(self) -> None:
-        if not self._wanted():
-            raise CallWaitsError("no open run of this server needs such noise", "dial again")
-
-    def put(self, link: GrpcLink) -> None:
-        self._waiting.put(link)
-
-    def take(self) -> GrpcLink:
-        link = self._waiting.get()
-        if link is None:
-            raise PeerClosedError("this server is stopping")
-        return link
-
-    def close(self) -> None:
-        """Whoever waits for a stream waits no longer."""
-        self._waiting.put(None)
+    return begin(noise_pb2_grpc.NoiseServiceStub(channel).Converse, noise_pb2.ConverseRequest)
 
 
 class NoiseServicer(noise_pb2_grpc.NoiseServiceServicer):
-    """Server B's end: hands each accepted stream to `on_link`, or puts it at the door of audited noise, and keeps it
-    open until the link is closed.
+    """Server B's end: hands each accepted stream to `on_link`, and keeps it open until the link is closed.
 
     `allowed` are the identities (URIs in the certificate's subject alternative name) that may be server A.
     """
 
-    def __init__(self, on_link: Callable[[GrpcLink], None], allowed: Set[str], covert: Door | None = None) -> None:
+    def __init__(self, on_link: Callable[[GrpcLink], None], allowed: Set[str]) -> None:
         self._on_link, self._allowed = on_link, {uri.encode() for uri in allowed}
-        self._covert = covert or Door(lambda: False)
 
     def Converse(self, request_iterator: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
-        yield from self._converse(self._on_link, request_iterator, context)
-
-    def ConverseCovert(self, request_iterator: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
-        try:
-            self._covert.require_wanted()
-        except CallWaitsError as error:
-            abort(context, error)
-        yield from self._converse(self._covert.put, request_iterator, context)
-
-    def _converse(
-        self, on_link: Callable[[GrpcLink], None], request_iterator: Iterator[Any], context: grpc.ServicerContext
-    ) -> Iterator[Any]:
         if not self._allowed & set(context.auth_context().get("x509_subject_alternative_name", ())):
             abort(context, NotAuthorisedError("this identity is not the other aggregation server"))
         done = threading.Event()
         link = GrpcLink(noise_pb2.ConverseResponse, request_iterator, done.set)
         context.add_callback(lambda: link.close())
-        on_link(link)
+        self._on_link(link)
         yield from link.outgoing()
         with contextlib.suppress(ValueError):
             context.cancel()

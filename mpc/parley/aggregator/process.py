@@ -43,7 +43,7 @@ STOP_SECONDS = 2.0
 SERVICE = "parley.v1."
 HEALTH = "/grpc.health.v1.Health/Check"
 """And no watches, which have no end: each keeps one of a port's calls, and on the peer's port a thread."""
-SHARE_METHODS = ("Upload", "Recall", "Statements", "Evidence")
+SHARE_METHODS = ("Upload", "Recall", "Statements")
 """What members of admitted runs may call on the share port."""
 
 
@@ -85,8 +85,8 @@ class AggregatorProcess:
                 # A run that was proposed and never admitted is ended, too.
                 **{f"{control}{method}": admissions.proposers for method in ("Propose", "End")},
                 **{f"{control}{method}": lambda: led for method in ("Open", "FetchShare")},
-                **{f"{control}{method}": admissions.proposers for method in ("Status", "Evidence")},
-                **{f"/{SERVICE}NoiseService/{method}": peer_only for method in ("Converse", "ConverseCovert")},
+                f"{control}Status": admissions.proposers,
+                f"/{SERVICE}NoiseService/Converse": peer_only,
                 f"/{SERVICE}OpeningService/Converse": peer_only,
                 HEALTH: _Known(admissions, {self.server.name, peer}),
             },
@@ -117,8 +117,7 @@ class AggregatorProcess:
             maximum_concurrent_rpcs=MOST_PEER_CALLS,
         )
         if self.node.noise.capacity:
-            doors = self.server.doors
-            sessions = NoiseServicer(doors.plain.put, {self.server.peer.uri}, doors.covert)
+            sessions = NoiseServicer(self.server.accepted.put, {self.server.peer.uri})
             noise_pb2_grpc.add_NoiseServiceServicer_to_server(sessions, server)
         opening = OpeningServicer(asyncio.get_running_loop(), self.service.serve_peer)
         aggregator_pb2_grpc.add_OpeningServiceServicer_to_server(opening, server)
@@ -155,11 +154,10 @@ class AggregatorProcess:
         )
         doorkeeper.start()
         await asyncio.to_thread(self.server.opener.own.prepare)
-        await asyncio.to_thread(self.server.docket.catch_up)
-        self.service.start(self.server.admissions.admitted)
         if self.node.noise.capacity:
-            self.server.noise.start()
+            self.server.pool.start()
         self.vigil.start()
+        self.service.start(self.server.admissions.admitted)
         settle()
         ready = {"ready": True, "role": "aggregator", "name": self.server.name.name, "ports": ports}
         meters.pool(meters.start(self.node, self.server.name), self.service.status)
@@ -168,13 +166,13 @@ class AggregatorProcess:
         await stopping.wait()
         self.server.note("process.stopping")
         self.service.close()
-        self.server.doors.close()
+        self.server.accepted.put(None)
         await asyncio.to_thread(self.vigil.stop)
         await asyncio.gather(share.stop(STOP_SECONDS / 2), control.stop(STOP_SECONDS / 2))
         if peer is not None:
             peer.stop(0)
         doorkeeper.stop()
-        await asyncio.to_thread(self.server.noise.stop)
+        await asyncio.to_thread(self.server.pool.stop)
         self.server.close()
 
 

@@ -17,11 +17,9 @@ from parley.federation.rounds import MOST_WAIT_SECONDS
 from parley.node import logs
 from parley.node.backoff import Backoff
 from parley.node.vigil import QUIET_SECONDS, Vigil, quiet_seconds
-from parley.party.admission import Gate, policy_of
-from parley.party.books import require_populations
+from parley.party.admission import Gate, policy_of, require_populations
 from parley.party.data import Shelf
 from parley.party.errors import OutboxError, StoppedError
-from parley.party.lookout import Lookout
 from parley.party.memory import Recollection
 from parley.party.outbox import ENDED, OVER, REFUSED, Outbox
 from parley.party.run import PartyRun
@@ -68,10 +66,8 @@ class PartyClient:
         self._vigil = Vigil(settings.identity, self.node, settings.state, self._waited_for, quiet_seconds=self._quiet)
         self._settling_wire: Wire | None = None
         self._wire = self._new_wire()
-        self._lookout = Lookout(settings, self.node, lambda: self._wire.identity.pins)
         try:
             self._open_ledger()
-            self._lookout.catch_up()
             if not all(each.sealed() for each in self._shelf.seals.values()):
                 log.warning("the records are not sealed, run parley schema check")
             self._resume()
@@ -166,7 +162,7 @@ class PartyClient:
             log.warning("a refusal was not heard", error=self._wire.described(error, self._coordinator))
 
     def _start(self, manifest: Manifest) -> None:
-        run = PartyRun(manifest, self._new_gate, self._new_wire, self._recollection, self._lookout)
+        run = PartyRun(manifest, self._new_gate, self._new_wire, self._recollection)
         self._runs[manifest.digest] = run
         run.start()
 
@@ -199,20 +195,11 @@ class PartyClient:
                         with contextlib.closing(self._new_wire()) as wire:
                             self._settling_wire = wire
                             settle_open(gate, wire, runs, self._stop, manifests)
-                self._look_around()
             except StoppedError:
                 return
             except Exception as error:  # of this machine: tried again
                 log.error("what is open is not settled", error=error)
             self._stop.wait(backoff.next_seconds())
-
-    def _look_around(self) -> None:
-        """Whether a server that has served this party under audit was caught since, in whosoever's run."""
-        servers = {name for run in self._lookout.concerned() for name in run.identities(Role.aggregator)}
-        if known := servers & self._targets.keys():
-            with contextlib.closing(self._new_wire()) as wire:
-                self._settling_wire = wire
-                self._lookout.look(wire, known, self._stop)
 
     def _alive_digests(self) -> set[bytes]:
         return {run.manifest.digest for run in self._alive()}
@@ -261,7 +248,6 @@ class PartyClient:
         if self._settler.ident is not None:
             self._settler.join(10.0)
         self._wire.close()
-        self._lookout.close()
         os.close(self._lock)
 
 

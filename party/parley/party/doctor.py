@@ -20,7 +20,7 @@ from parley.learning.spreads import warnings_of
 from parley.node.data_sets import DataSet
 from parley.node.doctor import FAILED, OK, UNKNOWN, WARNING, Finding, guarded
 from parley.node.node_file import PartyNode
-from parley.party.books import require_populations
+from parley.party.admission import require_populations
 from parley.party.data import data_set_of, require_equal, understand
 from parley.party.memory import require_agreement, require_ledger
 from parley.party.outbox import Outbox

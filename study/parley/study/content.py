@@ -10,8 +10,7 @@ from typing import Any, get_args
 
 from parley.algorithms.regularisers import Regulariser
 from parley.federation.fields import Fields
-from parley.federation.manifest import ACCOUNTANTS, LARGEST_EPSILON, Operator
-from parley.federation.noise import noise_parts
+from parley.federation.manifest import ACCOUNTANTS, LARGEST_EPSILON, Operator, noise_parts
 from parley.federation.start_and_stop import LONGEST_DEADLINE_SECONDS, StopEarly, stop_early_of
 from parley.mpc.parts import usual_own
 from parley.mpc.tables import Cover, Precision
@@ -21,7 +20,7 @@ from parley.study.errors import Collected
 
 PLACES = {
     "privacy": ("epsilon", "delta", "accountant", "worst_epsilon"),
-    "noise": ("cover", "precision", "security", "own", "audit"),
+    "noise": ("cover", "precision", "security", "own"),
     "rounds": ("minimum_parties", "deadline_seconds", "stop_early"),
 }
 """Arguments by the table that holds them."""
@@ -132,10 +131,8 @@ def _noise(study: Fields, found: dict[str, Any]) -> None:
         found["security"] = noise.text("security")
     if noise.has("own"):
         found["own"] = noise.number("own", -1, 1) + 0.0
-    if noise.has("audit"):
-        found["audit"] = noise.text("audit")
     security = found.get("security", "semi-honest")
-    noise_parts(noise, security, found.get("own", usual_own(security)), found.get("audit"))
+    noise_parts(noise, security, found.get("own", usual_own(security)))
     noise.finish()
 
 

@@ -8,7 +8,7 @@
     [regulariser]                       kind and weight
     [schema]                            the columns; without it all those of [data] schema, and an intercept
     [data]                              files of records: parley.study.files
-    [noise]                             cover, precision, security, own, audit
+    [noise]                             cover, precision, security, own
     [rounds]                            minimum_parties, deadline_seconds, stop_early
     [[parties]]                         name, units: the public size of each data set
     [[aggregators]]  [coordinator]      name, legal_entity

@@ -19,13 +19,12 @@ from parley.federation.fields import Plain
 from parley.federation.manifest import PROTOCOL, Manifest, Operator, longest_answer
 from parley.federation.meaning import finite_precision, verify
 from parley.federation.mechanism import NO_DATA_SETS, mechanism_table, party_tables
-from parley.federation.noise import noise_table
 from parley.federation.start_and_stop import StopEarly, optional
 from parley.learning.contributor import Encoding
 from parley.learning.schema import Schema
 from parley.models.extractor_spec import with_code_digests
 from parley.mpc.errors import MpcError
-from parley.mpc.parts import USUAL, NoiseParts
+from parley.mpc.parts import OWN, USUAL, NoiseParts
 from parley.mpc.tables import FORMATS, Cover, Precision
 from parley.privacy.accountants import Accountant, Reading, accountant
 from parley.privacy.calibration import smallest_noise
@@ -133,7 +132,13 @@ def draft(
             "privacy": {"epsilon": epsilon, "delta": delta, "accountant": accountant_name},
             "mechanism": mechanism_table(mechanism),
             "parties": party_tables(mechanism, data_sets),
-            "noise": noise_table(cover, chosen, bits, parts),
+            "noise": {
+                "cover": cover,
+                "precision": chosen,
+                "fraction_bits": bits,
+                "security": parts.security,
+                "own": parts.own,
+            },
             "rounds": {
                 "minimum_parties": len(counted) if minimum_parties is None else minimum_parties,
                 "deadline_seconds": deadline_seconds,
@@ -256,7 +261,7 @@ def first_within(
     worst_epsilon: float, usual: NoiseParts, tried: Callable[[NoiseParts], tuple[Made, float | None]]
 ) -> Made:
     """What is made with the least own noise that keeps ε₂, which `tried` gives beside it, to `worst_epsilon`."""
-    choices = usual.with_more_of_its_own
+    choices = [NoiseParts("semi-honest", own) for own in OWN if own > 0] if usual.joint else [usual]
     found: float | None = None
     for each in choices:
         made, found = tried(each)

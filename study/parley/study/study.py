@@ -72,7 +72,6 @@ class Study:
     deadline_seconds: float
     security: str
     own: float | None
-    audit: str | None
     worst_epsilon: float | None
     cover: Cover
     precision: Precision | None
@@ -102,7 +101,6 @@ class Study:
         deadline_seconds: float = 60.0,
         security: str = "semi-honest",
         own: float | None = None,
-        audit: str | None = None,
         worst_epsilon: float | None = None,
         cover: Cover = "strips",
         precision: Precision | None = None,
@@ -131,7 +129,6 @@ class Study:
             "deadline_seconds": deadline_seconds,
             "security": security,
             "own": own,
-            "audit": audit,
             "worst_epsilon": worst_epsilon,
             "cover": cover,
             "precision": precision,
@@ -180,8 +177,7 @@ class Study:
     @property
     def parts(self) -> NoiseParts:
         """What the servers' noise is made of, unless `worst_epsilon` is to choose."""
-        own = usual_own(self.security) if self.own is None else self.own
-        return parts_of(self.security, own, self.audit)
+        return parts_of(self.security, usual_own(self.security) if self.own is None else self.own)
 
     @property
     def central(self) -> bool:

@@ -13,16 +13,13 @@ import shutil
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from parley.cli.console import emit_json
-from parley.cli.options import Audit, Json, Security
-
-if TYPE_CHECKING:
-    from parley.study.study import Study
+from parley.cli.options import Json, Security
 
 
 def demo(
@@ -34,11 +31,7 @@ def demo(
         float | None, typer.Option(min=0.1, max=10.0, help="What the run may cost each patient, over the study's.")
     ] = None,
     security: Annotated[
-        Security | None,
-        typer.Option(help="covert: servers audit each other; malicious: no joint noise, each adds a whole sample."),
-    ] = None,
-    audit: Annotated[
-        Audit | None, typer.Option(help="Under covert: the share of the noise that each server audits. [1/8]")
+        Security | None, typer.Option(help="malicious: no joint noise, every server adds a whole sample of its own.")
     ] = None,
     own: Annotated[
         float | None,
@@ -62,7 +55,11 @@ def demo(
     from parley.demo.report import show_report
     from parley.study.document import read
 
-    wanted = as_asked(STUDY if study is None else read(study), epsilon, security, own, audit)
+    wanted = STUDY if study is None else read(study)
+    given = {"epsilon": epsilon, "security": None if security is None else security.value, "own": own}
+    if security is not None:
+        wanted = wanted.replaced(own=None)  # the usual one of that security, unless it is given
+    wanted = wanted.replaced(**{name: value for name, value in given.items() if value is not None})
     console = Console(stderr=True)
     with contextlib.closing(demonstrate(console, output, keep, wanted)) as running:  # type: ignore[type-var]
         report, company = next(running)
@@ -78,16 +75,6 @@ def demo(
         if keep:
             console.print(f"The federation is still running. Its nodes are in {report.folder}. Ctrl-C ends it.")
             signal.pause()
-
-
-def as_asked(
-    study: "Study", epsilon: float | None, security: Security | None, own: float | None, audit: Audit | None
-) -> "Study":
-    """The study with what the command line says instead."""
-    given: dict[str, Any] = {"epsilon": epsilon, "own": own, "audit": None if audit is None else audit.value}
-    if security is not None:  # own noise and audits are the usual ones of that security, unless they are given
-        study = study.replaced(security=security.value, own=given.pop("own"), audit=given.pop("audit"))
-    return study.replaced(**{name: value for name, value in given.items() if value is not None})
 
 
 def _activate() -> Path:

@@ -72,7 +72,7 @@ def show(findings: Sequence["Finding"]) -> None:
 def examine(folder: Path, manifests: Sequence["Manifest"] = ()) -> "list[Finding]":
     """Every check of a node, by its role. `manifests` are looked at besides those that the node has admitted."""
     from parley.node.doctor import budget, examine_node, examine_run, runs_to_look_at
-    from parley.node.node_file import AggregatorNode, CoordinatorNode, PartyNode
+    from parley.node.node_file import CoordinatorNode, PartyNode
 
     findings, node, identity = examine_node(folder)
     if node is None:
@@ -83,10 +83,6 @@ def examine(folder: Path, manifests: Sequence["Manifest"] = ()) -> "list[Finding
         from parley.party.doctor import examine_party
 
         findings += examine_party(node)
-    if isinstance(node, AggregatorNode):
-        from parley.aggregator.doctor import examine_server
-
-        findings += examine_server(node)
     if isinstance(node, PartyNode | CoordinatorNode):
         findings += [*budget(node), *_code_of_policy(node)]
     return findings
