@@ -26,6 +26,8 @@ COORDINATOR, FLOODS, OPERATOR, CERTIFICATES, PARTY = (
 )
 KEYS = "tests/attacks/test_keys.py::test_"
 MODEL = "tests/model/test_model.py::test_"
+STATE, FILTERS = "privacy/parley/privacy/ledger_state.py", "privacy/parley/privacy/filters.py"
+CHEATING = "tests/privacy/test_cheating.py::test_"
 RELAY, PEER = "tests/node/test_relay.py::test_", "tests/aggregator/test_peer.py::test_"
 AGGREGATOR, QUESTIONS = "tests/hostile/test_aggregator.py::test_", "tests/party/test_admission.py::test_"
 
@@ -74,7 +76,7 @@ MUTATIONS = [
              COORDINATOR + "shares_that_do_not_belong_together_end_the_run"),
     none("second manifest", "coordinator/parley/coordinator/store.py", "held and held[0][0] != digest",
          COORDINATOR + "a_second_manifest_under_one_runs_name_is_refused"),
-    Mutation("markup", "deploy/parley/cli/watch_screen.py", "{escape(row.outcome)}", "{row.outcome}",
+    Mutation("markup", "deploy/parley/cli/commands/status.py", "escape(row[\"outcome\"] or gathering)", "row[\"outcome\"]",
              OPERATOR + "what_parties_say_is_text_on_the_operators_terminal"),
     Mutation("socket's mode", "coordinator/parley/coordinator/process.py", "self._socket.path.chmod(0o600)",
              "self._socket.path.chmod(0o666)", OPERATOR + "the_socket_is_its_owners_alone"),
@@ -158,6 +160,20 @@ MUTATIONS = [
              RELAY + "a_party_gives_b_a_key_once_and_brings_what_is_asked_again_itself"),
     Mutation("old opening stream", "mpc/parley/aggregator/peer.py", " and time.monotonic() < born + STREAM_SECONDS - 60", "",
              PEER + "a_stream_that_is_old_or_of_another_connection_is_not_used_again"),
+    Mutation("caught and given back", STATE, "if not run.evidence:", "if True:",
+             CHEATING + "an_end_gives_nothing_back_of_it_whichever_comes_first"),
+    Mutation("caught, less than before", FILTERS, "max(cost.epsilon, lying), max(", "lying, max(",
+             CHEATING + "nobody_is_charged_less_for_it"),
+    Mutation("caught twice", "privacy/parley/privacy/ledger.py", " and evidence not in known[run].evidence", "",
+             CHEATING + "once_for_one_evidence_and_one_run_and_no_dearer_for_a_second_evidence"),
+    none("caught, no guarantee", FILTERS, "spent.caught_without_guarantee",
+         CHEATING + "where_there_is_no_guarantee_it_says_so_and_admits_nothing_more"),
+    Mutation("caught, by hand", FILTERS, "math.inf if spent.caught_without_guarantee else ", "",
+             "tests/party/test_approval.py::test_nobody_approves_on_a_budget_that_a_run_without_any_guarantee_has_closed"),
+    none("covert without own noise", "mpc/parley/mpc/parts.py", 'self.security == "covert" and self.own == 0',
+         "tests/federation/test_manifest.py::test_what_does_not_fit_together_is_refused"),
+    none("covert audits everything", "federation/parley/federation/noise.py", "parts.audit_rate == 1",
+         "tests/federation/test_manifest.py::test_what_does_not_fit_together_is_refused"),
 ]  # fmt: skip
 # ruff: noqa: E501  a guard is quoted as it stands
 
@@ -170,6 +186,12 @@ def apply(mutation: Mutation, tree: Path) -> None:
     path.write_text(text.replace(mutation.guard, mutation.without))
 
 
+def environment_of(tree: Path) -> dict[str, str]:
+    """In which a copy's own modules are imported, and not those that are installed here."""
+    roots = (tree, *sorted(each.parent for each in tree.glob("*/parley")))
+    return {**os.environ, "PYTHONPATH": ":".join(map(str, roots)), "OMP_NUM_THREADS": "1"}
+
+
 def fails(tests: list[str], mutation: Mutation | None) -> bool:
     """Whether one of the tests fails on a copy of the tree, without the guard if there is one."""
     with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
@@ -178,7 +200,7 @@ def fails(tests: list[str], mutation: Mutation | None) -> bool:
         shutil.copytree(ROOT, tree, ignore=ignored)
         if mutation is not None:
             apply(mutation, tree)
-        environment = {**os.environ, "PYTHONPATH": f"{tree}:{tree / 'proto'}", "OMP_NUM_THREADS": "1"}
+        environment = environment_of(tree)
         command = [sys.executable, "-m", "pytest", "-q", "-x", "--tb=no", "-p", "no:cacheprovider", *tests]
         try:
             done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, timeout=SECONDS)

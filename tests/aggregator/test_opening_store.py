@@ -1,13 +1,14 @@
 """What a server keeps of an opening: one row, never a second, and no share longer than it has to."""
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from parley.aggregator.opening import Contributions
-from parley.aggregator.opening_store import ErasedError, Opened, OpeningStore, Phase, RefusedError
+from parley.aggregator.opening_store import ErasedError, Opened, OpeningStore, Phase, RefusedError, Totals
 from tests.support.openings import Federation, contributions, request
 
 
@@ -98,4 +99,15 @@ def test_a_prepared_share_is_never_erased(tmp_path: Path) -> None:
     found = store.find("run", 0)
     assert found is not None
     assert (found.phase, found.erased) == (Phase.prepared, False)
+    store.close()
+
+
+def test_totals_count_what_was_committed_and_who_is_in_it(tmp_path: Path) -> None:
+    store = OpeningStore(tmp_path / "s.sqlite")
+    assert store.totals("run") == Totals(0, 0, {})
+    for index, parties in enumerate((("a", "b"), ("b",), ("a",))):
+        store.prepare(replace(request(), round=index), Opened(parties, b"share", bytes(16)))
+        if index < 2:
+            store.commit("run", index)
+    assert store.totals("run") == Totals(2, 2 * request().dimension, {"a": 1, "b": 2})
     store.close()

@@ -6,6 +6,7 @@ False alarms: each of the thirteen sets of samples fails one of the checks of `s
 
 import threading
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,9 @@ class Recorded(OwnNoise):
 class NoPool(NoisePool):
     """A pool that was never started: whoever asks it for noise fails."""
 
-    def position(self, timeout_seconds: float) -> tuple[bytes, int]:
+    def position(
+        self, timeout_seconds: float, rate: Fraction | int = 0, most_lanes: int = 1 << 14
+    ) -> tuple[bytes, int]:
         raise AssertionError("a run without joint noise asked for some")
 
 

@@ -94,7 +94,7 @@ def test_a_sum_longer_than_the_pool_is_streamed_through_it() -> None:
 
 def test_memory_is_bounded_and_the_pool_goes_on_when_there_is_room() -> None:
     with pools(capacity=3 * LANES) as (a, b, _):
-        until(lambda: a.level().available > 2 * LANES * 0.97)
+        until(lambda: a.level().available > 2 * LANES)  # a third batch, after which there is no room for another
         time.sleep(0.5)
         assert a.level().available <= 3 * LANES
         assert sum(len(chunk) for _, chunk in a._chunks) <= 3 * LANES

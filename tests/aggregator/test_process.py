@@ -1,6 +1,6 @@
 """The process: what it tells of itself, and that it goes on where it was."""
 
-import time
+import json
 from pathlib import Path
 
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -28,15 +28,15 @@ def test_status_tells_public_facts_and_health_serves_on_every_port(servers: Fede
 
 def test_a_proposal_is_verified_apart_and_admitted_by_policy(servers: Federation) -> None:
     manifest = documents.manifest(run="proposed", **{"mechanism.steps": 3, "privacy.epsilon": 6.0})
-    seen = set()
-    for _ in range(200):
+    seen = set[bool]()
+
+    def admitted() -> bool:
         answers = [servers.propose(role, manifest) for role in (0, 1)]
-        seen |= {answer.pending for answer in answers}
-        if all(answer.admitted for answer in answers):
-            break
+        seen.update(answer.pending for answer in answers)
         assert all(answer.admitted or answer.pending for answer in answers), answers
-        time.sleep(0.2)
-    assert all(answer.admitted for answer in answers), answers
+        return all(answer.admitted for answer in answers)
+
+    until(admitted)
     assert seen == {True, False}
     servers.upload_all(contributions(manifest, 0))
     assert is_noised(manifest, 0, servers.open(manifest, 0), 6.0)
@@ -60,5 +60,38 @@ def test_a_stop_and_restart_goes_on_where_it_was(tmp_path: Path) -> None:
         assert is_noised(manifest, 1, federation.open(manifest, 1), 6.0)
         log = "".join((server.path / "log").read_text() for server in federation.servers)
         assert "Traceback" not in log, log
+    finally:
+        federation.close()
+
+
+class Telling(Federation):
+    """Whose server A has a [notify]."""
+
+    def configure(self, role: int, path: Path, peer: int = 0) -> None:
+        super().configure(role, path, peer)
+        toml = path / "node.toml"
+        if role == 0:
+            toml.write_text(f'{toml.read_text()}\n[notify]\ncommand = ["{self.folder / "tell"}"]\n')
+
+
+def test_a_run_that_waits_for_this_server_s_operator_is_told_by_its_command(tmp_path: Path) -> None:
+    told, tell = tmp_path / "told", tmp_path / "tell"
+    tell.write_text(f"#!/bin/sh\ncat >> '{told}'\n")
+    tell.chmod(0o700)
+    federation = Telling(tmp_path)
+    try:
+        federation.start()
+        manifest = documents.manifest(run="crowded", **{"privacy.epsilon": 6.0})
+        policy = federation.servers[0].path / "policy.toml"
+        policy.write_text(policy.read_text().replace("minimum_parties = 2", "minimum_parties = 9"))
+        for _ in range(5):  # a coordinator asks again and again
+            assert federation.propose(0, manifest).pending
+        until(lambda: told.exists() and told.read_text().endswith("\n"))
+        (line,) = told.read_text().splitlines()
+        body = json.loads(line)
+        assert body["node"] == "parley://cardio/aggregator/north"
+        (each,) = body["waiting"]
+        assert (each["what"], each["run"], each["digest"]) == ("approval", "crowded", manifest.digest.hex())
+        assert "minimum" not in line
     finally:
         federation.close()

@@ -48,7 +48,10 @@ def manifests() -> Iterator[Manifest]:
     """One of each shape that a manifest's tables have."""
     yield STUDY.manifest()
     yield documents.manifest(**{"parties.0.data_set": "cardiology"})
-    yield documents.manifest(**{"privacy.epsilon_if_a_server_lies": 9.0})
+    yield documents.manifest(**{"privacy.epsilon_if_a_server_lies": 9.0, "noise.security": "covert"})
+    legal = dict.fromkeys(("purpose", "legal_basis", "ethics_number", "retention"), "x") | {"expires": "2999-12-31"}
+    people = {"parties.0.legal_entity": "A", "parties.0.contact": "a@a", "aggregators.0.contact": "n@n"}
+    yield documents.manifest(legal=legal, **people, **{"coordinator.contact": "l@l"})
     start = {"digest": "9c" * 32, "private": True}
     yield documents.manifest(start=start, **{"rounds.stop_early": {"patience": 5, "least": 0.1}})
     sizes = {

@@ -47,5 +47,5 @@ def test_the_same_for_ten_times_as_many(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize("guard", [FRAMES, REACH, FAILING, RANGE], ids=lambda guard: guard.name)
 def test_the_search_finds_what_each_guard_is_for(guard: Guard, capsys: pytest.CaptureFixture[str]) -> None:
     with removed(guard):
-        found = shown(search(TRIES, seed(), until_broken=True), capsys)
+        found = shown(search(LONG, seed(), until_broken=True), capsys)  # a thousand tries, as a rule
     assert found.broken, str(found)

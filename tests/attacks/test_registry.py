@@ -5,6 +5,7 @@ from pathlib import Path
 
 from parley.attacks import registry
 
+DOCS = Path(__file__).parents[2] / "docs"
 OF_THE_REVIEWS = {
     "records": {"C1", "C2", "H5", "M5", "M6", "M7"},
     "contribution": {"C3a", "C3b", "C3c", "H1"},
@@ -24,12 +25,17 @@ NEW = {
     "H6-callers", "H6-words", "rotation-unsigned", "rotation-stolen", "rotation-replayed",
     "early-position", "renoise", "dropped-party", "forked", "unchained", "forged-statements",
     "collapse-malicious", "leak-malicious",
+    "covert-collapse", "covert-squeeze", "covert-leak", "covert-one-bit", "covert-row", "covert-false-bits",
+    "covert-tape", "covert-tables", "covert-hides-seed", "covert-late-seed", "covert-other-delta", "covert-hangs-up",
+    "covert-peek", "covert-false-audit", "covert-counts", "covert-signature", "covert-stranger", "covert-audits",
+    "covert-accuser", "covert-question", "covert-forged",
     "one-address", "turns", "parsing", "parsing-ends",
 }  # fmt: skip
 """Found since, or low ones by a word: every id that is not in a review's list."""
 NO_SURFACES = {
-    "__init__", "audit", "house", "institution", "kinds", "lying_server", "registry", "stage", "surroundings",
-    "unguarded", "words",
+    "__init__", "audit", "covert_counts", "covert_forgery", "covert_gates", "covert_liar", "covert_lies",
+    "covert_pool", "covert_server", "covert_trial", "house", "institution", "kinds", "lying_server", "registry",
+    "stage", "surroundings", "unguarded", "words",
 }  # fmt: skip
 
 
@@ -38,6 +44,11 @@ def test_the_attacks_are_exactly_those_of_the_reviews_and_our_own() -> None:
     assert len(ids) == len(set(ids))
     due = {each for surface in registry.SURFACES for each in OF_THE_REVIEWS.get(surface, set())}
     assert set(ids) == due | NEW
+
+
+def test_every_attack_is_on_a_page() -> None:
+    pages = "".join((DOCS / name).read_text() for name in ("attacks.md", "attacks-servers.md"))
+    assert [attack.id for attack in registry.attacks() if attack.id not in pages] == []
 
 
 def test_every_surface_is_registered() -> None:

@@ -48,12 +48,23 @@ class Imitated(Federations):
         return moved * mechanism().sensitivity(0)
 
 
+class Seeded:
+    """Coins that fall alike every time. With fresh ones the bound of a run is normal around 0.85 of the claim with a
+    deviation of 0.036 (2,564 draws): a test of its size would fail by chance every few hundred times."""
+
+    def __init__(self, seed: int) -> None:
+        self._law = np.random.default_rng(seed)
+
+    def read(self, count: int) -> bytes:
+        return self._law.bytes(count)
+
+
 def looked(**how: Any) -> list[dict[str, Any]]:
-    """Two runs of it; wrong at most once in ten thousand times where all is as claimed."""
+    """Two runs of it, the same numbers each time."""
     claimed = accountant("pld").epsilon(mechanism().event(PARTIES[0]), DELTA).epsilon
     manifest: Any = SimpleNamespace(mechanism=mechanism())
     path = Imitated(None, manifest, None, claimed, **how)  # type: ignore[arg-type]
-    found: list[dict[str, Any]] = examined(path, 2, 0.9999)["looks"]
+    found: list[dict[str, Any]] = examined(path, 2, 0.9999, Seeded(6))["looks"]
     return found
 
 

@@ -1,5 +1,7 @@
 """The benchmark of noise."""
 
+import pytest
+
 from tests.support.command import answer, parley
 
 
@@ -27,3 +29,22 @@ def test_without_joint_noise_the_benchmark_sends_nothing() -> None:
     assert result["exchanges"] == 0
     assert result["bytes_per_gaussian_per_server"] < 1  # the two start and stop together
     assert parley("bench", "noise", "--security", "malicious", "--own", "0.5").returncode == 2
+
+
+@pytest.mark.slow
+def test_noise_under_audit_is_measured_beside_the_other_ways() -> None:
+    done = parley("bench", "noise", "--security", "covert", "--lanes", "1024", "--dimension", "1000", "--json")
+    assert done.returncode == 0, done.stderr
+    result = answer(done)
+    assert (result["security"], result["own"], result["audit"], result["lanes"]) == ("covert", 0.5, "1/8", 1024)
+    turns = result["turns"]
+    usual, same, covert, malicious = turns["ways"]
+    assert [each["security"] for each in turns["ways"]] == ["semi-honest", "semi-honest", "covert", "malicious"]
+    assert [each["lanes"] for each in turns["ways"]] == [8192, 1024, 1024, 1000]
+    assert covert["batches"] == turns["rounds"] >= 12
+    assert covert["audits"] > 0
+    assert same["exchanges_per_batch"] == usual["exchanges_per_batch"] == 19
+    assert 21 <= covert["exchanges_per_batch"] < 25
+    assert (malicious["exchanges_per_batch"], malicious["bytes_per_gaussian_per_server"]) == (0, 0)
+    assert 64 / 49 < turns["covert_over_semi_honest"]["bytes"] < 1.35  # what two audits leave of a batch; and its frame
+    assert parley("bench", "noise", "--audit", "1/4").returncode == 2

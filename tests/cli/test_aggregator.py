@@ -10,11 +10,12 @@ import pytest
 
 from tests.support import documents
 from tests.support.servers import Federation
+from tests.support.until import GIVE_UP_SECONDS
 
 
 def parley(*words: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "parley.cli.main", "aggregator", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=GIVE_UP_SECONDS, check=False)
 
 
 def answer(done: "subprocess.CompletedProcess[str]") -> dict[str, Any]:

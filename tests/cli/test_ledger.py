@@ -1,6 +1,7 @@
 """`parley ledger`."""
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 from parley.privacy.accountants import accountant
@@ -36,6 +37,25 @@ def test_show_and_verify_of_a_sound_ledger(parley: Parley, tmp_path: Path) -> No
     shown = parley("ledger", "show", tmp_path / "l").output
     assert "epsilon 0.3 of 1 and delta 1e-06 of 1e-05 spent, 0.7 and 9e-06 left" in shown
     assert "1 of 21 released, open" in shown
+
+
+def test_show_marks_what_was_charged_because_a_server_was_caught(parley: Parley, tmp_path: Path) -> None:
+    ledger = ledger_at(tmp_path / "l")
+    lying = Cost(epsilon=0.3, delta=1e-6, epsilon_if_a_server_lies=1.5, delta_if_a_server_lies=1e-6)
+    ledger.reserve("another", "ward", replace(ledger.runs["run"].charge, cost=lying))
+    ledger.charge_for_cheating(["another"], "3f" * 32)
+    ledger.close()
+    body = parley("ledger", "show", tmp_path / "l", "--json").json
+    (population,), (first, second) = body["populations"], body["runs"]
+    assert (population["caught"], population["beyond_the_cap"], population["epsilon_left"]) == (1, True, 0)
+    assert (first["caught"], second["caught"], second["epsilon"]) == ([], ["3f" * 32], 1.5)
+    shown = parley("ledger", "show", tmp_path / "l").output
+    assert "a server was caught cheating" in shown
+    assert "BEYOND THE CAP, nothing more is admitted" in shown
+    (line,) = [line for line in shown.splitlines() if "run another" in line]
+    assert "epsilon 1.5 and delta 1e-06 charged; epsilon 1.5 at delta 1e-06 if a server lies; AT WHAT HOLDS" in line
+    assert line.endswith(f"for one was caught (evidence {'3f' * 32})")
+    assert parley("ledger", "verify", tmp_path / "l").code == 0
 
 
 def test_verify_says_no_to_an_edit_and_to_another_anchor(parley: Parley, tmp_path: Path) -> None:

@@ -57,10 +57,28 @@ def test_both_say_what_a_server_that_lies_could_cost(parley: Parley) -> None:
         (("--worst-epsilon", 1, "--own", 1), "one of them chooses"),
         (("--own", 0.3), "use 0, 0.25, 0.5 or 1"),
         (("--security", "malicious", "--own", 0.5), "make own 1"),
+        (("--security", "covert", "--own", 0), "use 0.25, 0.5 or 1"),
+        (("--audit", "1/4"), "leave audit out"),
+        (("--security", "covert", "--audit", "1/3"), "'1/3' is not one of"),
+        (("--security", "covert", "--worst-epsilon", 0.3), "(covert, own 1): raise it"),
     ):
         refused = parley(*calibrate, *words)
         assert refused.code == 2
         assert says in refused.error
+
+
+def test_audits_change_no_figure_and_what_they_are_worth_is_said(parley: Parley) -> None:
+    usual = parley("privacy", "epsilon", *RUN, *NOISE, "--json").json
+    covert = parley("privacy", "epsilon", *RUN, *NOISE, "--security", "covert", "--json").json
+    told = {"security": "covert", "audit": "1/8", "audits": covert["audits"]}
+    assert covert | {"seconds": 0} == usual | told | {"seconds": 0}
+    assert "at most (7/8)^k" in covert["audits"]
+    shown = parley("privacy", "calibrate", *RUN, "--epsilon", 0.2, "--security", "covert", "--audit", "1/4")
+    assert "if a server lies (covert, own 0.5)" in shown.output
+    assert "at most (3/4)^k" in shown.output
+    calibrate = ("privacy", "calibrate", *RUN, "--epsilon", 0.2, "--security", "covert")
+    least = parley(*calibrate, "--worst-epsilon", 1.1, "--json")
+    assert (least.json["own"], least.json["security"], least.json["audit"]) == (1.0, "covert", "1/8")
 
 
 def test_the_papers_figure_comes_with_its_conditions_unmet_and_is_no_success(parley: Parley) -> None:

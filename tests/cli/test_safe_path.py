@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.sources import modules
+from tests.support.until import GIVE_UP_SECONDS
 
 ROOT = Path(__file__).parents[2]
 TRAPS = ("deploy", "privacy", "mpc", "party", "coordinator", "federation", "study", "node", "aggregator", "learning")
@@ -27,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path, *command: str, timeout: float = 120) -> "subprocess.CompletedProcess[str]":
+def run(folder: Path, *command: str, timeout: float = GIVE_UP_SECONDS) -> "subprocess.CompletedProcess[str]":
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONSAFEPATH", "PYTHONPATH")}
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=timeout, check=False
@@ -65,7 +66,7 @@ def test_without_a_parley_folder_python_m_needs_no_option(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_the_demonstration_passes_beside_folders_of_the_same_names(folder: Path) -> None:
-    done = run(folder, PARLEY, "demo", "--json", timeout=300)
+    done = run(folder, PARLEY, "demo", "--json", timeout=900)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1])["rounds"] > 0
 

@@ -20,7 +20,10 @@ def test_whoever_leaves_is_told_that_the_run_goes_on(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         said = process.stderr.read()
         code = process.wait()
-    assert first.startswith("heart-1 is "), first + said
-    assert f"the run goes on: `parley watch heart-1 --node {state.parent}` follows it again" in said
+    assert first[20:].startswith("heart-1 is "), first + said  # after the time
+    lines = said.splitlines()
+    commands = lines[lines.index("the run goes on. To follow it again, to pause it, to end it for good:") + 1 :]
+    which = f"heart-1 --node {state.parent}"
+    assert commands == [f"  parley watch {which}", f"  parley stop {which}", f"  parley stop {which} --final"]
     assert "Traceback" not in said
     assert code == 130

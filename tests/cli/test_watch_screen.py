@@ -1,19 +1,21 @@
 """`parley watch`: the same facts as the dashboard, in a terminal and in a file."""
 
+import datetime as dt
 import io
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from parley.cli.watch_screen import describe, follow_plainly, spark, view
+from parley.cli.watch_lines import describe
+from parley.cli.watch_screen import spark, view
+from parley.coordinator.attendance import by_answers
 from parley.coordinator.operator_client import Presence
-from parley.coordinator.store import RoundRecord, RunRow, RunStore, State
+from parley.coordinator.store import RunStore, State
 from parley.dashboard.history import Histories
-from tests.support.folders import coordinator_folder, write_run
+from tests.support.folders import coordinator_folder
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 10, 1000])
@@ -22,8 +24,13 @@ def test_the_terminal_shows_the_same_facts(tmp_path: Path, rounds: int) -> None:
     store = RunStore(state / "runs.sqlite", read_only=True)
     console = Console(width=120, record=True, file=io.StringIO())
     row = store.runs()[0]
+    history = Histories(store).of(document.digest)
     presence = Presence(rounds, frozenset({"hospital-a"}), frozenset(), 0.1, (("south", "unreachable", 4.2),))
-    console.print(view(row, document, Histories(store).of(document.digest), presence))
+    console.print(view(row, document, history, presence))
+    assert " left" not in console.export_text(), "nobody knows how long it takes while a server is silent"
+    console.print(view(row, document, history, Presence(rounds, frozenset({"hospital-a"}), frozenset(), 0.1)))
+    assert "south" not in console.export_text(clear=False)
+    console.print(view(row, document, history, presence))
     said = console.export_text()
     assert "heart-1" in said
     assert f"{rounds:,} of {document.releases:,}" in said
@@ -45,28 +52,18 @@ def test_the_terminal_shows_the_same_facts(tmp_path: Path, rounds: int) -> None:
     store.close()
 
 
-class Followed:
-    """A run that has ended by the time that somebody looks."""
-
-    def __init__(self, store: RunStore) -> None:
-        self.store = store
-
-    def follow(self, digest: bytes) -> Iterator[tuple[RunRow, list[RoundRecord]]]:
-        row = self.store.get(digest)
-        assert row is not None
-        yield row, self.store.history(digest)
-
-
-def test_in_a_file_the_end_of_a_run_comes_after_its_rounds_and_no_line_is_broken(tmp_path: Path) -> None:
-    state, document = coordinator_folder(tmp_path, None)
+def test_while_a_run_is_gathered_the_screen_says_who_is_missing_and_a_dead_coordinator_is_named(tmp_path: Path) -> None:
+    state, document = coordinator_folder(tmp_path, 0)
     store = RunStore(state / "runs.sqlite")
-    write_run(store, document, document.releases, State.finished, "40 rounds")
-    console = Console(width=40, file=io.StringIO(), record=True)
-    follow_plainly(console, Followed(store), document.digest)
-    last, end = console.export_text().splitlines()
-    assert last.startswith("round 40/40, 3 parties present; public test: loss") or "missing" in last
-    assert "left" not in last
-    assert end == "heart-1 is finished: 40 rounds"
+    store.set_state(document.digest, State.gathering)
+    answers = {node: said for node, said in store.answers(document.digest).items() if not node.endswith("hospital-b")}
+    console = Console(width=120, record=True, file=io.StringIO())
+    row, history = store.runs()[0], Histories(store).of(document.digest)
+    until = dt.datetime.now().replace(hour=23, minute=59, second=0, microsecond=0).timestamp()
+    console.print(view(row, document, history, None, by_answers(document, answers, until)))
+    said = console.export_text()
+    assert "2 of 3, waiting for hospital-b until 23:59" in said
+    assert "the coordinator does not answer" in said
     store.close()
 
 

@@ -10,6 +10,7 @@ from parley.dashboard.allowed import ALLOWED, NotAllowedError, check
 from parley.dashboard.views import RunHead
 from parley.learning.pictures import Example
 from tests.support.browser import Make
+from tests.support.folders import FakeOperator
 from tests.support.pages import PAGES, wait_for
 from tests.support.pictures import with_examples
 
@@ -29,13 +30,15 @@ def walk(value: Any, found: set[tuple[str, str]]) -> None:
 
 @pytest.mark.parametrize("rounds", [0, 10])
 def test_the_data_behind_every_element_is_on_the_list(browser: Make, rounds: int) -> None:
-    made = browser(rounds).login()
+    made = browser(rounds, FakeOperator(caught=True)).login()
     made.operator.troubles = (("south", "silent", 2.5),)
     with_examples(made.state, made.document.digest)
     for path in (*PAGES, "/runs/heart-1/examples"):
         made.client.get(path)
     wait_for(made, "/runs/heart-1?part=live", "chart-spent")
     wait_for(made, "/runs/heart-1?part=live", "south</strong> does not answer")
+    wait_for(made, "/runs/heart-1?part=live", "7 batches of the other server audited")
+    wait_for(made, "/runs/heart-1?part=live", "It has evidence that the other server did not follow")
     wait_for(made, "/runs/heart-1/privacy", "Ledger head</dt><dd><code>")
     shown: set[tuple[str, str]] = set()
     for _, view in made.views:

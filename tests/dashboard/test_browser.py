@@ -89,7 +89,7 @@ def test_pages_are_accessible_fit_and_need_no_network(
     for path in (*PAGES, *(["/runs/heart-1/examples"] if rounds else [])):
         page = tab.go(path)
         if path == "/runs/heart-1":
-            page.wait_for_selector("#chart-spent", timeout=60_000)
+            page.wait_for_selector("#chart-spent")
         assert page.evaluate(FITS) <= width, path
         assert page.evaluate("document.fonts.check('15px Inter')"), path
         assert violations(tab.page) == [], path
@@ -173,36 +173,36 @@ def test_a_live_run_is_followed_stopped_and_its_privacy_page_is_right(window: Br
         assert "No runs yet" in tab.page.content()
         digest = coordinator.submit(manifest)
         page = tab.go("/runs/live")
-        page.wait_for_selector("#part-head .chip:has-text('running')", timeout=120_000)
+        page.wait_for_selector("#part-head .chip:has-text('running')")
         first = reaches(page, ROUNDS_SHOWN, 3)
         reaches(page, ROUNDS_SHOWN, first + 1)  # without a reload
-        page.wait_for_selector("#lines li:has-text('round.opened')", timeout=30_000)
-        page.wait_for_selector("#part-pools :text('samples ready')", timeout=30_000)
-        page.wait_for_selector("#part-parties .chip.good", timeout=30_000)
-        page.wait_for_selector("#chart-norms", timeout=30_000)
-        page.wait_for_selector("#part-evaluation .chart", timeout=60_000)
+        page.wait_for_selector("#lines li:has-text('round.opened')")
+        page.wait_for_selector("#part-pools :text('samples ready')")
+        page.wait_for_selector("#part-parties .chip.good")
+        page.wait_for_selector("#chart-norms")
+        page.wait_for_selector("#part-evaluation .chart")
         page.click("a:has-text('Stop…')")
         page.click("#rest")
         page.wait_for_url(f"{federation.dashboard_url}/runs/live")
-        page.wait_for_selector("#part-head .chip:has-text('stopped')", timeout=30_000)
+        page.wait_for_selector("#part-head .chip:has-text('stopped')")
         row = coordinator.store.get(digest)
         assert row is not None
         assert row.state is State.stopped
         released = len(coordinator.store.history(digest))
         assert 3 <= released < rounds
-        page.wait_for_selector("#chart-spent", timeout=60_000)
+        page.wait_for_selector("#chart-spent")
         assert "stopped by the operator" in page.inner_text("#part-head")
         page.click("button:has-text('Resume')")
-        page.wait_for_selector("#part-head .chip:has-text('running')", timeout=30_000)
+        page.wait_for_selector("#part-head .chip:has-text('running')")
         reaches(page, ROUNDS_SHOWN, released + 1)
         page.goto(f"{federation.dashboard_url}/runs/live/stop")
         page.fill("#confirm", "live")
         page.click("#final")
-        page.wait_for_selector("#part-head .chip:has-text('failed')", timeout=60_000)
+        page.wait_for_selector("#part-head .chip:has-text('failed')")
         page.click("a:has-text('Privacy page')")
-        page.wait_for_selector("dt:has-text('Ledger head') + dd code", timeout=60_000)
-        page.wait_for_selector("text=by PLD", timeout=60_000)
-        page.wait_for_selector("h1:not([data-again])", timeout=60_000)
+        page.wait_for_selector("dt:has-text('Ledger head') + dd code")
+        page.wait_for_selector("text=by PLD")
+        page.wait_for_selector("h1:not([data-again])")
         row = coordinator.store.get(digest)
         assert row is not None
         said = page.inner_text("main").replace("\u200b", "")

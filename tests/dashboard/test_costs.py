@@ -1,10 +1,12 @@
 """The page about privacy: everything that the guarantee rests on."""
 
 import json
+from pathlib import Path
 
+from parley.dashboard.costs import books
 from parley.privacy.ledger import Ledger
 from tests.support.browser import Make
-from tests.support.folders import CLAIM
+from tests.support.folders import CLAIM, coordinator_folder
 from tests.support.pages import wait_for
 
 
@@ -27,3 +29,15 @@ def test_the_privacy_page_states_everything_that_the_guarantee_rests_on(browser:
     ledger = Ledger.open(made.state / "ledger.sqlite")
     assert str(ledger.verify()) in plain
     ledger.close()
+
+
+def test_the_books_say_what_was_charged_because_a_server_was_caught(tmp_path: Path) -> None:
+    state, document = coordinator_folder(tmp_path, 3)
+    ledger = Ledger.open(state / "ledger.sqlite")
+    ledger.charge_for_cheating([document.run], "3f" * 32)
+    ledger.close()
+    (budget,) = books(state / "ledger.sqlite", state / "trail.jsonl")["ledger"]["populations"]
+    said = {run["run"]: run["lying"] for run in budget["runs"]}
+    assert "caught" not in said["pilot"]
+    assert said[document.run].endswith("; a server was caught, and this is charged")
+    assert budget["lying"].endswith("; a server was caught, and this is charged")

@@ -11,6 +11,7 @@ from parley.federation.names import Role
 from parley.v1 import common_pb2
 from tests.support.browser import Browser, Make
 from tests.support.documents import manifest
+from tests.support.folders import FakeOperator
 from tests.support.pages import wait_for
 
 
@@ -41,6 +42,37 @@ def test_before_a_run_has_started_nothing_is_spent(browser: Make) -> None:
     assert (spent.pld, spent.rdp, spent.upto) == (0.0, 0.0, 0)
     assert 0 < spent.pld_end < spent.rdp_end
     assert "“So far” covers" not in page
+
+
+def test_a_run_that_is_gathered_says_who_has_joined_who_is_missing_and_until_when(browser: Make) -> None:
+    operator = FakeOperator()
+    operator.gathering_until = 1_790_000_000.0
+    made = browser(0, operator).login()
+    missing = made.document.identities(Role.party)[1].uri
+    with contextlib.closing(sqlite3.connect(made.state / "runs.sqlite")) as database, database:
+        database.execute("UPDATE runs SET started = NULL, state = 'gathering'")
+        database.execute("DELETE FROM members WHERE node = ?", (missing,))
+    page = wait_for(made, "/runs/heart-1?part=live", "waiting for hospital-b until")
+    assert '<time datetime="2026-09-21T14:13:20Z">2026-09-21 14:13 UTC</time>' in page
+    assert '<p class="big">2<span> of 3</span></p>' in page
+
+
+def test_while_a_node_is_in_trouble_no_time_is_promised(browser: Make) -> None:
+    operator = FakeOperator()
+    made = browser(10, operator).login()
+    wait_for(made, "/runs/heart-1?part=live", "started")
+    assert [view for _, view in made.views][-1].head.seconds_left is not None
+    operator.troubles = (("south", "silent", 4.2),)
+    page = wait_for(made, "/runs/heart-1?part=live", "does not answer")
+    assert '<h2>Time left</h2><p class="big">–</p>' in page
+
+
+def test_wherever_epsilon_stands_delta_stands_beside_it(browser: Make) -> None:
+    made = browser(10).login()
+    assert "at δ 1e−5" in made.client.get("/").text
+    privacy = wait_for(made, "/runs/heart-1/privacy", "by RDP, at δ 1e−5")
+    cap = privacy.split("cap is ε = ")[1].split("</dd>")[0]
+    assert cap.endswith(" at δ = 1e−5")
 
 
 def test_presence_is_the_share_of_rounds() -> None:

@@ -51,9 +51,14 @@ def test_names_are_the_manifests_and_every_operator_is_another_legal_entity() ->
 def test_the_file_means_the_manifest_that_the_demonstration_always_ran() -> None:
     """Byte for byte what it was before it was a file that a user can open, but for the digits of its noise.
 
-    Those were 8.168780610057492, whose last ones differed from processor to processor.
+    Those were 8.168780610057492, whose last ones differed from processor to processor. What it says of law and of
+    people is newer.
     """
     made = STUDY.manifest().as_json()
+    assert len(made.pop("legal")) == 5
+    for each in (*made["parties"], *made["aggregators"], made["coordinator"]):
+        assert "example" in each.pop("contact")
+    assert [each.pop("legal_entity") for each in made["parties"]] == [each.legal_entity for each in HOSPITALS]
     assert made["mechanism"]["noise_multiplier"] == 8.16878061
     made["mechanism"]["noise_multiplier"] = 8.168780610057492
     digest = Manifest.from_json(made).digest.hex()

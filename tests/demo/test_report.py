@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from parley.demo.report import show_report
+from parley.mpc.parts import parts_of
 from tests.support.screens import CAST, console, report
 
 
@@ -20,7 +21,7 @@ def test_the_report_tells_a_newcomer_everything_within_the_width(width: int) -> 
         "Who could see what",
         "the model after each of 20 rounds" if width > 100 else "after each of 20 rounds",
         "Cleveland Clinic alone 227 77.0% 0.850",
-        "together, private: epsilon 1 690 82.0% 0.890",
+        "together, private: epsilon 1, delta 1e-5 690 82.0% 0.890",
         "no privacy 690 82.2% 0.899",
         "nothing they saw would have become more than 2.72 times as likely or as unlikely",
         "except with probability 1e-5.",
@@ -45,6 +46,19 @@ def test_where_there_is_none_the_report_says_no_guarantee(width: int) -> None:
     assert max(map(len, text.splitlines())) <= width
     assert text.count("no guarantee, 1e-05") == len(budgets)
     assert "there is no such guarantee" in " ".join(text.split())
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_audits_stand_beside_what_holds_if_a_server_lies(width: int) -> None:
+    shown, out = console(terminal=False, width=width)
+    audits = parts_of("covert", 0.5).audits
+    show_report(shown, replace(report(), security="covert", audits=audits, audited=(3, 0)), CAST)
+    assert max(map(len, out.getvalue().splitlines())) <= width
+    flat = " ".join(out.getvalue().split())
+    assert f"times (epsilon 2.4). {audits}" in flat
+    assert "one aggregator that follows the protocol" in flat
+    assert "A audited 3 of B's batches of noise, B none of A's. Nobody was caught." in flat
+    assert "stay unseen with probability at most (7/8)^k" in flat
 
 
 def test_the_json_line_has_the_promised_fields() -> None:

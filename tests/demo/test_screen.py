@@ -25,7 +25,7 @@ def play(screen: DemoScreen, clock: Clock) -> None:
         clock.now += 2
         if name == "verification":
             for role in ("lead", "north", "south", *(each.name for each in CAST.hospitals)):
-                screen.verified(role, 0.99996)
+                screen.verified(role, 0.99996, 1e-5)
         if name == "rounds":
             for done in range(1, 21):
                 clock.now += 0.5
@@ -46,7 +46,7 @@ def test_without_a_terminal_there_are_plain_lines_and_no_control_codes() -> None
         "A: North Trust",
         "B: South Foundation",
         "public records",
-        "7 of 7 roles computed epsilon 1",
+        "7 of 7 roles computed epsilon 1, delta 1e-05",
         "rounds: 20 of 20, 4 of 4 hospitals, done",
         "end: done after 2.0 s",
     ):

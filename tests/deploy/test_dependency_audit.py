@@ -3,14 +3,16 @@
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from socket import create_server
 from typing import Any
 
 import pytest
+from tests.support.until import GIVE_UP_SECONDS
 
+from parley.demo.local import ReservedPort
 from tools.audit import findings, judge
 
 WEAK = {
@@ -61,22 +63,21 @@ def asking(tmp_path: Path) -> Callable[[str], list[str]]:
 
 def test_a_known_vulnerability_fails_and_says_what_to_install(asking: Callable[[str], list[str]]) -> None:
     with registry({"weak": {"vulns": [WEAK]}}) as url:
-        code, text = judge(60, asking(url))
+        code, text = judge(GIVE_UP_SECONDS, asking(url))
     assert (code, text) == (1, "known vulnerabilities:\n  weak 1.0: PYSEC-2026-1: install 1.1")
 
 
 def test_what_the_registry_finds_sound_passes(asking: Callable[[str], list[str]]) -> None:
     with registry({}) as url:
-        assert judge(60, asking(url)) == (0, "no known vulnerabilities in 2 packages")
+        assert judge(GIVE_UP_SECONDS, asking(url)) == (0, "no known vulnerabilities in 2 packages")
 
 
 def test_a_registry_that_is_not_there_is_said_and_fails_nothing(asking: Callable[[str], list[str]]) -> None:
-    with create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    assert judge(60, asking(f"http://127.0.0.1:{port}/")) == (
-        0,
-        "audit skipped: the registry cannot be reached from here",
-    )
+    with closing(ReservedPort()) as nobody:
+        assert judge(GIVE_UP_SECONDS, asking(f"http://{nobody}/")) == (
+            0,
+            "audit skipped: the registry cannot be reached from here",
+        )
 
 
 def test_a_registry_that_never_answers_is_not_waited_for(asking: Callable[[str], list[str]]) -> None:
@@ -86,7 +87,7 @@ def test_a_registry_that_never_answers_is_not_waited_for(asking: Callable[[str],
 
 
 def test_another_failure_of_the_tool_is_a_failure(asking: Callable[[str], list[str]]) -> None:
-    code, text = judge(60, ["--no-such-option", *asking("http://127.0.0.1:1/")])
+    code, text = judge(GIVE_UP_SECONDS, ["--no-such-option", *asking("http://127.0.0.1:1/")])
     assert code == 1
     assert "--no-such-option" in text
 

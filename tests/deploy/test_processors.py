@@ -77,6 +77,7 @@ def require_same(found: dict[str, Any], here: dict[str, Any], exactly: bool) -> 
     np.testing.assert_allclose(found["probabilities"], here["probabilities"], rtol=LAST_DIGITS)
 
 
+@pytest.mark.slow
 def test_without_this_processors_widest_instructions(folder: Path, here: dict[str, Any]) -> None:
     from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__  # type: ignore[import-not-found]
 
@@ -120,7 +121,7 @@ def test_on_an_arm_from_its_wheel(folder: Path, here: dict[str, Any], tmp_path: 
     assert set(found["features"]) == {"aes", "pclmulqdq"}
     require_same(found, here, exactly=False)  # dot products add in another order there
     shutil.copytree(ROOT / "tests", tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__"))
-    modules = [f"tests/mpc/test_{name}.py" for name in ("kernels", "vectors", "ot_extension", "gates")]
+    modules = [f"tests/mpc/test_{name}.py" for name in ("kernels", "seed_trees", "vectors", "ot_extension", "gates")]
     done = machine.python("-m", "pytest", "-q", "-p", "no:cacheprovider", *modules, cwd=tmp_path)
     print(done.stdout[-500:])
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]

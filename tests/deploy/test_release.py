@@ -198,13 +198,15 @@ def check_libraries(wheel: Path) -> None:
     system, machine = named.groups()
     with zipfile.ZipFile(wheel) as archive:
         libraries = {Path(name).stem: archive.read(name) for name in archive.namelist() if name.endswith(".so")}
-    more = {"clip-avx2", "waves-avx2"} if machine == "x86_64" else set()
+    more = {"clip-avx2", "trees-avx2", "waves-avx2"} if machine == "x86_64" else set()
     more |= (
-        {"kernels-wide", "products-wide", "clip-avx512", "waves-avx512"}
+        {"kernels-wide", "products-wide", "clip-avx512", "trees-avx512", "waves-avx512"}
         if (system, machine) == ("linux", "x86_64")
         else set()
     )
-    assert set(libraries) == {"processor", "kernels-baseline", "clip-portable", "waves-portable"} | more
+    assert (
+        set(libraries) == {"processor", "kernels-baseline", "clip-portable", "trees-portable", "waves-portable"} | more
+    )
     for name, data in libraries.items():
         if system == "linux":
             assert data[:5] == b"\x7fELF\x02"

@@ -27,6 +27,7 @@ from parley.privacy.ledger import Ledger
 from parley.privacy.mechanism import ROW
 from tests.docker.engine import COORDINATOR, ROOT, Federation
 from tests.support.folders import write_run
+from tests.support.until import GIVE_UP_SECONDS
 
 SCRIPT = ROOT / "deploy" / "compose-demo.sh"
 STATE = f"/state/{COORDINATOR}"
@@ -74,7 +75,10 @@ def trusting(federation: Federation) -> ssl.SSLContext:
 def presented(federation: Federation, port: int) -> x509.Certificate:
     """The certificate of a new handshake, verified up to the federation's authority."""
     context = trusting(federation)
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as raw, context.wrap_socket(raw) as wrapped:
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=GIVE_UP_SECONDS) as raw,
+        context.wrap_socket(raw) as wrapped,
+    ):
         return x509.load_der_x509_certificate(wrapped.getpeercert(binary_form=True) or b"")
 
 

@@ -18,6 +18,7 @@ from docker.models.containers import Container
 
 from parley.node.software import IMAGES as ROOMS_OF
 from parley.node.software import source_digest
+from tests.support.until import GIVE_UP_SECONDS
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "deploy" / "compose.yaml"
@@ -30,7 +31,8 @@ IMAGES = {each: os.environ.get(f"PARLEY_{each.upper()}_IMAGE", f"parley/{each}")
 PROJECT, SUBNETS = os.environ.get("PARLEY_TEST_NETWORK", "parleytest 10.213.8").split()
 """Others, where somebody else tests on the same engine."""
 LABEL = "parley.source-digest"
-RUN_SECONDS = 180.0
+RUN_SECONDS = 900.0
+"""Until a run of seven containers on a busy machine has surely come to where it is waited for."""
 FREEZE_ATTEMPTS = 20
 READ = """
 import json, sqlite3, sys
@@ -145,7 +147,9 @@ class Federation:
     def run(self, name: str, *command: str, stdin: str | None = None, check: bool = True) -> str:
         """A command inside of a container, as its user; standard output."""
         words = ["docker", "exec", "-i", self.container(name).id or "", *command]
-        done = subprocess.run(words, input=stdin or "", capture_output=True, text=True, check=False, timeout=120)
+        done = subprocess.run(
+            words, input=stdin or "", capture_output=True, text=True, check=False, timeout=GIVE_UP_SECONDS
+        )
         assert not check or done.returncode == 0, (
             f"{name}: {' '.join(command)}: {done.stdout[-500:]}{done.stderr[-1500:]}"
         )
@@ -158,7 +162,7 @@ class Federation:
         answer = found.exec_run(["python", "-P", "-m", "parley.node.health", "/node"])
         return bool(answer.exit_code == 0)
 
-    def wait_ready(self, name: str, seconds: float = 90.0) -> None:
+    def wait_ready(self, name: str, seconds: float = GIVE_UP_SECONDS) -> None:
         wait(lambda: self.healthy(name), seconds, f"{name} is not healthy: {self.logs(name)[-1500:]}")
 
     def logs(self, name: str, since: float = 0.0) -> str:

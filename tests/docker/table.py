@@ -1,9 +1,12 @@
-"""The fault matrix as a table for docs/faults.md."""
+"""The fault matrix as tables for docs/faults.md."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 BEGIN, END = "<!-- table: tests/docker/test_faults.py -->", "<!-- end of table -->"
+CAUGHT_BEGIN = "<!-- table: tests/end_to_end/test_caught_faults.py -->"
+CAUGHT_END = "<!-- end of that table -->"
 
 
 @dataclass(frozen=True)
@@ -28,12 +31,21 @@ class Cell:
 def write_table(path: Path, cells: list[Cell]) -> None:
     """Between the two marks of the file."""
     titles = ("node", "phase", "fault", "run then", "sums", "back in s", "first log that names it", "the run's page")
-    lines = ["| " + " | ".join(titles) + " |", "| --- | --- | --- | --- | ---: | ---: | --- | --- |"]
-    for each in cells:
-        figures = (each.state, str(each.opened), f"{each.seconds:.1f}")
-        row = (each.node, each.phase, each.fault, *figures, each.cause, each.page)
-        lines.append("| " + " | ".join(row) + " |")
-    text = path.read_text()
-    head, _, rest = text.partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    path.write_text(head + BEGIN + "\n\n" + "\n".join(lines) + "\n\n" + END + tail)
+    rows = [
+        (each.node, each.phase, each.fault, each.state, str(each.opened), f"{each.seconds:.1f}", each.cause, each.page)
+        for each in cells
+    ]
+    replace_table(path, BEGIN, END, titles, rows)
+
+
+def replace_table(path: Path, begin: str, end: str, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Between two marks of the file; columns of figures, by their titles, are aligned as such."""
+    figures = ("sums", "back in s", "seconds after the catch")
+    lines = [
+        "| " + " | ".join(titles) + " |",
+        "| " + " | ".join("---:" if title in figures else "---" for title in titles) + " |",
+    ]
+    lines += ["| " + " | ".join(row) + " |" for row in rows]
+    head, _, rest = path.read_text().partition(begin)
+    _, _, tail = rest.partition(end)
+    path.write_text(head + begin + "\n\n" + "\n".join(lines) + "\n\n" + end + tail)

@@ -19,7 +19,7 @@ from parley.demo.provision import LISTEN
 from parley.node.data_sets import DataSet
 from parley.node.node_file import Address, AggregatorNode, AnyNode, CoordinatorNode, DashboardSettings, PartyNode
 from parley.node.node_text import write_node
-from tests.docker.engine import AGGREGATORS, COORDINATOR, IMAGES, NODES, PARTIES, ROOT, wait
+from tests.docker.engine import AGGREGATORS, COORDINATOR, IMAGES, NODES, PARTIES, ROOT, RUN_SECONDS, wait
 
 pytestmark = pytest.mark.docker
 BY_HAND = "va"
@@ -96,7 +96,9 @@ class Hosts:
             "PARLEY_DASHBOARD_PORT": "0",
         }
         command = ["docker-compose", "-p", f"parleyhost{name}", "-f", str(file), *words]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=RUN_SECONDS
+        )
         assert not check or done.returncode == 0, done.stdout[-1500:] + done.stderr[-2500:]
         return done.stdout
 
@@ -182,9 +184,8 @@ def test_seven_organisations_on_hosts_of_their_own_train_a_model(hosts: Hosts) -
         assert "sealed" in hosts.compose(name, "run", "--rm", "party", "schema", "check", "/node")
     for name in (*AGGREGATORS, COORDINATOR, *PARTIES):
         hosts.compose(name, "up", "-d", "--no-build")
-    wait(
-        lambda: hosts.compose("lead", "exec", "-T", "coordinator", "parley", "health", "/node", check=False), 60, "lead"
-    )
+    health = ("exec", "-T", "coordinator", "parley", "health", "/node")
+    wait(lambda: hosts.compose("lead", *health, check=False), RUN_SECONDS, "lead")
     words = ["exec", "-T", "coordinator", "parley", "run", "/node/data/study.toml", "--node", "/node", "--json"]
     outcome = hosts.answer(hosts.compose("lead", *words))
     assert outcome["state"] == "finished"

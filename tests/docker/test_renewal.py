@@ -7,7 +7,7 @@ import pytest
 
 from parley.node.credentials import certificate_fingerprint
 from tests.docker.dashboard import presented, study, submit
-from tests.docker.engine import COORDINATOR, IMAGES, NODES, PARTIES, Federation, wait
+from tests.docker.engine import COORDINATOR, IMAGES, NODES, PARTIES, RUN_SECONDS, Federation, wait
 
 pytestmark = pytest.mark.docker
 PARTY, AGGREGATOR = "va", "north"
@@ -18,7 +18,7 @@ from parley.node.pins import key_of, key_text
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
 context.set_alpn_protocols(["h2"])
-with socket.create_connection((sys.argv[1], 7402), timeout=10) as raw, context.wrap_socket(raw) as wrapped:
+with socket.create_connection((sys.argv[1], 7402), timeout=100) as raw, context.wrap_socket(raw) as wrapped:
     print(key_text(key_of(x509.load_der_x509_certificate(wrapped.getpeercert(binary_form=True)).public_key())))
 """
 
@@ -70,7 +70,7 @@ def test_renewed_certificates_are_taken_up_without_a_restart(federation: Federat
     after = {name: renew(federation, name, how[name]) for name in names}
     assert of_aggregator() == after[AGGREGATOR]["pin"] != before[AGGREGATOR]
     shown = after[COORDINATOR]["fingerprint"]
-    wait(lambda: of_dashboard() == shown != before[COORDINATOR], 60, "the dashboard's certificate")
+    wait(lambda: of_dashboard() == shown != before[COORDINATOR], RUN_SECONDS, "the dashboard's certificate")
     submit(federation, study("renewed", 10))
     assert federation.wait_state("renewed", ["finished", "failed", "stalled"])[0] == "finished"
     assert "dialling with the newly installed certificate" in federation.logs(PARTY)

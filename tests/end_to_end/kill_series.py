@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,15 @@ from parley.demo.local import LocalFederation, NodeProcess
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import kept_file
 from parley.federation.names import Role
+from parley.mpc.parts import USUAL, NoiseParts
 from parley.party.outbox import SETTLED, Outbox
 from parley.privacy.filters import Policy
 from tests.end_to_end.killed import Checked, check, keep_shares, write_alike
-from tests.end_to_end.killing import ADMITTED, DISCARDED, FIRST, LAST, ROUNDS, Killing, RunLostError
+from tests.end_to_end.killing import ADMITTED, DISCARDED, FIRST, LAST, ROUNDS, Killing
+from tests.support.until import until
 
 PARTIES, DIMENSION = 3, 40
-RUN_SECONDS = 600.0
-SETTLE_SECONDS = 60.0
+RUN_SECONDS = 1800.0
 LABELS = sorted(
     {f"{role.value}.{label}" for kind in (FIRST, ROUNDS, LAST) for role, labels in kind.items() for label in labels}
     | {ADMITTED, DISCARDED}
@@ -64,7 +66,7 @@ class Series:
 
 def series(
     folder: Path, kills: int, rounds: int, labels_per_node: int, random_kills: int, seed: int,
-    say: Callable[[str], None] = lambda text: None,
+    say: Callable[[str], None] = lambda text: None, parts: NoiseParts = USUAL,
 ) -> Series:  # fmt: skip
     """Runs until `kills` have died; raises what does not hold, with the run's folder left as it is."""
     made, source, began = Series(), random.Random(seed), time.monotonic()
@@ -73,7 +75,7 @@ def series(
         path = folder / f"party-{place + 1}.libsvm"
         write_alike(path, place, RECORDS)
         data[f"party-{place + 1}"] = [path]
-    manifest, verified = study("kills-0", PARTIES, DIMENSION, rounds), folder / "verified"
+    manifest, verified = study("kills-0", PARTIES, DIMENSION, rounds, parts), folder / "verified"
     while made.total < kills:
         number = len(made.runs)
         named = Manifest.from_json({**manifest.as_json(), "run": f"kills-{number}"})
@@ -109,14 +111,14 @@ def series(
 
 def _settled(federation: LocalFederation, manifest: Manifest) -> None:
     """Every party has heard of the end."""
-    until = time.monotonic() + SETTLE_SECONDS
     for node in federation.parties:
         outbox = Outbox(node.folder / "state" / "outbox.sqlite")
-        while not any(held.state == SETTLED for held in outbox.runs()):
-            if time.monotonic() > until:
-                raise RunLostError(f"{node.name} has not settled run {manifest.run}: {node.tail()}")
-            time.sleep(0.1)
+        until(partial(_has_settled, outbox), f"that {node.name} settles run {manifest.run}: {node.log}")
         outbox.close()
+
+
+def _has_settled(outbox: Outbox) -> bool:
+    return any(held.state == SETTLED for held in outbox.runs())
 
 
 def _arguments(node: NodeProcess) -> list[str]:

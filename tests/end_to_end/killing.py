@@ -53,6 +53,13 @@ TICK_SECONDS = 0.03
 WATCH_SECONDS = 0.4
 ELSEWHERE = {"coordinator.ending", "coordinator.stalled", "coordinator.failed", "coordinator.refused"}
 """Points of runs that do not finish: tests/coordinator."""
+EVIDENCE = ("evidence.kept", "evidence.recorded", "evidence.charged", "evidence.noted", "evidence.recorded")
+"""Where a server was caught, at every node that has the evidence, in order: its record is written twice."""
+ANSWERED = "evidence.answered"
+AUDITS = ("aggregator.auditing", "aggregator.audited")
+"""A replay begins; a server has learned that it is audited. All of these: test_caught_kills.py, test_audit_kills.py."""
+HELD = "evidence.waiting"
+"""What an audit would prove is on the disk, and the other server does not know of the audit: test_covert.py."""
 
 
 class RunLostError(AssertionError):

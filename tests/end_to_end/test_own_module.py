@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from parley.federation.admission import AdmissionRecord
 from parley.federation.manifest import Manifest, Operator
 from parley.study.manifests import draft
 from tests.end_to_end.conftest import DIMENSION
-from tests.support.descendants import processes
+from tests.support.descendants import named, processes
 from tests.support.own_modules import OwnPackage, own_package
 from tests.support.until import GIVE_UP_SECONDS, until
 
@@ -45,20 +44,16 @@ def own(package: OwnPackage, data: dict[str, list[Path]]) -> Manifest:
             "name": "ddp-srm", "gradient_norm": 1.0, "difference_norm": 0.1, "gamma": 0.1, "batch": batch,
             "passes": (2 * ROUNDS - 1) * batch / total, "step": 0.1,
         },
-        epsilon=1.0, delta=1e-5, minimum_parties=2, deadline_seconds=20.0,
+        epsilon=1.0, delta=1e-5, minimum_parties=2, deadline_seconds=60.0,
         aggregators=(Operator("north", "North Trust"), Operator("south", "South Foundation")),
         coordinator=Operator("lead", "Lead Institute"),
     )  # fmt: skip
 
 
-def modules_of(node: NodeProcess) -> Iterator[int]:
+def modules_of(node: NodeProcess) -> list[int]:
     """Numbers of the processes with a module that this node has started."""
     assert node.process is not None
-    for task in Path(f"/proc/{node.process.pid}/task").glob("*/children"):
-        for child in task.read_text().split():
-            words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
-            if b"parley.models" in words:
-                yield int(child)
+    return named(node.process.pid, "parley.models")
 
 
 def test_a_party_whose_module_crashes_leaves_for_good_and_the_others_finish(
@@ -82,7 +77,7 @@ def test_a_party_whose_module_crashes_leaves_for_good_and_the_others_finish(
         last = coordinator.store.history(digest)[-1]
         assert last.contributors == ["party-1", "party-3"]
         assert "loss" in last.evaluation
-        until(lambda: not any(list(modules_of(node)) for node in federation.nodes.values()))
+        until(lambda: not any(modules_of(node) for node in federation.nodes.values()))
         log = crashing.tail()
         assert "the round cannot be computed here, this party leaves" in log
         assert "ModuleLostError" in log

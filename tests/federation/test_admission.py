@@ -83,7 +83,8 @@ def test_a_manifest_beyond_the_policy_costs_a_server_nothing(tmp_path: Path, mon
     (tmp_path / "policy.toml").write_text(
         documents.COORDINATOR_POLICY.replace("largest_rounds = 40", "largest_rounds = 2")
     )
-    home = SimpleNamespace(admissions=tmp_path / "lead.sqlite", policy=tmp_path / "policy.toml", verified=tmp_path)
+    paths = {"admissions": "lead.sqlite", "policy": "policy.toml", "verified": "", "state": "state"}
+    home = SimpleNamespace(**{name: tmp_path / path for name, path in paths.items()})
     lead = SimpleNamespace(name=node(Role.coordinator), authority=b"")
     books = nodes_coordinator.NodeBooks(home, lead, None, None)  # type: ignore[arg-type]
     with pytest.raises(RunFailedError, match=r"mechanism\.steps: makes rounds 40"):

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -60,6 +61,20 @@ def test_a_partys_data_set_is_content_and_where_none_is_named_nothing_is_written
     for wrong in ("", "../x", "Two words", 7, ["cardiology"], None):
         with pytest.raises(ManifestError, match=r"parties\[1\].data_set: is"):
             manifest(**{"parties.1.data_set": wrong})
+
+
+def test_an_audit_rate_is_content_of_covert_alone_and_spelled_out_where_it_was_left_out() -> None:
+    assert b"audit" not in manifest().canonical
+    usual = manifest(**{"noise.security": "covert"})
+    assert b'"audit":"1/8"' in usual.canonical
+    assert usual == manifest(**{"noise.security": "covert", "noise.audit": "1/8"})
+    assert Manifest.from_canonical(usual.canonical) == usual
+    assert usual.noise.parts.audit_rate == Fraction(1, 8)
+    digests = {manifest(**{"noise.security": "covert", "noise.audit": f"1/{n}"}).digest for n in (16, 8, 4, 2)}
+    assert len(digests | {manifest().digest}) == 5
+    for edited in (usual.canonical.replace(b'"audit":"1/8",', b""), usual.canonical.replace(b'"1/8"', b'" 1/8"')):
+        with pytest.raises(ManifestError):
+            Manifest.from_canonical(edited)
 
 
 def shuffled(value: Any, draw: Any) -> Any:
@@ -148,7 +163,13 @@ def test_two_documents_share_bytes_only_if_they_mean_the_same(one: dict[str, Any
         ({"protocol": 1}, "protocol", "from 2 to 2"),
         ({"noise.own": 0.3}, "noise.own", "is 0.3: use 0, 0.25, 0.5 or 1"),
         ({"noise.security": "malicious"}, "noise.own", "make own 1"),
-        ({"noise.security": "covert"}, "noise.security", "upgrade"),
+        ({"noise.security": "rational"}, "noise.security", "upgrade"),
+        ({"noise.security": "covert", "noise.own": 0}, "noise.own", "use 0.25, 0.5 or 1"),
+        ({"noise.security": "covert", "noise.audit": "1/3"}, "noise.audit", "use 1/16, 1/8"),
+        ({"noise.security": "covert", "noise.audit": 0.125}, "noise.audit", "text"),
+        ({"noise.security": "covert", "noise.audit": "1"}, "noise.audit", "would never begin"),
+        ({"noise.audit": "1/8"}, "noise.audit", "leave audit out"),
+        ({"noise.security": "covert", "noise.audits": "1/8"}, "noise.audits", "did you mean 'audit'"),
         ({"privacy.epsilon_if_a_server_lies": 0.0}, "privacy.epsilon_if_a_server_lies", "above 0"),
         ({"federation": "Cardio/x"}, "federation", "a-z"),
         ({"schema.when": float("nan")}, "schema.when", "finite"),

@@ -93,6 +93,26 @@ def test_who_approves_reads_what_holds_against_whom(changes: dict[str, Any], say
         assert made.joint_samples == 0
 
 
+@pytest.mark.parametrize("changes", [{}, {"mechanism.noise_multiplier": 6.0}])
+def test_audits_change_no_figure_and_say_what_they_are_worth_beside_what_holds_if_a_server_lies(
+    changes: dict[str, Any],
+) -> None:
+    followed = verify(manifest(**changes))
+    for audit, unseen in (("1/8", "7/8"), ("1/4", "3/4")):
+        found = verify(manifest(**changes, **{"noise.security": "covert", "noise.audit": audit}))
+        figures = ("epsilon", "epsilon_if_a_server_lies", "delta", "epsilon_added", "delta_added", "range_margin_bits")
+        assert [getattr(found, name) for name in figures] == [getattr(followed, name) for name in figures]
+        worth = (
+            "The aggregators audit each other in secret, which protects no single round: k spoiled batches, over all "
+            f"runs together, stay unseen with probability at most ({unseen})^k; one spoiled batch bares every round "
+            "that draws on it, down to the own noise."
+        )
+        assert found.statement == f"{followed.statement} {worth}"
+        (line,) = [line for line in found.sentences if line.startswith("Against whom: ")]
+        assert line in [f"{each} {worth}" for each in followed.sentences]
+        assert f"0.5 times as much of its own, and audits {audit} of the batches" in "".join(found.sentences)
+
+
 def test_a_partys_charge_carries_its_own_figure() -> None:
     made = manifest(**{"mechanism.noise_multiplier": 6.0})
     found, charge = verify_with_charge(made, "hospital-a", Policy())

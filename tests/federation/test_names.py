@@ -10,3 +10,9 @@ def test_identities_follow_from_names_and_roles() -> None:
         "parley://cardio/aggregator/north", "parley://cardio/aggregator/south",
     ]  # fmt: skip
     assert made.identities(Role.party)[2].uri == "parley://cardio/party/hospital-c"
+
+
+def test_a_role_is_named_with_the_right_article() -> None:
+    assert [role.with_article for role in Role] == [
+        f"{'an' if role is Role.aggregator else 'a'} {role.value}" for role in Role
+    ]

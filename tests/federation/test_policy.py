@@ -58,6 +58,24 @@ def test_what_a_lying_server_may_cost_is_capped_by_number_and_only_any_admits_no
         assert against(found, spent, of(TOTAL, most)) == [(LYING, True)]
 
 
+def test_by_its_caps_a_party_says_whether_audits_are_enough_for_it(tmp_path: Path) -> None:
+    """An audit is no figure: what counts of `covert` is what holds if a server lies."""
+    found = meaning(**{"noise.security": "covert"})
+    assert found.manifest.noise.parts.audit == "1/8"
+    assert found.epsilon_if_a_server_lies == 4.2
+
+    def against(*changes: tuple[str, str]) -> list[str]:
+        chosen = policy(tmp_path, Role.party, *changes)
+        return [str(each) for each in reasons_against(found, node(Role.party), chosen, 0.0, 0.0)]
+
+    assert against() == against((RUN[0], RUN[1].format(4.2))) == []
+    (reason,) = against((RUN[0], RUN[1].format(4.1)))
+    assert 'it is 4.2 and the policy admits 4.1 per run: raise noise.own, take security = "malicious"' in reason
+    found = replace(found, epsilon_if_a_server_lies=None)
+    (reason,) = against((RUN[0], RUN[1].format(50)))
+    assert "there is no guarantee and the policy admits 50" in reason
+
+
 def test_one_roles_policy_admits_nothing_for_another(tmp_path: Path) -> None:
     reasons = reasons_against(meaning(), node(Role.aggregator), policy(tmp_path, Role.party), 0.0)
     assert [reason.field for reason in reasons] == ["policy"]

@@ -161,6 +161,7 @@ def test_uploads_beyond_the_servers_memory_have_to_wait() -> None:
     assert memory.held == second.size
 
 
+@pytest.mark.slow
 def test_a_connection_that_never_greets_is_closed(silent: list[socket.socket]) -> None:
     """Somebody without a certificate cannot hold a file descriptor for minutes by saying nothing."""
     for each in silent:

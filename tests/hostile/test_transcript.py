@@ -40,7 +40,7 @@ from parley.node.vigil import Vigil
 from parley.privacy.ledger import Ledger
 from parley.privacy.randomness import SystemRandomness
 from parley.v1 import aggregator_pb2, common_pb2, coordinator_pb2
-from tests.support.until import until
+from tests.support.until import GIVE_UP_SECONDS, until
 
 PARTIES, DIMENSION, ROUNDS = 3, 40, 6
 Open = aggregator_pb2.OpenResponse
@@ -71,6 +71,7 @@ TYPES: dict[str, type[Message]] = {
     "Propose": aggregator_pb2.ProposeResponse,
     "Open": aggregator_pb2.OpenResponse,
     "End": aggregator_pb2.EndResponse,
+    "Evidence": aggregator_pb2.EvidenceResponse,
     "Check": health_pb2.HealthCheckRequest,
 }
 """All that may arrive; points and shares are small here, so nothing is fetched in pieces."""
@@ -151,7 +152,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
 
-    def wait(work: Any, seconds: float = 60.0) -> Any:
+    def wait(work: Any, seconds: float = GIVE_UP_SECONDS) -> Any:
         return asyncio.run_coroutine_threadsafe(work, loop).result(seconds)
 
     with pytest.MonkeyPatch.context() as patch, LocalFederation(folder / "nodes", manifest, data) as federation:

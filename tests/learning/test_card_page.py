@@ -89,6 +89,23 @@ def test_a_run_without_own_noise_promises_nothing_against_a_server_that_lies() -
     assert "does anything whatever no guarantee" in said({**CARD, "epsilon_if_a_server_lies": None})
 
 
+def test_audits_stand_beside_what_holds_if_a_server_lies_and_nothing_that_a_file_makes_up() -> None:
+    found = said({**CARD, "security": "covert", "own": 0.5, "audit": "1/4"})
+    worth = "stay unseen with probability at most (3/4)^k; one spoiled batch bares every round that draws on it"
+    assert "ε = 3.7 at δ = 1e-05. The aggregators audit each other in secret, which protects no single round" in found
+    assert worth in found
+    assert "share of the noise that each aggregator audits 1/4" in found
+    strange: Any
+    for strange in (
+        {"security": "semi-honest"},
+        {"security": ["covert"]},
+        {"audit": "2"},
+        {"audit": None},
+        {"audit": []},
+    ):
+        assert "in secret" not in said({**CARD, "security": "covert", "audit": "1/4", **strange})
+
+
 def test_a_simulated_model_says_so_at_the_top() -> None:
     fits = {"fits": 5, "epsilon_of_all_fits": 7.5, "delta_of_all_fits": 5e-5}
     found = said({**CARD, "simulation": True, **fits})

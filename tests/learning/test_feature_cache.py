@@ -1,6 +1,7 @@
 """Features are kept as records are, found again by what they follow from, and gone with the run."""
 
 import os
+import shutil
 import stat
 from pathlib import Path
 
@@ -43,6 +44,17 @@ def test_a_second_reading_finds_the_same_rows(tmp_path: Path, monkeypatch: pytes
     assert np.array_equal(first.values, second.values)
     assert first.values.dtype == second.values.dtype
     assert np.array_equal(first.norms.squared, second.norms.squared)
+
+
+def test_a_disk_is_not_filled_up_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ledger and an outbox are written on it: features are computed again instead."""
+    counted, cache = Counted(monkeypatch), FeatureCache(tmp_path / "features" / "run")
+    size = rows(FeatureCache(tmp_path / "elsewhere")).values.nbytes
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: usage._replace(free=2 * size - 1))
+    assert np.array_equal(rows(cache).values, rows(cache).values)
+    assert counted.times == 3
+    assert list((tmp_path / "features" / "run").iterdir()) == []
 
 
 def test_nobody_else_may_read_them(tmp_path: Path) -> None:

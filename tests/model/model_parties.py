@@ -95,6 +95,11 @@ class _Helper:
         pass
 
 
+def _nothing_to_see() -> Any:
+    """Servers of this model follow the protocol, and their noise is zero."""
+    return SimpleNamespace(look=lambda *args: None, hand_over=lambda *args: None)
+
+
 class Party(Mortal):
     """A party: `Life` in a thread, on its outbox."""
 
@@ -131,7 +136,7 @@ class Party(Mortal):
 
     def _main(self) -> None:
         try:
-            life = _Life(self.manifest, self._gate(), self._wire(), self._stop(), Recollection())
+            life = _Life(self.manifest, self._gate(), self._wire(), self._stop(), Recollection(), _nothing_to_see())
             life.party, life.uploader._helper = self, _Helper()  # type: ignore[assignment]
             life.live()
         except Died:
@@ -155,6 +160,7 @@ class Party(Mortal):
             ledger=SimpleNamespace(record=record),
             trail=SimpleNamespace(append=lambda *args, **fields: None),
             record=SimpleNamespace(withdraw=lambda digest: None, version=lambda: (0, 0)),
+            evidence=SimpleNamespace(stamp=lambda: 0, all=list),
             require_admitted=lambda manifest: None,
             charged=lambda manifest: True,
             open_module=lambda manifest, ready: None,

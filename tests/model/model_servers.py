@@ -5,7 +5,9 @@ Noise of zeros exists here only: the product refuses σ = 0.
 
 import asyncio
 import contextvars
+import threading
 from collections.abc import Awaitable, Callable, Iterator
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -143,13 +145,14 @@ class ZeroPool:
     def __init__(self, session: list[int]) -> None:
         self.tables = SimpleNamespace(format=FORMATS["standard"])
         self._session, self._epoch, self._next = session, -1, 0
+        self.placing = threading.Lock()
 
     def _now(self) -> bytes:
         if self._epoch != self._session[0]:
             self._epoch, self._next = self._session[0], 0
         return self._epoch.to_bytes(16, "big")
 
-    def position(self, timeout_seconds: float) -> tuple[bytes, int]:
+    def position(self, timeout_seconds: float, rate: Fraction | int = 0) -> tuple[bytes, int]:
         return self._now(), self._next
 
     def reserve(self, epoch: bytes, start: int, count: int) -> Reservation:
@@ -196,6 +199,8 @@ class Server(Mortal):
             dial=self._dial if self.role == 0 else None,
             admissions=SimpleNamespace(manifest=lambda digest: self.manifest),
             note=lambda event, **fields: "",
+            held_against=lambda manifest: None,
+            pending=list,
             signer=Signer(self.role, lambda: identity(name)),
         )
         self.run = Run(self.manifest, server)

@@ -421,7 +421,7 @@ DEFAULT = settings(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("system", [WholeSystem, LongDeadline])
+@pytest.mark.parametrize("system", [WholeSystem, pytest.param(LongDeadline, marks=pytest.mark.slow)])
 def test_no_schedule_counts_a_contribution_twice_or_loses_one_silently(system: type[WholeSystem]) -> None:
     run_state_machine_as_test(system, settings=settings(DEFAULT, max_examples=50))
 

@@ -262,6 +262,46 @@ def test_a_record_that_raises_stands_in_for_none_that_is_missing(monkeypatch: py
         assert usual < more <= usual + 2 * (2 * 8 + 1), "one is looked for, by halves, at each point"
 
 
+def test_what_is_absent_is_not_looked_for_and_a_search_is_of_chunks_that_a_slot_has_room_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An absent unit only fills a place. Losses were computed 256 at once, and so was a search among them."""
+    from parley.models.routes import Vmapped
+
+    model, held = opened("words", chunk=4), records("words")
+    theta, _ = points(model)
+    values = held.rows.take(np.arange(RECORDS)).dense().astype(np.int16)
+    values[5, 0] = 30_000
+    here = Here(Records(DenseRows.of(values, 0), held.targets), model)
+    passes: list[int] = []
+    for name in ("gradients", "outcomes"):
+        original = getattr(Vmapped, name)
+
+        def counted(route: Any, flat: Any, inputs: Any, *more: Any, run: Any = original) -> Any:
+            passes.append(len(inputs))
+            return run(route, flat, inputs, *more)
+
+        monkeypatch.setattr(Vmapped, name, counted)
+    lattice, counts = Lattice(2 * ONE.bound, 20, 41), []
+    for present in (np.arange(36) != 5, np.ones(36, bool)):
+        batch = Batch(np.arange(36), present)
+        for at, ask in ((1, here.gradients), (1, here.norms), (2, here.losses)):
+            passes.clear()
+            model.chunks.failures = at
+            _asked(ask, batch, theta, lattice)
+            assert set(passes) == {4}
+            counts.append(len(passes))
+    assert counts[:3] == [9, 9, 18], "nobody is looked for"
+    assert counts[3:] == [9 + 5, 9 + 5, 2 * (9 + 5)], "the half of two, one of it, and all but it once more"
+
+
+def _asked(ask: Callable[..., Any], batch: Batch, theta: Any, lattice: Lattice) -> None:
+    told: dict[str, tuple[Any, ...]] = {
+        "gradients": ((theta,), ONE, lattice), "norms": (theta, 1.0), "losses": ((theta, theta), 1.0, lattice),
+    }  # fmt: skip
+    ask(batch, *told[ask.__name__], scale_of(ONE))
+
+
 @pytest.mark.parametrize("name", ["lora", "words", "evaluated", "grouped"])
 def test_a_state_dict_has_all_that_the_users_own_function_loads(name: str, tmp_path: Path) -> None:
     model, held = opened(name), records(name)

@@ -1,6 +1,7 @@
 """What travels to the process with a module arrives as it was; what goes wrong there is said by its class alone."""
 
-from dataclasses import asdict
+import json
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -8,15 +9,15 @@ import pytest
 from parley.learning.encoding import Scale
 from parley.learning.records import Records
 from parley.learning.rows import DenseRows, SparseRows
-from parley.models.frames import Frame
+from parley.models.frames import LONGEST_HEADER, Frame
 from parley.models.module_spec import ModuleSpec
 from parley.models.serve import (
     Served,
     count_to_json,
     records_from_frame,
     records_to_frame,
-    spec_from_json,
-    spec_to_json,
+    spec_from_frame,
+    spec_to_frame,
 )
 from parley.mpc.parts import NoiseParts
 from parley.mpc.ring import Lattice
@@ -45,7 +46,11 @@ def test_records_arrive_as_they_are(held: Records) -> None:
 
 def test_a_spec_and_how_terms_are_counted_arrive_as_they_are() -> None:
     spec = ModuleSpec.of({"kind": "torch:a.b:c", "options": {"x": [1, {"y": "z"}]}, "probe": [0.5]}, schema())
-    assert spec_from_json(spec_to_json(spec)) == spec
+    bounds = tuple((-0.1 - place / 7e4, 1 / (3 + place)) for place in range(40_000))
+    for each in (spec, replace(spec, reach=bounds, whole=True)):
+        header, reach = spec_to_frame(each)
+        assert len(json.dumps(header)) < LONGEST_HEADER / 100, "however many columns there are"
+        assert spec_from_frame(header, reach) == each
     lattice = Lattice(0.3, 11, 41, NoiseParts("semi-honest", 0.5))
     told = count_to_json(Terms(0.5, 0.1, 0.25, 1.0), lattice, Scale(lattice.step, 77))
     assert Terms(**told["terms"]) == Terms(0.5, 0.1, 0.25, 1.0)

@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 from nacl import bindings as sodium
 
-from parley.mpc.base_ot import transfer
+from parley.mpc import group
+from parley.mpc.base_ot import _Place, transfer
 from parley.mpc.errors import InvalidPointError
 from parley.mpc.randomness import Csprng
 from tests.support.two import run_steps
 
 SESSION = bytes(range(16))
-ORDER = 2**252 + 27742317777372353535851937790883648493
+IDENTITY = (1).to_bytes(32, "little")
 SMALL_ORDER_POINTS = [
     bytes(32),  # order 4
-    (1).to_bytes(32, "little"),  # the identity
+    IDENTITY,
     (2**255 - 20).to_bytes(32, "little"),  # order 2
     bytes.fromhex("c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a"),  # order 8
     (2**255 - 19).to_bytes(32, "little"),  # zero, not canonical
@@ -45,25 +46,60 @@ def torsioned(point: bytes) -> bytes:
     return sodium.crypto_core_ed25519_add(point, SMALL_ORDER_POINTS[3])
 
 
+GOOD = sodium.crypto_scalarmult_ed25519_base_noclamp(bytes([5] + [0] * 31))
+
+
 @pytest.mark.parametrize("bad", [*SMALL_ORDER_POINTS, "torsion"])
-@pytest.mark.parametrize("place", ["sender's", "receiver's first", "receiver's last"])
-def test_an_invalid_point_ends_the_transfer(bad: bytes | str, place: str) -> None:
-    good = sodium.crypto_scalarmult_ed25519_base_noclamp(bytes([5] + [0] * 31))
-    point = torsioned(good) if isinstance(bad, str) else bad
+@pytest.mark.parametrize("place", [0, 1, 2, 3 * 128 - 1])
+def test_an_invalid_point_ends_the_transfer(bad: bytes | str, place: int) -> None:
+    """The sender's, the receiver's for either bit, and the last of all."""
+    points = [GOOD] * (3 * 128)
+    points[place] = torsioned(GOOD) if isinstance(bad, str) else bad
     protocol = transfer(0, SESSION, Csprng(bytes(32)))
     next(protocol)
     with pytest.raises(InvalidPointError):
-        protocol.send([np.frombuffer(point if place == "sender's" else good, np.uint8)])
-        points = [good] * 128
-        points[0 if "first" in place else -1] = point
         protocol.send([np.frombuffer(b"".join(points), np.uint8)])
 
 
-def test_a_receiver_that_echoes_the_senders_point_is_refused() -> None:
-    """R = S would make the key of bit 1 a hash of the identity, which everybody knows."""
+@pytest.mark.parametrize("bit", [0, 1])
+def test_a_receiver_that_takes_back_what_the_oracle_adds_is_refused(bit: int) -> None:
+    """Its point and the oracle's give the identity: the key would be a hash of what everybody knows."""
+    place = _Place(SESSION, 0, 0)
+    pair = [GOOD, GOOD]
+    pair[bit] = group.minus(IDENTITY, place.oracle(bit, GOOD))
+    points = [GOOD, *pair, *[GOOD] * (3 * 127)]
     protocol = transfer(0, SESSION, Csprng(bytes(32)))
-    (mine,) = next(protocol)
-    good = sodium.crypto_scalarmult_ed25519_base_noclamp(bytes([5] + [0] * 31))
-    protocol.send([np.frombuffer(good, np.uint8)])
-    with pytest.raises(InvalidPointError):
-        protocol.send([np.frombuffer(mine.tobytes() * 128, np.uint8)])
+    next(protocol)
+    with pytest.raises(InvalidPointError, match="give none"):
+        protocol.send([np.frombuffer(b"".join(points), np.uint8)])
+
+
+def test_no_oracle_and_no_key_is_another_ones() -> None:
+    """Session, direction, index, bit and the other point are in each."""
+    places = [
+        _Place(session, sender, index)
+        for session in (SESSION, SESSION[::-1])
+        for sender in (0, 1)
+        for index in (0, 127)
+    ]
+    points = {place.oracle(bit, other) for place in places for bit in (0, 1) for other in (GOOD, IDENTITY)}
+    assert len(points) == 32
+    three = (GOOD, IDENTITY, GOOD), (IDENTITY, GOOD, GOOD), (GOOD, GOOD, IDENTITY)
+    keys = {place.key(bit, each, GOOD).tobytes() for place in places for bit in (0, 1) for each in three}
+    assert len(keys) == 48
+
+
+def test_a_receiver_s_two_points_do_not_tell_its_bit() -> None:
+    """Which is the random one: by the low bits of both, of 2,048 transfers."""
+    bits, ones = [], []
+    for seed in range(16):
+        protocol = transfer(1, SESSION, Csprng(bytes([seed]) * 32))
+        (mine,) = next(protocol)
+        with pytest.raises(StopIteration) as done:
+            protocol.send([mine])
+        bits.append(done.value.value.choices)
+        ones.append(mine.reshape(128, 3, 32)[:, 1:, 0] & 1)
+    chosen, low = np.concatenate(bits).astype(float), np.concatenate(ones).astype(float)
+    for column in low.T:
+        correlation = np.mean((2 * chosen - 1) * (2 * column - 1)) * len(chosen) ** 0.5
+        assert abs(correlation) < 6  # false alarm 4e-9

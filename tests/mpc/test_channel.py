@@ -22,7 +22,7 @@ from tests.support.tampering import DEADLINE, attack, ended
 from tests.support.two import outcomes
 
 
-@pytest.mark.parametrize("step", [0, 2, 4, 14, 21, 22])
+@pytest.mark.parametrize("step", [0, 1, 3, 13, 20, 21])
 @pytest.mark.parametrize(
     ("change", "error"),
     [

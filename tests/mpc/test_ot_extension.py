@@ -1,14 +1,18 @@
 """OT extension: the correlation, the pads, and every way of cheating as receiver that the checks must catch."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from parley.mpc.errors import PeerCheatedError
+from parley.mpc.ot_extension import _reduced
 from parley.mpc.randomness import Csprng
 from parley.mpc.steps import Bytes, Message, Steps
+from parley.mpc.transfers import Room, Transfers
 from tests.support.extension import extended
+from tests.support.extension import source as made
 from tests.support.two import outcomes, run_steps
 from tests.support.until import GIVE_UP_SECONDS
 
@@ -57,7 +61,7 @@ def tampered(protocol: Steps[object], exchange: int, change: Callable[[Bytes], N
             return stop.value
 
 
-TREES, CORRECTIONS, ANSWER = 2, 3, 5
+TREES, CORRECTIONS, ANSWER = 1, 2, 4
 
 
 def cheat(exchange: int, change: Callable[[Bytes], None]) -> object:
@@ -125,3 +129,31 @@ def test_a_false_answer_to_the_challenge_is_caught(position: int) -> None:
 
 def test_an_honest_run_passes_the_same_harness() -> None:
     assert isinstance(cheat(99, flip(0)), list)
+
+
+def test_sums_are_reduced_in_the_field() -> None:
+    """Modulo x^128 + x^7 + x^2 + x + 1, against polynomials as Python's integers."""
+    products = Csprng(bytes(32)).octets(1000, 32)
+    for product, found in zip(products, _reduced(products), strict=True):
+        value = int.from_bytes(product.tobytes(), "little")
+        for power in range(255, 127, -1):
+            value ^= (value >> power & 1) * ((1 << 128 | 0x87) << power - 128)
+        assert found.tobytes() == value.to_bytes(16, "little")
+
+
+def test_transfers_in_a_room_are_the_same_and_take_the_place_of_those_before() -> None:
+    def twice(role: int, room: Room | None) -> Steps[list[Transfers]]:
+        source = yield from made(role, 4, room)
+        first = yield from source.extend(3000)
+        kept = replace(first, sender_rows=first.sender_rows.copy(), receiver_rows=first.receiver_rows.copy())
+        second = yield from source.extend(5000)
+        third = yield from source.extend(100)
+        assert np.shares_memory(second.sender_rows, third.sender_rows) == (room is not None)
+        assert not np.shares_memory(second.sender_rows, second.receiver_rows)
+        return [kept, third]
+
+    plain, roomy = run_steps(lambda role: twice(role, None)), run_steps(lambda role: twice(role, Room()))
+    for role in (0, 1):
+        for at in (0, 1):
+            assert (plain[role][at].sender_rows == roomy[role][at].sender_rows).all()
+            assert (plain[role][at].receiver_rows == roomy[role][at].receiver_rows).all()

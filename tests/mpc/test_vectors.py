@@ -10,15 +10,19 @@ import pytest
 
 from parley.mpc import errors
 from parley.mpc.channel import Channel
+from parley.mpc.evidence import Evidence, judge
 from parley.mpc.randomness import Csprng
 from parley.mpc.session import Session
 from parley.mpc.tables import check_precision, load
+from tests.support.covert import verify
 from tests.support.two import outcomes
 from tests.support.until import GIVE_UP_SECONDS
+from tests.vectors import make_covert
 from tests.vectors.make import replay
 
 VECTORS = Path(__file__).parent.parent / "vectors"
 SESSIONS = sorted(VECTORS.glob("session-*.json"))
+EVIDENCE: list[dict[str, Any]] = json.loads((VECTORS / "evidence.json").read_text())
 HOSTILE: list[dict[str, Any]] = json.loads((VECTORS / "hostile.json").read_text())
 
 
@@ -67,3 +71,26 @@ def test_a_hostile_message_meets_its_error(case: dict[str, Any]) -> None:
 
     outcome = outcomes(end, deadline_seconds=GIVE_UP_SECONDS)[0]
     assert type(outcome) is getattr(errors, case["error"]), outcome
+
+
+def test_a_session_under_audit_replays_byte_for_byte() -> None:
+    """One audited batch and one that is used, with everything that either server says."""
+    known = json.loads((VECTORS / "covert-audited.json").read_text())
+    signatures = [[base64.b64decode(each) for each in server["signatures"]] for server in known["servers"]]
+    ends = make_covert.session(signatures)
+    for end, server in zip(ends, known["servers"], strict=True):
+        assert make_covert.text(end["session"]) == known["session"]
+        assert [make_covert.text(piece) for piece in end["sent"]] == server["sent"]
+        assert [[str(share) for share in batch] for batch in end["batches"]] == server["batches"]
+    assert [make_covert.text(each) for each in ends[0]["accusations"]] == [known["accusation"]]
+    assert [len(batch) > 0 for batch in ends[0]["batches"]] == [False, True]
+
+
+@pytest.mark.parametrize("case", EVIDENCE, ids=lambda case: case["why"])
+def test_evidence_has_the_verdict_that_it_had(case: dict[str, Any]) -> None:
+    evidence = Evidence.decode(base64.b64decode(case["evidence"]))
+    verdict = judge(evidence, verify)
+    assert (verdict.guilty, verdict.key.hex(), verdict.reason, verdict.frame) == (
+        case["guilty"], case["key"], case["reason"], case["frame"],
+    )  # fmt: skip
+    assert make_covert.text(evidence.encoded()) == case["evidence"]

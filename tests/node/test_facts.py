@@ -174,3 +174,10 @@ def test_all_code_notes_events_by_name_with_listed_fields() -> None:
                 "error",
             }
     assert found
+
+
+def test_a_moment_is_a_time_that_there_is_and_nothing_else() -> None:
+    assert facts.moment("2026-11-20T14:20:05Z") == "2026-11-20T14:20:05Z"
+    for other in ("2026-13-20T14:20:05Z", "2026-11-20T14:20:05.123Z", "2026-11-20 14:20:05", "1999-11-20T14:20:05Z",
+                  20261120142005, Sneaky("2026-11-20T14:20:05Z"), "2026-99-99T99:99:99Z"):  # fmt: skip
+        assert facts.moment(other) is None, other

@@ -18,6 +18,7 @@ from parley.node.node_file import (
     read_node,
 )
 from parley.node.node_text import node_text, write_node
+from parley.node.notify_settings import NotifySettings
 
 HOME = Path("/srv/node")
 AT = Address("host.example", 7400)
@@ -52,7 +53,9 @@ NODES: dict[str, AnyNode] = {
         peer_listener=Address("::", 5), noise=NoiseSettings("rectangle", "high", 0), connections=64,
         metrics=Address("127.0.0.1", 9464),
     ),
-    "coordinator": CoordinatorNode(folder=HOME, listen=(AT,), aggregators=BOTH),
+    "coordinator": CoordinatorNode(
+        folder=HOME, listen=(AT,), aggregators=BOTH, notify=NotifySettings(command=("/bin/tell", "on call", "-v")),
+    ),
     "leader": CoordinatorNode(
         folder=HOME, listen=(AT, Address("other", 7400)), aggregators=BOTH, evaluation=(HOME / "test.csv",),
         layout=HOME / "test.toml", epsilon=2.0, delta=1e-5, connections=5000,

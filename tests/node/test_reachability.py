@@ -112,7 +112,10 @@ def test_a_host_without_an_address_is_not_called_unreachable(
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     found = refusal(7400, folder, host="lead.invalid")
-    assert (found.problem, found.fix) == ("lead.invalid has no address in DNS", "correct the host, or the resolver")
+    assert (found.problem, found.fix) == (
+        "lead.invalid has no address in DNS",
+        "correct the host in node.toml, or the resolver: `getent hosts lead.invalid`",
+    )
 
 
 def test_without_an_identity_of_its_own_nobody_is_dialled(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import grpc
 import pytest
 from cryptography import x509
 
+from parley.demo.local import ReservedPort
 from parley.federation.errors import (
     CertificateError,
     ExpiredError,
@@ -117,10 +118,8 @@ def test_a_client_does_not_talk_to_a_server_of_another_authority(served: Served)
 
 
 def test_a_server_that_is_down_is_no_question_of_trust() -> None:
-    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
-        port = taken.getsockname()[1]
-    with pytest.raises(grpc.RpcError):
-        call(port, AUTHORITY.issue_as(ALLOWED))
+    with closing(ReservedPort()) as nobody, pytest.raises(grpc.RpcError):
+        call(nobody.number, AUTHORITY.issue_as(ALLOWED))
 
 
 def test_asyncio_channels_know_whom_they_dial(served: Served) -> None:

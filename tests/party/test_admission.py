@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +11,19 @@ import numpy as np
 import pytest
 
 from parley.federation.names import NodeName, Role
+from parley.federation.people import Legal
 from parley.node.authority import ThrowAwayAuthority
 from parley.node.endings import sign_end
 from parley.party.client import PartyClient
 from parley.party.outbox import Outbox
 from parley.party.process import party_node, settings_of
 from parley.privacy.errors import LedgerRefusedError
+from parley.privacy.filters import Cap, Policy
+from parley.privacy.mechanism import ROW
 from parley.v1 import common_pb2, coordinator_pb2
 from tests.support.documents import PARTY_POLICY, manifest
-from tests.support.party_process import EVERYONE, Running, charged, ledger
-from tests.support.stage import NORTH, SOUTH, Stage, State, question
+from tests.support.party_process import EVERYONE, Running, charged, ledger, verified
+from tests.support.stage import NORTH, PARTY, SOUTH, Stage, State, question
 from tests.support.until import until
 
 POINT, OTHER = np.array([0.1, -0.2, 0.3]), np.array([0.3, 0.2, -0.1])
@@ -132,6 +136,7 @@ MANIFESTS: dict[str, tuple[dict[str, Any], str]] = {
     "epsilon above the policy's": ({**EVERYONE, "privacy.epsilon": 3.0}, "policy admits 2 per run"),
     "another coordinator": ({**EVERYONE, "coordinator.name": "other"}, "'lead' proposes the run"),
     "this party is not in it": ({**EVERYONE, "parties.0.name": "hospital-x"}, "hospital-a"),
+    "a last day that is over": ({**EVERYONE, "legal": {"expires": "2020-01-01"}}, "legal.expires: was 2020-01-01"),
     "another federation": ({**EVERYONE, "federation": "other"}, "federation"),
     "a model of another size": ({**EVERYONE, "model.dimension": 4}, "model.dimension"),
     "a model that is not installed": ({**EVERYONE, "model.kind": "wormhole"}, "wormhole"),
@@ -157,6 +162,33 @@ def test_a_manifest_beyond_policy_budget_or_records_is_not_admitted_and_charges_
         if found[0][0] == "refused":
             assert reason in refusal(stage)
         assert not any(join.accepted for join in stage.coordinator.joins)
+        assert not ledger(stage).runs
+
+
+def test_a_run_is_not_answered_any_more_once_its_last_day_is_over(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = manifest(**EVERYONE, legal={"expires": "2999-12-31"})
+    stage.offer(made)
+    with Running(stage):
+        charged(stage, made)
+        uploads = len(stage.a.pieces)
+        monkeypatch.setattr(Legal, "expired", lambda self, now=None: True)
+        stage.coordinator.ask(question(made, 1, (OTHER, POINT)))
+        assert "the last day of run heart-1 is over" in refusal(stage)
+        assert states(stage)["heart-1"][0] == "left"
+        assert sorted(ledger(stage).runs["heart-1"].recorded) == [0]
+        assert len(stage.a.pieces) == uploads
+
+
+def test_what_a_policy_requires_and_a_manifest_does_not_say_waits_for_a_person(stage: Stage) -> None:
+    demanding = PARTY_POLICY.replace("[aggregators]", 'require = ["purpose", "contact"]\n[aggregators]')
+    (stage.node / "policy.toml").write_text(demanding)
+    stage.offer(manifest(**EVERYONE))
+    with Running(stage):
+        reason = until(lambda: [why for state, why in states(stage).values() if state == "waiting"])[0]
+        assert "legal.purpose: is not said and the policy requires purpose" in reason
+        assert "parties[0].contact: is not said" in reason
         assert not ledger(stage).runs
 
 
@@ -196,6 +228,28 @@ def test_a_run_beyond_the_budget_of_the_ledger_is_refused(stage: Stage) -> None:
     with Running(stage):
         assert "does not fit what is left of this party's budget" in refusal(stage)
         assert not ledger(stage).runs
+
+
+@pytest.mark.parametrize("lying", [None, 2.5])
+def test_where_a_caught_server_has_used_the_budget_up_nothing_more_is_admitted(
+    stage: Stage, lying: float | None
+) -> None:
+    """Also where ε, as it was charged at first, would leave room."""
+    made = manifest(**EVERYONE)
+    with Running(stage):
+        pass  # the ledger is there
+    book, (_, charge) = ledger(stage), verified(made.canonical, PARTY.name, Policy())
+    book.register("patients", ROW, Cap(4.0, 1e-4))
+    cost = replace(charge.cost, epsilon_if_a_server_lies=lying, delta_if_a_server_lies=1e-5)
+    for run in ("earlier-1", "earlier-2"):
+        book.reserve(run, "patients", replace(charge, cost=cost))
+    book.charge_for_cheating(["earlier-1", "earlier-2"], "3f" * 32)
+    book.close()
+    stage.offer(made)
+    with Running(stage):
+        said = refusal(stage)
+        assert "does not fit what is left of this party's budget" in said or "exceeds the" in said
+        assert set(ledger(stage).runs) == {"earlier-1", "earlier-2"}
 
 
 def test_a_second_manifest_under_one_runs_name_is_refused(stage: Stage) -> None:

@@ -1,6 +1,7 @@
 """A person admits a run at a party by hand: what their word overrides, and what it does not."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from parley.party.approval import approve
 from parley.party.process import party_node, settings_of
 from parley.party.settings import Settings
 from parley.privacy.filters import Charge, Policy
+from parley.privacy.ledger import Ledger
+from parley.privacy.mechanism import ROW
 from tests.support.documents import PARTY_POLICY, manifest
 from tests.support.party_process import verified
 
@@ -66,6 +69,19 @@ def test_a_budget_that_is_used_up_stays_so_whoever_approves(settings: Settings) 
     assert "epsilon_total" in " ".join(outcome.reasons)
     assert admitted(settings) == []
     assert "run.approved" not in settings.trail.read_text()
+
+
+def test_nobody_approves_on_a_budget_that_a_run_without_any_guarantee_has_closed(settings: Settings) -> None:
+    (_, charge), (name,) = verified(manifest().canonical, "hospital-c", Policy()), settings.populations
+    book = Ledger.open(settings.ledger)
+    book.register(name, ROW, settings.cap)
+    unknown = replace(charge.cost, epsilon_if_a_server_lies=None, delta_if_a_server_lies=0.0)
+    book.reserve("earlier", name, replace(charge, cost=unknown))
+    book.charge_for_cheating(["earlier"], "3f" * 32)
+    book.close()
+    outcome = approve(settings, manifest(), manifest().digest.hex(), "Dr. Osei", print)
+    assert not outcome.admitted
+    assert "on top of the inf spent" in " ".join(outcome.reasons)
 
 
 def test_another_documents_digest_or_no_name_admits_nothing(settings: Settings) -> None:

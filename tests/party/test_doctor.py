@@ -8,7 +8,7 @@ import pytest
 from parley.cli.commands.doctor import examine
 from parley.compute import strangers
 from parley.demo.local import ReservedPort
-from parley.federation.extras import install
+from parley.federation.extras import pip
 from parley.federation.names import NodeName, Role
 from parley.node.doctor import FAILED, OK, WARNING, Finding
 from parley.node.trail import Trail
@@ -82,7 +82,7 @@ def test_where_sums_are_computed(party: Path, monkeypatch: pytest.MonkeyPatch) -
     with (party / "node.toml").open("a") as file:
         file.write('\n[compute]\nbackend = "ray"\nworkers = 1\n')
     monkeypatch.setattr(doctor, "find_spec", lambda name: None)
-    assert look() == (FAILED, f"[compute] is for Ray, which is not here {install('ray')}")
+    assert look() == (FAILED, f"[compute] is for Ray, which is not here `{pip('ray')}`")
     monkeypatch.setattr(doctor, "find_spec", lambda name: name)
     assert look()[0] == OK
     change(party / "node.toml", "workers = 1", "workers = 256")

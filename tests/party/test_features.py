@@ -21,6 +21,7 @@ from parley.learning.transforms import Extractor
 from parley.models.admitted import require_here
 from parley.models.extractor_spec import extractor_digest, extractor_to_json
 from parley.models.registry import model_of
+from parley.party import data
 from parley.party.admission import Gate, Ready
 from parley.party.outbox import JOINED, LEFT, SETTLED
 from tests.support.extractors import installed
@@ -43,6 +44,30 @@ def institution(folder: Path, **policy: Any) -> Institution:
 def manifest(*transforms: dict[str, Any], width: int = WIDTH, **more: Any) -> Manifest:
     changes = {"schema.transform": list(transforms), "schema.bits": 4, "model.dimension": width + 1}
     return documents.manifest(**{"schema.features": [PIXELS], **changes, **more})
+
+
+def test_features_that_a_machine_has_no_room_for_are_refused_before_they_are_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever writes manifests chooses how many there are of each record; out of memory a party is lost to all runs."""
+    here, made = institution(tmp_path / "hospital"), manifest(SCATTERING)
+    size = UNITS * (WIDTH + 1) * 2
+    monkeypatch.setattr(data, "memory_bytes", lambda: 2 * size - 1)
+    said = here.heard(made)
+    assert "schema.transform" in said
+    assert "its machine has no room for" in said
+    monkeypatch.setattr(data, "memory_bytes", lambda: 2 * size)
+    assert here.heard(made) == JOINS
+
+
+def test_the_memory_of_a_container_is_what_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = data.memory_bytes()
+    assert whole > 1 << 28
+    for text, wanted in (("max\n", whole), ("1048576\n", 1 << 20)):
+        (tmp_path / "memory.max").write_text(text)
+        monkeypatch.setattr(data, "CONTAINERS_LIMIT", tmp_path / "memory.max")
+        found = data.memory_bytes()
+        assert found >= wanted if text == "max\n" else found == wanted
 
 
 def ready(gate: Gate, made: Manifest) -> Ready:

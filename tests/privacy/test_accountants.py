@@ -64,6 +64,7 @@ def test_lower_is_below_pld_is_below_rdp(
     assert LOWER.epsilon(event, delta).epsilon <= pld * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @given(
     st.integers(50, 5000), st.integers(1, 40), st.floats(0.5, 8), st.integers(1, 200), st.sampled_from(["pld", "rdp"])
 )

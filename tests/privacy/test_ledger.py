@@ -188,6 +188,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.path = Path(self.directory.name) / "l"
         self.ledger = new(self.path, Policy("rdp", 16))
         self.model: dict[str, tuple[float, set[int], bool]] = {}
+        self.caught: set[str] = set()
 
     def attempt(self, action: Callable[[], None]) -> bool:
         try:
@@ -224,7 +225,16 @@ class AnyOrder(RuleBasedStateMachine):
             _, recorded, ended = self.model[name]
             assert not ended
             assert releases > max(recorded, default=-1)
-            self.model[name] = (releases * 0.005, recorded, True)
+            self.model[name] = (0.105 if name in self.caught else releases * 0.005, recorded, True)
+
+    @precondition(lambda self: self.model)
+    @rule(names=st.sets(st.sampled_from("abcdefgh")), evidence=st.sampled_from(["0" * 64, "1" * 64]))
+    def catch(self, names: set[str], evidence: str) -> None:
+        self.ledger.charge_for_cheating(names, evidence)
+        assert self.ledger.charge_for_cheating(names, evidence) == ()
+        for name in names & self.model.keys():
+            self.caught.add(name)
+            self.model[name] = (0.105, *self.model[name][1:])
 
     @rule()
     def reopen(self) -> None:

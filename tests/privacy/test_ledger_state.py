@@ -13,7 +13,7 @@ LEDGER = ("ledger", {"policy": {}, "layout": 2, "salt": "s", "before": ""})
 WARD = ("population", {"name": "ward", "unit": None, "cap": {"epsilon": 4.0, "delta": 1e-3}, "identity": None})
 RESERVE = ("reserve", {"run": "one", "population": "ward", "charge": BASIC.as_json(), "content": "c"})
 RELEASE = ("release", {"run": "one", "round": 0, "digest": "d"})
-SETTLE = ("settle", {"run": "one", "releases": 0})
+SETTLE = ("settle", {"run": "one", "releases": 0, "evidence": "e"})
 
 
 def replayed(*entries: tuple[str, dict[str, Any]]) -> State:

@@ -10,6 +10,7 @@ from parley.cli.commands.init import write_project
 from parley.errors import ParleyError
 from parley.federation.errors import FieldError
 from parley.federation.manifest import read_manifest
+from parley.federation.people import Institution, Legal
 from parley.study.document import read
 from parley.study.errors import StudyError
 from parley.study.study import Study
@@ -37,6 +38,28 @@ def test_the_template_becomes_the_templates_manifest_but_for_the_rounded_noise(t
     assert (again.returncode, "is not overwritten" in again.stderr) == (2, True)
 
 
+def test_what_a_study_says_of_law_and_people_is_in_its_manifest_and_in_its_file(tmp_path: Path) -> None:
+    write_project(tmp_path / "project")
+    path = tmp_path / "project/study.toml"
+    said = 'units = 200\nlegal_entity = "St. Anna"\ncontact = "dpo@anna.example"'
+    text = path.read_text().replace("units = 200", said, 1)
+    path.write_text(text + '\n[legal]\npurpose = "Who needs an examination"\nexpires = "2999-12-31"\n')
+    study = read(path)
+    made = study.manifest()
+    assert made.legal == study.legal == Legal(purpose="Who needs an examination", expires="2999-12-31")
+    assert dict(made.institutions) == study.institutions == {"hospital-b": Institution("St. Anna", "dpo@anna.example")}
+    study.write(tmp_path / "project/again.toml")
+    assert read(tmp_path / "project/again.toml").manifest().digest == made.digest
+    given = study.replaced(
+        institutions={"hospital-b": {"legal_entity": "St. Anna", "contact": "dpo@anna.example"}},
+        legal={"purpose": "Who needs an examination", "expires": "2999-12-31"},
+    )
+    assert given == study
+    assert study.replaced(legal=None, institutions=None).manifest().legal is None
+    with pytest.raises(StudyError, match="institutions names 'hospital-x', which is none of the parties"):
+        study.replaced(institutions={"hospital-x": {"contact": "x"}})
+
+
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
@@ -47,6 +70,8 @@ def test_the_template_becomes_the_templates_manifest_but_for_the_rounded_noise(t
         ("units = 200", "units = 200\ndata_set = 'Two words'", "parties[1].data_set: is 'Two words': use"),
         ("minimum_parties = 3", "minimum_parties = 4", "rounds.minimum_parties: is 4"),
         ("epsilon = 1.0", "epsilon = 0", "privacy.epsilon: is 0"),
+        ("units = 200", 'units = 200\ncontact = "a\\nb"', "parties[1].contact: is 'a"),
+        ("[privacy] ", "[legal]\nexpires = 2027\n[privacy] ", "legal.expires: is 2027"),
         ("[model]", "[modl]", "model: is missing; did you mean 'modl'"),
         ("deadline_seconds", "deadline", "rounds.deadline: is unknown"),
     ],
@@ -76,7 +101,12 @@ def test_a_study_that_is_no_toml_or_not_there_is_refused(tmp_path: Path) -> None
         ("[noise]\nown = 1", 1.0, ""),
         ('[noise]\nsecurity = "malicious"', 1.0, ""),
         ('[noise]\nsecurity = "malicious"\nown = 0.5', None, "make own 1"),
-        ('[noise]\nsecurity = "covert"', None, "upgrade"),
+        ('[noise]\nsecurity = "rational"', None, "upgrade"),
+        ('[noise]\nsecurity = "covert"', 0.5, ""),
+        ('[noise]\nsecurity = "covert"\nown = 1\naudit = "1/4"', 1.0, ""),
+        ('[noise]\nsecurity = "covert"\nown = 0', None, "use 0.25, 0.5 or 1"),
+        ('[noise]\nsecurity = "covert"\naudit = "never"', None, "use 1/16"),
+        ('[noise]\naudit = "1/8"', None, "leave audit out"),
         ("[noise]\nown = 0.4", None, "0.25"),
         ("[noise]", None, ""),
     ],
@@ -91,6 +121,16 @@ def test_a_study_says_who_adds_which_noise(tmp_path: Path, line: str, own: float
             read(study)
     else:
         assert read(study).parts.own == (0.5 if own is None else own)
+
+
+def test_a_study_says_how_often_servers_audit_and_is_written_as_it_was(tmp_path: Path) -> None:
+    write_project(tmp_path / "project")
+    kept = read(tmp_path / "project/study.toml").replaced(security="covert", own=None, audit="1/4")
+    assert kept.parts.audit == "1/4"
+    kept.write(tmp_path / "again.toml")
+    assert read(tmp_path / "again.toml").parts == kept.parts
+    assert kept.replaced(audit=None).parts.audit == "1/8"
+    assert kept.replaced(audit=None, security="semi-honest").parts.audit is None
 
 
 def test_own_noise_and_the_cost_that_would_choose_it_contradict_each_other(tmp_path: Path) -> None:

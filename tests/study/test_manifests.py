@@ -14,11 +14,11 @@ from parley.learning.contributor import Encoding
 from parley.learning.schema import Schema, schema_from_json
 from parley.models.registry import build_model
 from parley.mpc.errors import MpcError
-from parley.mpc.parts import NoiseParts
+from parley.mpc.parts import NoiseParts, parts_of
 from parley.mpc.tables import FORMATS
 from parley.privacy.errors import InvalidParameterError
 from parley.study.errors import StudyError
-from parley.study.manifests import draft, smallest_own
+from parley.study.manifests import draft, first_within, smallest_own
 
 A9A = schema_from_json(
     {
@@ -53,6 +53,17 @@ def accepted(made: Manifest) -> float:
     """Checked as roles check it; the share of the claimed epsilon that is used."""
     named_by(made)
     return verify(made).epsilon / made.guarantee.epsilon
+
+
+def test_what_a_liar_may_cost_chooses_the_own_noise_and_leaves_the_audits_as_they_are() -> None:
+    tried: list[NoiseParts] = []
+
+    def cost(parts: NoiseParts) -> tuple[str, float | None]:
+        tried.append(parts)
+        return "made", {0.25: None, 0.5: 4.0, 1.0: 2.0}[parts.own]
+
+    assert first_within(2.5, parts_of("covert", 0.25, "1/4"), cost) == "made"
+    assert tried == [NoiseParts("covert", own, "1/4") for own in (0.25, 0.5, 1.0)]
 
 
 def test_the_demonstrations_manifest_is_accepted_and_uses_its_epsilon_up() -> None:

@@ -18,7 +18,8 @@ STUDY = Study(COLUMNS, epsilon=1.0, algorithm=QUICK)
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"security": "malicious"}, {"own": 0.0}, {"epsilon": 8.0}, {"worst_epsilon": 3.0}]
+    "changes",
+    [{}, {"security": "covert"}, {"security": "malicious"}, {"own": 0.0}, {"epsilon": 8.0}, {"worst_epsilon": 3.0}],
 )
 def test_a_plan_and_its_manifest_never_differ(changes: dict[str, Any]) -> None:
     study = STUDY.replaced(**changes)
@@ -29,6 +30,7 @@ def test_a_plan_and_its_manifest_never_differ(changes: dict[str, Any]) -> None:
     assert plan.rounds == manifest.releases
     assert plan.noise_multiplier == manifest.mechanism.noise_multiplier
     assert (plan.own, plan.security) == (manifest.noise.parts.own, manifest.noise.parts.security)
+    assert plan.audit == manifest.noise.parts.audit == plan.as_json()["audit"]
     assert plan.statement == meaning.statement
     assert plan.parties == SIZES
 
@@ -57,6 +59,17 @@ def test_without_own_noise_a_server_that_lies_is_bounded_by_nothing_and_under_ma
     assert liar(own=0.0).epsilon is None
     assert "no guarantee" in liar(own=0.0).learns
     assert liar(security="malicious").epsilon == pytest.approx(1.0, rel=1e-3)
+
+
+def test_audits_are_no_bound_and_stand_beside_one() -> None:
+    plain, plan = STUDY.plan(SIZES), STUDY.replaced(security="covert", audit="1/2").plan(SIZES)
+    (liar,) = [each for each in plan.adversaries if "lies" in each.who]
+    assert liar.epsilon == plain.epsilon_if_a_server_lies == plan.epsilon_if_a_server_lies
+    assert liar.learns.endswith(plan.statement[plan.statement.index("The aggregators audit each other") :])
+    assert "at most (1/2)^k" in liar.learns
+    assert [each for each in plan.adversaries if each is not liar] == [
+        each for each in plain.adversaries if "lies" not in each.who
+    ]
 
 
 def test_one_site_is_a_central_model_with_no_server_to_lie() -> None:

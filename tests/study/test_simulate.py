@@ -200,7 +200,9 @@ def test_the_noise_of_a_saved_model_follows_from_no_small_seed() -> None:
 
 
 def test_worse_than_guessing_is_said() -> None:
-    found = STUDY.replaced(epsilon=0.01).simulate({"a": people(60, 4), "b": people(60, 5)}, test=PUBLIC, seeds=3)
+    found = STUDY.replaced(epsilon=0.01).simulate(
+        {"a": people(60, 4), "b": people(60, 5)}, test=PUBLIC, seeds=3, repeatable=True
+    )
     assert found.worse_than_guessing
     assert "Worse than guessing" in str(found)
     assert "Worse than guessing" in found._repr_html_()

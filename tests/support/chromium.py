@@ -20,7 +20,7 @@ from parley.dashboard.server import serve
 from parley.demo.local import ReservedPort
 from parley.web.listener import Settings
 from tests.support.folders import place_of
-from tests.support.until import until
+from tests.support.until import GIVE_UP_SECONDS, until
 
 PATH = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 CUT = [
@@ -32,6 +32,7 @@ not get."""
 MOST_ATTEMPTS = 20
 _reserved: list[ReservedPort] = []
 SIGN_IN_MILLISECONDS = 30_000
+"""Then it is tried again."""
 FITS = "document.documentElement.scrollWidth"
 ROUNDS_SHOWN = "Number(document.querySelector('#part-figures .big').firstChild.textContent.replaceAll(',', ''))"
 LINES_SHOWN = "[...document.querySelectorAll('#lines li')].filter((line) => !line.hidden).length"
@@ -74,6 +75,7 @@ class Tab:
         self.home = home
         self.context = browser.new_context(color_scheme=theme, viewport={"width": width, "height": 900})
         self.page: Page = self.context.new_page()
+        self.page.set_default_timeout(1000 * GIVE_UP_SECONDS)
         self.complaints: list[str] = []
         self.elsewhere: list[str] = []
         self._disturbed = False
@@ -169,7 +171,7 @@ def reserved_port() -> int:
 def wait_until_served(home: str) -> None:
     def served() -> bool:
         try:
-            urllib.request.urlopen(f"{home}/login", timeout=5).close()
+            urllib.request.urlopen(f"{home}/login", timeout=20).close()
         except (urllib.error.URLError, TimeoutError):
             return False
         return True

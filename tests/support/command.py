@@ -5,8 +5,10 @@ import subprocess
 import sys
 from typing import Any
 
+from tests.support.until import GIVE_UP_SECONDS
 
-def parley(*words: str, timeout: float = 120) -> "subprocess.CompletedProcess[str]":
+
+def parley(*words: str, timeout: float = GIVE_UP_SECONDS) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "parley.cli.main", *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
 

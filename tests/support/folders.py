@@ -142,10 +142,12 @@ def coordinator_folder(folder: Path, rounds: int | None, **changes: Any) -> tupl
 class FakeOperator:
     """Notes what it is asked to do."""
 
-    def __init__(self, problem: str = "") -> None:
+    def __init__(self, problem: str = "", caught: bool = False) -> None:
         self.asked: list[tuple[str, ...]] = []
         self.problem = problem
+        self.caught = caught
         self.troubles: tuple[tuple[str, str, float], ...] = ()
+        self.gathering_until = 0.0
 
     def stop(self, run: str, final: bool) -> str:
         self.asked.append(("stop", run, "final" if final else "rest"))
@@ -158,7 +160,7 @@ class FakeOperator:
         return "running"
 
     def presence(self, run: str) -> Presence:
-        return Presence(10, frozenset({"hospital-a"}), frozenset(), 0.3, self.troubles)
+        return Presence(10, frozenset({"hospital-a"}), frozenset(), 0.3, self.troubles, self.gathering_until)
 
 
 async def status(name: NodeName) -> aggregator_pb2.StatusResponse:
@@ -169,10 +171,26 @@ async def status(name: NodeName) -> aggregator_pb2.StatusResponse:
     )  # fmt: skip
 
 
+async def caught(name: NodeName) -> aggregator_pb2.StatusResponse:
+    """Of servers whose noise is under audit, where north has caught south."""
+    said = await status(name)
+    said.covert.MergeFrom(
+        aggregator_pb2.CovertPool(
+            available=8_100, capacity=32_768, produced=40_900, used=32_800, lanes=1024, audits_made=7, audits_passed=5,
+        )
+    )  # fmt: skip
+    if name.name == "north":
+        said.covert.resting = "evidence 3f9c… waits for `parley evidence answer`"
+        said.covert.available = 0
+        said.evidence.append(bytes(32))
+    return said
+
+
 def place_of(state: Path, operator: FakeOperator | None = None) -> Place:
+    operator = operator or FakeOperator()
     return Place(
-        "lead", "cardio", state, state / "ledger.sqlite", state / "trail.jsonl", state / "models", status,
-        operator or FakeOperator(),
+        "lead", "cardio", state, state / "ledger.sqlite", state / "trail.jsonl", state / "models",
+        caught if operator.caught else status, operator,
     )  # fmt: skip
 
 

@@ -21,8 +21,9 @@ QUERY, UPLOAD = digest("question"), digest("upload")
 class World:
     """A run of two servers, and one party that looks at it."""
 
-    def __init__(self) -> None:
-        self.manifest = made_manifest()
+    def __init__(self, **changes: Any) -> None:
+        """`changes` of the manifest."""
+        self.manifest = made_manifest(**changes)
         self.authority = ThrowAwayAuthority(self.manifest.federation)
         self.identities = {name: self.authority.issue_as(name) for name in self.manifest.identities(Role.aggregator)}
         self.signed = Signed(self.manifest, self.identities)

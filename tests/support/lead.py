@@ -1,6 +1,7 @@
 """A real coordinator in this process, over mutual TLS on loopback; its two aggregators answer as a test tells them."""
 
 import asyncio
+import hashlib
 import threading
 from collections.abc import Callable
 from concurrent import futures
@@ -22,10 +23,17 @@ from parley.node.credentials import Identity, NodeFolder
 from parley.node.endings import sign_end
 from parley.node.node_file import Address, CoordinatorNode
 from parley.node.node_text import write_node
-from parley.node.refusals import refusal_in
+from parley.node.refusals import RefusedCallError, abort, refusal_in
 from parley.node.transport import open_channel, server_credentials
 from parley.privacy.filters import Charge, Policy
-from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc, operator_pb2_grpc
+from parley.v1 import (
+    aggregator_pb2,
+    aggregator_pb2_grpc,
+    common_pb2,
+    coordinator_pb2,
+    coordinator_pb2_grpc,
+    operator_pb2_grpc,
+)
 from tests.support import documents
 
 LEAD = NodeName("cardio", Role.coordinator, "lead")
@@ -34,12 +42,12 @@ PARTIES = ("hospital-a", "hospital-b", "hospital-c")
 SECONDS = 120.0
 
 
-_accounted: dict[str, tuple[Meaning, Charge]] = {}
+_accounted: dict[tuple[str, str], tuple[Meaning, Charge]] = {}
 
 
 def verified(manifest: Manifest, *_: object) -> tuple[Meaning, Charge]:
     """In place of the short-lived process: what a mechanism costs, computed once."""
-    key = manifest.mechanism.digest
+    key = (manifest.mechanism.digest, repr(manifest.noise))
     if key not in _accounted:
         _accounted[key] = verify_with_charge(manifest, "", Policy())
     meaning, charge = _accounted[key]
@@ -53,16 +61,28 @@ class Scripted(aggregator_pb2_grpc.ControlServiceServicer):
         self._identity, self._place, self._opening = identity, place, opening
         self.manifests: dict[bytes, Manifest] = {}
         self.opened: dict[bytes, int] = {}
-        self.refuse_end = self.away = False
+        self.refuse_end = self.away = self.pending = False
+        self.says_caught = ""
+        """Why it opens nothing more with the other one."""
+        self.evidence: list[bytes] = []
         self.change: Callable[[Any], Any] = lambda answer: answer
         """What a hostile server makes of an honest answer to Open."""
 
     def Propose(self, request: Any, context: Any) -> Any:
         manifest = Manifest.from_canonical(request.manifest)
         self.manifests[manifest.digest] = manifest
+        if self.pending:
+            return aggregator_pb2.ProposeResponse(pending=True, reasons=["a person has to decide"])
         return aggregator_pb2.ProposeResponse(admitted=True)
 
+    def Evidence(self, request: Any, context: Any) -> Any:
+        known = set(request.known)
+        fresh = [each for each in self.evidence if hashlib.sha256(each).digest() not in known]
+        return aggregator_pb2.EvidenceResponse(evidence=fresh)
+
     def Open(self, request: Any, context: Any) -> Any:
+        if self.says_caught:
+            abort(context, RefusedCallError(common_pb2.REFUSAL_CAUGHT, self.says_caught, "fetch the evidence"))
         if not self._opening.wait(request.wait_seconds):
             return aggregator_pb2.OpenResponse(
                 state=aggregator_pb2.OpenResponse.STATE_WAITING, missing=request.expected

@@ -216,7 +216,7 @@ class Keeps(Plain):
 
 class Draws(Plain):
     def forward(self, rows):
-        return F.dropout(self.first(rows), 0.5)
+        return self.first(F.dropout(rows, 0.5))
 
 
 class Chosen(Plain):

@@ -36,6 +36,8 @@ def report() -> Report:
         delta=1e-5,
         security="semi-honest",
         own=0.5,
+        audits="",
+        audited=None,
         epsilon_if_a_server_lies=2.4,
         statement="The sentence for the data-protection officer.",
         rounds=20,

@@ -1,5 +1,6 @@
 """A party's surroundings for tests: a coordinator that says what it is told to and two aggregators, on loopback TLS."""
 
+import hashlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -91,8 +92,6 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServiceServicer):
         self.say(State(state=State.STATE_ROUND, round=asked, statements=self.stated(asked.index)))
 
     def ListRuns(self, request: Any, context: Any) -> Any:
-        import hashlib
-
         ends = time.monotonic() + min(request.wait_seconds, 30)
         while time.monotonic() < ends and context.is_active():
             fresh = [each for each in self.manifests if hashlib.sha256(each).digest() not in request.known_digests]
@@ -155,6 +154,14 @@ class Aggregator(aggregator_pb2_grpc.ShareServiceServicer):
     """Of B: sealed halves that did not open."""
     recalled: list[Any] = field(default_factory=list)
     """What it says that it has of the party."""
+    evidence: list[bytes] = field(default_factory=list)
+    looks: int = 0
+    """How often it was asked for that."""
+
+    def Evidence(self, request: Any, context: Any) -> Any:
+        self.looks += 1
+        fresh = [each for each in self.evidence if hashlib.sha256(each).digest() not in request.known]
+        return aggregator_pb2.EvidenceResponse(evidence=fresh[:8])
 
     def Recall(self, request: Any, context: Any) -> Any:
         return aggregator_pb2.RecallResponse(runs=self.recalled)

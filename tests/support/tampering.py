@@ -14,7 +14,7 @@ from parley.mpc.tables import load
 from tests.support.two import outcomes
 
 STEPS = [
-    "hello", "base point", "base points", "trees", "corrections", "challenges", "answers", "pairs one-hot",
+    "hello", "base points", "trees", "corrections", "challenges", "answers", "pairs one-hot",
     "one-hot 2", "one-hot 3", "one-hot 4", "one-hot 5", "head multiplexer", "tail flag", "to ring", "rises",
     "products and flips", "sign and digits", "comparison 1", "comparison 2", "comparison 3", "sealed accept bits",
     "accept bits",

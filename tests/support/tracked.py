@@ -15,6 +15,7 @@ from parley.node.node_file import CoordinatorNode, read_node
 from parley.node.node_text import write_node
 from parley.node.track_settings import TrackSettings
 from tests.support.lead import verified
+from tests.support.until import GIVE_UP_SECONDS
 from tests.support.warm import lead_with_public_set, warm_run
 
 OFFLINE = ("unshare", "--user", "--map-root-user", "--net")
@@ -58,4 +59,4 @@ def offline() -> Sequence[str]:
 def sent(kind: str, folder: Path, before: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
     """One pass of a tracker, to its end."""
     command = [*before, sys.executable, "-P", "-m", f"parley.tracking.to_{kind}", str(folder)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=GIVE_UP_SECONDS, check=False)

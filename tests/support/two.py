@@ -15,10 +15,12 @@ from parley.mpc.tables import Tables
 T = TypeVar("T")
 GIVE_UP_SECONDS = 1200.0
 """Whoever computes for as long as this hangs."""
+PATIENT_SECONDS = 240.0
+"""For the other one's answer, however busy the machine is."""
 
 
 def run_both(
-    end: Callable[[int, Channel], T], links: tuple[Link, Link] | None = None, deadline_seconds: float = 30.0
+    end: Callable[[int, Channel], T], links: tuple[Link, Link] | None = None, deadline_seconds: float = PATIENT_SECONDS
 ) -> list[T]:
     """`end(role, channel)` for both roles; the first error of either side is raised."""
     results = outcomes(end, links, deadline_seconds)
@@ -29,7 +31,9 @@ def run_both(
 
 
 def outcomes(
-    end: Callable[[int, Channel], Any], links: tuple[Link, Link] | None = None, deadline_seconds: float = 30.0
+    end: Callable[[int, Channel], Any],
+    links: tuple[Link, Link] | None = None,
+    deadline_seconds: float = PATIENT_SECONDS,
 ) -> list[Any]:
     """As run_both, with what each side raised in place of its result."""
     channels = [Channel(link, deadline_seconds) for link in links or MemoryLink.pair()]

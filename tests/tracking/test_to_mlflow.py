@@ -72,7 +72,7 @@ def test_its_client_finds_every_released_figure_and_nothing_dials_though_there_i
         }
         done = subprocess.run(
             [sys.executable, "-P", "-c", WATCHED, str(ended.folder)],
-            capture_output=True, text=True, timeout=300, check=False, env={**os.environ, **loud},
+            capture_output=True, text=True, timeout=900, check=False, env={**os.environ, **loud},
         )  # fmt: skip
         assert (done.returncode, done.stderr, heard) == (0, "", [])
     (run,) = read_back(tmp_path / "mlruns")

@@ -16,6 +16,7 @@ from parley.mpc.session import Session
 from parley.mpc.steps import Bytes, Steps
 from parley.mpc.tables import Cover, Precision, check_precision, load
 from tests.support.two import run_both
+from tests.vectors import make_covert
 
 HERE = Path(__file__).parent
 PRESETS = [("strips", "standard"), ("strips", "high"), ("rectangle", "standard")]
@@ -76,22 +77,22 @@ HOSTILE = [
     {"why": "both servers claim role 0", "exchange": 0, "position": 16, "xor": 1, "error": "FrameError"},
     {"why": "other tables", "exchange": 0, "position": 17, "xor": 128, "error": "TablesDifferError"},
     {"why": "a base point off the curve", "exchange": 1, "position": 5, "xor": 3, "error": "InvalidPointError"},
-    {"why": "a chosen point off the curve", "exchange": 2, "position": 3203, "xor": 1, "error": "InvalidPointError"},
-    {"why": "a tree's sum of witnesses altered", "exchange": 3, "position": 130, "xor": 1, "error": "PeerCheatedError"},
-    {"why": "a tree's proof altered", "exchange": 3, "position": 6143, "xor": 64, "error": "PeerCheatedError"},
-    {"why": "the answer's sum altered", "exchange": 6, "position": 2, "xor": 16, "error": "PeerCheatedError"},
-    {"why": "the answer's digest altered", "exchange": 6, "position": 40, "xor": 1, "error": "PeerCheatedError"},
-    {"why": "another salt than the sealed one", "exchange": 22, "position": 3, "xor": 1, "error": "SealBrokenError"},
+    {"why": "a chosen point off the curve", "exchange": 1, "position": 3203, "xor": 1, "error": "InvalidPointError"},
+    {"why": "a tree's sum of witnesses altered", "exchange": 2, "position": 130, "xor": 1, "error": "PeerCheatedError"},
+    {"why": "a tree's proof altered", "exchange": 2, "position": 6143, "xor": 64, "error": "PeerCheatedError"},
+    {"why": "the answer's sum altered", "exchange": 5, "position": 2, "xor": 16, "error": "PeerCheatedError"},
+    {"why": "the answer's digest altered", "exchange": 5, "position": 40, "xor": 1, "error": "PeerCheatedError"},
+    {"why": "another salt than the sealed one", "exchange": 21, "position": 3, "xor": 1, "error": "SealBrokenError"},
     {
         "why": "another accept share than the sealed one",
-        "exchange": 22,
+        "exchange": 21,
         "position": 32,
         "xor": 2,
         "error": "SealBrokenError",
     },
     {
         "why": "another seal than that of the accept share",
-        "exchange": 21,
+        "exchange": 20,
         "position": 9,
         "xor": 16,
         "error": "SealBrokenError",
@@ -107,6 +108,7 @@ def main() -> None:
     for cover, precision in PRESETS:
         (HERE / f"session-{cover}-{precision}.json").write_text(json.dumps(vector(cover, precision), indent=0) + "\n")
     (HERE / "hostile.json").write_text(json.dumps(HOSTILE, indent=1) + "\n")
+    make_covert.main()
 
 
 if __name__ == "__main__":

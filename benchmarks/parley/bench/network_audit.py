@@ -39,7 +39,7 @@ from parley.node.errors import NodeError
 from parley.privacy.accountants import accountant
 from parley.privacy.audit import Records, Transcript, measured, most_noise, one_run_test
 from parley.privacy.ledger import Ledger
-from parley.privacy.randomness import SystemRandomness
+from parley.privacy.randomness import Randomness, SystemRandomness
 from parley.study.manifests import draft
 from parley.study.opened import opened as opened_here
 
@@ -146,11 +146,13 @@ def audit(size: Size, confidence: float, faults: Sequence[str], fault_runs: int)
                 "noise_multiplier": manifest.mechanism.noise_multiplier,
                 "confidence": confidence,
             }
-            honest = examined(Federations(home / "honest", manifest, None), size.runs, confidence)
-            found = [
-                {"fault": FAULTS[each][0], **examined(Federations(home / each, manifest, each), fault_runs, confidence)}
-                for each in faults
-            ]
+
+            def of(fault: str | None, runs: int) -> dict[str, Any]:
+                path = Federations(home / (fault or "honest"), manifest, fault)
+                return examined(path, runs, confidence, SystemRandomness())
+
+            honest = of(None, size.runs)
+            found = [{"fault": FAULTS[each][0], **of(each, fault_runs)} for each in faults]
     return {**told, "honest": honest, "faults": found, "seconds": time.monotonic() - began}
 
 
@@ -234,11 +236,11 @@ def directions(data: Mapping[str, list[Path]], point: Floats) -> Floats:
     return np.asarray(along, np.float64)
 
 
-def examined(path: Federations, runs: int, confidence: float) -> dict[str, Any]:
+def examined(path: Federations, runs: int, confidence: float, coins: Randomness) -> dict[str, Any]:
     """So many runs, and the three looks at them; all hold together with this confidence."""
     mechanism, rule, doubt = path.manifest.mechanism, accountant("pld"), (1 - confidence) / LOOKS
     units = runs * sum(mechanism.sampler(party, 0).units for party in PARTIES)
-    guessed = one_run_test(path, mechanism, 1.0, DELTA, 1 - doubt, SystemRandomness(), units=units)
+    guessed = one_run_test(path, mechanism, 1.0, DELTA, 1 - doubt, coins, units=units)
     ((records, transcript),) = path.seen
     values = np.stack([each for (each,) in transcript.openings]) / mechanism.sensitivity(0)
     plain, flipped = (values[:, records.labels == label].ravel() for label in (0, 1))

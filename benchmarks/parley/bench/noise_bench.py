@@ -14,11 +14,15 @@ from typing import Any, Self
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from parley.bench.noise_server import NAMES, Settings, settings_line
+from parley.aggregator.noise import batch_lanes
+from parley.bench.noise_server import Settings, settings_line
+from parley.bench.noise_turns import NAMES
+from parley.bench.noise_ways import compared
 from parley.mpc.errors import PeerError
 from parley.mpc.parts import JOINT, NoiseParts
 from parley.mpc.randomness import Csprng
 from parley.mpc.ring import Lattice, share
+from parley.mpc.sampler import LANES
 from parley.mpc.tables import check_precision, load
 from parley.node.authority import ThrowAwayAuthority
 
@@ -26,7 +30,9 @@ from parley.node.authority import ThrowAwayAuthority
 class TwoServers:
     """Server 0 and server 1, each a fresh process; ended when the `with` block is left, however it is left."""
 
-    def __init__(self, cover: str, precision: str, channel: str, k: int = 4, parts: NoiseParts = JOINT) -> None:
+    def __init__(
+        self, cover: str, precision: str, channel: str, k: int = 4, parts: NoiseParts = JOINT, lanes: int = LANES
+    ) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="parley-bench-")
         self.folder = Path(self._folder.name)
         authority = ThrowAwayAuthority()
@@ -44,6 +50,8 @@ class TwoServers:
                 folder=str(self.folder),
                 security=parts.security,
                 own=parts.own,
+                audit=parts.audit,
+                lanes=lanes,
             )
             self._tell(process, settings_line(settings))
         port = self._answer(self._processes[1])
@@ -103,12 +111,12 @@ def aes_gb_s(seconds: float = 0.3) -> float:
 
 def noise(
     dimension: int, cover: str, precision: str, channel: str, seconds: float = 0.0, dump: Path | None = None,
-    baseline: bool = True, parts: NoiseParts = JOINT,
+    baseline: bool = True, parts: NoiseParts = JOINT, lanes: int = LANES,
 ) -> dict[str, Any]:  # fmt: skip
-    """The fields of `parley bench noise`; the baseline is the textbook's rectangle over IKNP transfers, in the same
-    run.
+    """The fields of `parley bench noise`. In the same run, the baseline: of semi-honest noise the textbook's rectangle
+    over IKNP transfers, of any other the semi-honest one, taking turns with it.
     """
-    with TwoServers(cover, precision, channel, parts=parts) as servers:
+    with TwoServers(cover, precision, channel, parts=parts, lanes=lanes) as servers:
         cold = servers.run(task="measure", dimension=dimension, seconds=0, repeat=1, dump=False)
         cold_seconds = max(answer["finished"] for answer in cold) - servers.started
         aes = aes_gb_s()
@@ -119,6 +127,8 @@ def noise(
             shares = [np.load(servers.folder / f"share-{role}.npy") for role in (0, 1)]
             scale = load(*check_precision(cover, precision)).format.scale_bits
             np.savez(dump, share_a=shares[0], share_b=shares[1], scale=scale)
+        compare = baseline and parts.security != "semi-honest"
+        turns = compared(servers.run, parts, lanes, dimension, seconds) if compare else None
     a = both[0]
     result: dict[str, Any] = {
         "dimension": dimension,
@@ -127,6 +137,8 @@ def noise(
         "channel": channel,
         "security": parts.security,
         "own": parts.own,
+        "audit": parts.audit,
+        "lanes": lanes,
         "seconds": statistics.median(a["durations"]),
         "gaussians_per_second": a["made"] / a["elapsed"],
         "bytes_per_gaussian_per_server": a["sent"] / a["made"],
@@ -139,7 +151,9 @@ def noise(
         "peak_memory_mb": max(answer["peak_memory_mb"] for answer in both),
         "elapsed_seconds": a["elapsed"],
     }
-    if baseline:
+    if turns is not None:
+        result["turns"] = turns
+    elif baseline:
         with TwoServers("rectangle", precision, channel, k=1) as servers:
             servers.run(task="measure", dimension=dimension, seconds=0, repeat=1, dump=False)
             other = servers.run(task="measure", dimension=dimension, seconds=min(seconds, 10), repeat=3, dump=False)[0]
@@ -151,11 +165,12 @@ def noise(
     return result
 
 
-def aggregate(parties: int, dimension: int, channel: str) -> dict[str, Any]:
+def aggregate(parties: int, dimension: int, channel: str, parts: NoiseParts) -> dict[str, Any]:
     """The paper's table 4 in one call: everything from the start of two processes to the opened, noised sum."""
-    lattice = Lattice(1.0, 16, load("strips", "standard").format.scale_bits)
+    lattice = Lattice(1.0, 16, load("strips", "standard").format.scale_bits, parts)
+    lanes = batch_lanes(dimension) if parts.security == "covert" else LANES  # as their pools make them
     rng = Csprng.from_system()
-    with TwoServers("strips", "standard", channel) as servers:
+    with TwoServers("strips", "standard", channel, parts=parts, lanes=lanes) as servers:
         values = np.arange(parties * dimension, dtype=np.int64).reshape(parties, dimension) << 16
         seeds = [rng.bytes(32) for _ in range(parties)]
         np.save(
@@ -172,8 +187,11 @@ def aggregate(parties: int, dimension: int, channel: str) -> dict[str, Any]:
     return {
         "parties": parties,
         "dimension": dimension,
+        "security": parts.security,
+        "own": parts.own,
         "online_seconds": max(answer["online"] for answer in both),
         "total_seconds": total_seconds,
         "bytes_per_server": both[0]["sent"] + uploaded,
+        "noise_bytes_per_server": both[0]["noise_sent"],
         "noise_standard_deviation": float(noise_seen.std()),
     }

@@ -23,20 +23,20 @@ import numpy as np
 
 from parley.aggregator.opening import Aggregator, Contributions
 from parley.aggregator.opening_store import OpeningStore
-from parley.aggregator.pool import NoisePool
+from parley.aggregator.pool import Demand, NoisePool, NoiseSession
 from parley.aggregator.request import Request
+from parley.bench.noise_turns import NAMES, Turns, hear_audits, open_session
 from parley.mpc.channel import Channel, Link
 from parley.mpc.clear import OwnNoise
+from parley.mpc.errors import PeerError
 from parley.mpc.parts import parts_of
 from parley.mpc.ring import Lattice
 from parley.mpc.sampler import LANES
-from parley.mpc.session import Session
 from parley.mpc.steps import Steps
 from parley.mpc.tables import check_precision, load
 from parley.node.authority import identity_uri
+from parley.node.collector import settle
 from parley.node.credentials import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, Identity
-
-NAMES = ("aggregator-a", "aggregator-b")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +55,9 @@ class Settings:
     security: str = "semi-honest"
     own: float = 0.0
     """What a server adds of its own; parley.mpc.parts."""
+    audit: str | None = None
+    lanes: int = LANES
+    """Of a batch, at most."""
 
 
 class Connections:
@@ -127,10 +130,10 @@ class Connections:
         return SocketLink(context.wrap_socket(raw, server_hostname="127.0.0.1"))
 
 
-def lanes_for(samples: int, acceptance: float) -> int:
+def lanes_for(samples: int, acceptance: float, most: int) -> int:
     """Enough lanes for `samples` accepted ones, but for a chance of about 3e-5; at most a full batch."""
     mean = samples / acceptance
-    return min(LANES, math.ceil(mean + 4 * math.sqrt(mean * (1 - acceptance)) + 1))
+    return min(most, math.ceil(mean + 4 * math.sqrt(mean * (1 - acceptance)) + 1))
 
 
 def start_together() -> Steps[None]:
@@ -150,11 +153,14 @@ class Server:
         self.settings = settings
         self.tables = load(*check_precision(settings.cover, settings.precision))
         self.connections = connections
-        self.parts = parts_of(settings.security, settings.own)
+        self.parts = parts_of(settings.security, settings.own, settings.audit)
         self.channel = Channel(connections.link())
-        self.session = Session(self.channel, settings.role, self.tables, k=settings.k) if self.parts.joint else None
-        """None where nothing is sampled together."""
+        folder = Path(settings.folder)
+        self.session = open_session(self.channel, settings.role, self.tables, self.parts, folder, settings.k)
         self.own = OwnNoise(self.tables)
+        self.turns = Turns(settings.role, self.tables, folder, connections.link, self.own)
+        self._over = np.empty(0, np.uint64)
+        """Samples beyond those that a repetition asked for: a batch under audit is never cut to what is missing."""
         if self.parts.shift is not None:
             self.own.prepare()
         self._acceptance = {"strips": 0.9947, "rectangle": 0.7305}[settings.cover]
@@ -165,13 +171,16 @@ class Server:
             whole = np.zeros(dimension, np.uint64)
             self.own.add(whole, self.parts.shift or 0)
             return whole, 0
-        pieces, have, lanes = [], 0, 0
+        covert, most = self.parts.security == "covert", self.settings.lanes
+        pieces, have, lanes = [self._over], len(self._over), 0
         while have < dimension:
-            batch = -(-lanes_for(dimension - have, self._acceptance) // 16) * 16
+            batch = most if covert else -(-lanes_for(dimension - have, self._acceptance, most) // 16) * 16
             pieces.append(self.session.samples(batch))
             have += len(pieces[-1])
             lanes += batch
         whole = np.concatenate(pieces)
+        if covert:
+            whole, self._over = whole[:dimension], whole[dimension:].copy()
         if self.parts.shift is not None:
             self.own.add(whole, self.parts.shift)
         return whole, lanes
@@ -179,6 +188,8 @@ class Server:
     def task(self, order: dict[str, Any]) -> dict[str, Any]:
         if order["task"] == "measure":
             return self.measure(order["dimension"], order["seconds"], order["repeat"], order["dump"])
+        if order["task"] == "batch":
+            return self.turns.batch(parts_of(*order["parts"]), order["lanes"])
         return self.aggregate(order["dimension"], order["parties"])
 
     def measure(self, dimension: int, seconds: float, repeat: int, dump: bool) -> dict[str, Any]:
@@ -199,6 +210,7 @@ class Server:
             enough = len(durations) >= repeat and time.perf_counter() - started >= seconds
             if self._both(enough):
                 break
+        hear_audits()
         elapsed = time.perf_counter() - started
         if dump:
             np.save(Path(self.settings.folder) / f"share-{self.settings.role}.npy", np.concatenate(kept))
@@ -224,22 +236,35 @@ class Server:
 
     def aggregate(self, dimension: int, parties: int) -> dict[str, Any]:
         """One secure aggregation: shares in, noise, release share out."""
-        pool = NoisePool(self.connections.link, self.settings.role, self.tables)
+        role, folder, lanes = self.settings.role, Path(self.settings.folder), self.settings.lanes
+        drawn: list[Channel] = []
+
+        def begin(channel: Channel, _: Demand) -> NoiseSession:
+            drawn.append(channel)
+            session = open_session(channel, role, self.tables, self.parts, folder)
+            if session is None:
+                raise PeerError("nothing is sampled together")
+            return session
+
+        demand = Demand(lanes, self.parts.audit_rate or None)
+        pool = NoisePool(
+            self.connections.link, role, self.tables, 16 * lanes, lanes, begin=begin, demand=lambda: demand
+        )
         channel = Channel(self.connections.link())
-        store = OpeningStore(Path(self.settings.folder) / f"openings-{self.settings.role}.sqlite")
-        lattice = Lattice(1.0, 16, self.tables.format.scale_bits)
-        pool.start()
+        store = OpeningStore(folder / f"openings-{role}.sqlite")
+        lattice = Lattice(1.0, 16, self.tables.format.scale_bits, self.parts)
         try:
-            folder = Path(self.settings.folder)
-            shares = np.load(folder / f"contributions-{self.settings.role}.npy")
-            while pool.level().available < dimension:
-                time.sleep(0.001)
-            pooled = time.monotonic()
+            shares = np.load(folder / f"contributions-{role}.npy")
+            if self.parts.joint:
+                pool.start()
+                while pool.level().available < dimension:
+                    time.sleep(0.001)
+            pooled, noise_sent = time.monotonic(), sum(each.traffic.bytes_sent for each in drawn)
             channel.run(start_together())
             started = time.perf_counter()
             contributions = Contributions(dimension)
             for party in range(parties):
-                given = shares[party] if self.settings.role == 0 else shares[party].tobytes()
+                given = shares[party] if role == 0 else shares[party].tobytes()
                 contributions.add(f"party-{party}", party.to_bytes(32, "little"), given)
             request = Request(
                 run="bench",
@@ -250,14 +275,17 @@ class Server:
                 most_records=parties,
                 clip=float(parties * dimension),
             )
-            opened = Aggregator(self.settings.role, pool, store).open(channel, request, contributions)
+            aggregator = Aggregator(role, pool, store, covert=pool)
+            aggregator.own.prepare()
+            opened = aggregator.open(channel, request, contributions)
             online = time.perf_counter() - started
-            np.save(folder / f"opened-{self.settings.role}.npy", np.frombuffer(opened.share, "<u8"))
+            np.save(folder / f"opened-{role}.npy", np.frombuffer(opened.share, "<u8"))
             done = {
                 "online": online,
                 "pooled": pooled,
                 "finished": time.monotonic(),
                 "sent": channel.traffic.bytes_sent,
+                "noise_sent": noise_sent,
             }
             channel.run(end_together())
             return done
@@ -273,6 +301,7 @@ def main() -> None:
         print(json.dumps({"port": connections.listen()}), flush=True)
     else:
         connections.dial(json.loads(sys.stdin.readline())["port"])
+    settle()  # as an aggregator's process does
     server = Server(settings, connections)
     for line in sys.stdin:
         print(json.dumps(server.task(json.loads(line))), flush=True)

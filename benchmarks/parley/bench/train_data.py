@@ -64,6 +64,6 @@ def study(run: str, parties: int, dimension: int, rounds: int, parts: NoiseParts
         aggregators=(Operator("north", "North Trust"), Operator("south", "South Foundation")),
         coordinator=Operator("lead", "Lead Institute"),
         minimum_parties=parties,
-        deadline_seconds=30.0,
+        deadline_seconds=240.0,
         parts=parts,
     )

@@ -40,6 +40,7 @@ from parley.algorithms.recipes import (
     recipe_of,
 )
 from parley.algorithms.schedules import Output
+from parley.algorithms.sums import combined, inner
 from parley.federation.question import BUCKETS
 from parley.privacy.clipping import GradientClip
 from parley.privacy.randomness import Randomness
@@ -248,7 +249,7 @@ class Auto(Algorithm):
         self.state["momentum"] = beta * self.state["momentum"] + (1 - beta) * gradient
         if self.chosen_recipe == "tables":
             weight = max(1 / (step_index + 1), MEMORY)
-            self.keep("square", (1 - weight) * self.number("square") + weight * float(gradient @ gradient))
+            self.keep("square", (1 - weight) * self.number("square") + weight * inner(gradient, gradient))
         step = self.step(clip) * 2 * (1 - step_index / self.rules.steps)
         self.state["inner"] = self.state["inner"] - step * self.state["momentum"]
         if self.chosen_recipe == "tables":
@@ -261,7 +262,7 @@ class Auto(Algorithm):
         noise = self.number("noise") * clip
         self.keep("drift", self.number("drift") + step**2 * noise**2 * len(self.theta))
         moved = self.state["inner"] - self.state["origin"]
-        reached = math.sqrt(max(0.0, float(moved @ moved) - self.number("drift")))
+        reached = math.sqrt(max(0.0, inner(moved, moved) - self.number("drift")))
         self.keep("distance", max(self.number("distance"), reached))
 
     def step(self, clip: float) -> float:
@@ -281,7 +282,7 @@ class Auto(Algorithm):
         if not self.viewed:
             return inner
         weights = self.state["scale"][:, None] * inner.reshape(self.columns, -1)
-        weights[-1] -= self.state["shift"] @ weights
+        weights[-1] -= combined(self.state["shift"], weights)
         return weights.ravel()
 
     def inward(self, theta: Floats) -> Floats:
@@ -289,7 +290,7 @@ class Auto(Algorithm):
         if not self.viewed:
             return theta
         weights = theta.reshape(self.columns, -1).copy()
-        weights[-1] += self.state["shift"] @ weights
+        weights[-1] += combined(self.state["shift"], weights)
         return np.asarray(weights / self.state["scale"][:, None]).ravel()
 
     def pulled(self, gradient: Floats) -> Floats:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from parley.algorithms.algorithm import Algorithm, Ask, Plan, Setting, register
 from parley.algorithms.errors import AlgorithmError
 from parley.algorithms.schedules import Output
+from parley.algorithms.sums import norm
 from parley.privacy.clipping import GradientClip
 
 Floats = NDArray[np.float64]
@@ -56,5 +57,5 @@ class NoisySgd(Algorithm):
 
     def advance(self, round_index: int, estimate: Floats) -> None:
         moved = self.theta - self.chosen_step * (estimate + self.regulariser.gradient(self.theta))
-        length = float(np.linalg.norm(moved))
+        length = norm(moved)
         self.theta = moved * min(1.0, self.radius / max(length, 1e-300))

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from parley.algorithms.algorithm import Setting
 from parley.algorithms.errors import AlgorithmError
+from parley.algorithms.sums import norm
 
 Floats = NDArray[np.float64]
 
@@ -92,6 +93,6 @@ def mean_step_of_features(row: float, clip: float, noise: float, steps: int, sco
 def mean_step_of_network(theta: Floats, clip: float, noise: float, steps: int) -> float:
     """Half of the first step, which decays to zero."""
     dimension = len(theta)
-    length = max(float(np.linalg.norm(theta)), SMALLEST_START * math.sqrt(dimension))
+    length = max(norm(theta), SMALLEST_START * math.sqrt(dimension))
     allowed = NOISE_REACH * length / max(noise * clip * DECAY * math.sqrt(dimension * steps), 1e-300)
     return min(length / (2 * clip), allowed)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from parley.algorithms.algorithm import Algorithm, Ask, Plan, Setting, register, steps_for
 from parley.algorithms.errors import AlgorithmError
 from parley.algorithms.schedules import Schedule
+from parley.algorithms.sums import norm
 from parley.privacy.clipping import MomentumClip
 
 Floats = NDArray[np.float64]
@@ -76,7 +77,7 @@ class RecursiveMomentum(Algorithm):
         """η_t: Algorithm 1, line 5, or the tuned schedule."""
         if self.zeta is None or self.smoothness is None:
             return self.schedule.at(round_index, self.releases)
-        length = float(np.linalg.norm(direction))
+        length = norm(direction)
         return min(self.zeta / (self.smoothness * max(length, 1e-300)), 1 / (2 * self.smoothness))
 
 

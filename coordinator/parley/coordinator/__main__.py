@@ -6,6 +6,7 @@ from pathlib import Path
 from parley.coordinator.operator_client import coordinator_node
 from parley.coordinator.process import main
 from parley.coordinator.runs import GATHER_SECONDS
+from parley.node.alone import alone
 from parley.node.entry import enter
 from parley.node.notes import notes
 
@@ -17,7 +18,8 @@ given = parser.parse_args()
 
 def serve() -> None:
     node = coordinator_node(given.node)
-    main(node, notes(node), given.gather)
+    with alone(node.state, node.role):  # before anything there is opened
+        main(node, notes(node), given.gather)
 
 
 enter(serve)

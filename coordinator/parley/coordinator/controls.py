@@ -10,7 +10,7 @@ import grpc
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.coordinator.errors import RunFailedError
+from parley.coordinator.errors import RunFailedError, SaysCaughtError
 from parley.federation.errors import FederationError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
@@ -131,7 +131,9 @@ class Control:
             except grpc.aio.AioRpcError as error:
                 refused = refusal_in(error)
                 if refused is not None and refused.refusal != common_pb2.REFUSAL_BUSY:
-                    raise RunFailedError(f"aggregator {self.peer.name} refuses: {refused}") from None
+                    caught = refused.refusal == common_pb2.REFUSAL_CAUGHT
+                    kind = SaysCaughtError if caught else RunFailedError
+                    raise kind(f"aggregator {self.peer.name} refuses: {refused}") from None
                 if refused is None and error.code() in FOR_GOOD:
                     raise RunFailedError(f"aggregator {self.peer.name}: {_described(error)}") from None
                 if time.monotonic() > given_up:
@@ -194,6 +196,17 @@ class Controls:
         for server in self.servers:
             server.mention = event
 
+    async def evidence(self, known: Sequence[bytes]) -> list[tuple[NodeName, Sequence[bytes]]]:
+        """What each server holds against the other one; nothing of a server that does not answer at once."""
+        request = aggregator_pb2.EvidenceRequest(known=known)
+        asked = (server.call("Evidence", request, patience_seconds=0.0) for server in self.servers)
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        return [
+            (server.peer, answer.evidence)
+            for server, answer in zip(self.servers, answers, strict=True)
+            if isinstance(answer, aggregator_pb2.EvidenceResponse)
+        ]
+
     async def open(self, wanted: Wanted) -> Opening:
         """One noised sum from both servers' shares; asked again it comes out the same."""
         try:
@@ -203,7 +216,8 @@ class Controls:
                     for place, server in enumerate(self.servers)
                 ]
         except* RunFailedError as errors:
-            raise errors.exceptions[0] from None
+            said = [error for error in errors.exceptions if isinstance(error, SaysCaughtError)]
+            raise (said or errors.exceptions)[0] from None
         (first, share_a), (second, share_b) = (task.result() for task in tasks)
         if first.opening != second.opening or list(first.contributors) != list(second.contributors):
             raise RunFailedError(f"round {wanted.round}: the two aggregators' shares are of different openings")

@@ -20,16 +20,19 @@ import numpy as np
 
 from parley.algorithms.early_stop import evaluated_at
 from parley.algorithms.errors import AlgorithmError
+from parley.coordinator.attendance import say_who_is_missing
+from parley.coordinator.caught import NO_WATCH, Watch
 from parley.coordinator.controls import Controls, Opener, Opening, ShortError, StalledError, Wanted
-from parley.coordinator.errors import CoordinatorError, RunFailedError
+from parley.coordinator.errors import CoordinatorError, RunFailedError, SaysCaughtError
 from parley.coordinator.made import made_of
 from parley.coordinator.questions import Prepared, Question, signed_words
 from parley.coordinator.run import Run
 from parley.coordinator.store import RoundRecord, RunStore, State, pack, unpack
-from parley.federation.errors import FederationError, TrailError
+from parley.federation.errors import EvidenceFileError, FederationError, TrailError
 from parley.federation.manifest import Manifest
 from parley.federation.names import Role
 from parley.mpc import crash
+from parley.node import bell
 from parley.node.refusals import words
 from parley.privacy.errors import PrivacyError
 from parley.v1 import aggregator_pb2, common_pb2, coordinator_pb2
@@ -38,6 +41,8 @@ ATTEMPTS = 3
 """Deadlines that a round may miss before the run stalls."""
 PROPOSE_SECONDS = 0.5
 """Between two proposals to a server that has not decided yet."""
+RINGS = {State.stalled: bell.STALLED, State.refused: bell.REFUSED}
+"""What a person has to look at."""
 STORAGE_ERRORS = (sqlite3.Error, OSError, TrailError)
 ROOM_SECONDS = 0.5
 """Between two looks at a disk that is full."""
@@ -72,6 +77,8 @@ class Tools:
     opener: Callable[[Controls], Opener]
     note: Callable[..., str]
     """The log and the audit trail: an event and public fields; its id comes back."""
+    watch: Watch = NO_WATCH
+    """For evidence against a server."""
     full: Callable[[], bool] = lambda: False
     """Whether this node's disk is."""
 
@@ -89,26 +96,32 @@ class Driver:
         """Until the run rests. Never raises: how it ended is in the run's state."""
         self._controls = self.tools.controls(self.manifest)
         try:
-            steps = {
-                State.verifying: self._verify,
-                State.gathering: self._gather,
-                State.running: self._rounds,
-                State.ending: self._end,
-            }
-            while not self.run.state.resting:
-                await self._with_room(steps[self.run.state])
-        except StalledError as error:
-            await self._move(State.stalled, f"{error}; parley resume {self.manifest.run} goes on from there")
-        except TrailError as error:
-            await self._interrupted(error)
-        except (CoordinatorError, AlgorithmError, FederationError, PrivacyError) as error:
-            await self._fail(str(error))
+            await self._to_its_rest()
         except Exception as error:
             await self._interrupted(error)
         finally:
             if self._prepared is not None:
                 await self._work(self._prepared.close)
             await self._controls.close()
+
+    async def _to_its_rest(self) -> None:
+        steps = {
+            State.verifying: self._verify,
+            State.gathering: self._gather,
+            State.running: self._rounds,
+            State.ending: self._end,
+        }
+        try:
+            while not self.run.state.resting:
+                await self._with_room(steps[self.run.state])
+        except StalledError as error:
+            await self._move(State.stalled, f"{error}; parley resume {self.manifest.run} goes on from there")
+        except (TrailError, EvidenceFileError):
+            raise  # of this node's disk: a person can go on
+        except SaysCaughtError as error:
+            await self._caught(str(error))
+        except (CoordinatorError, AlgorithmError, FederationError, PrivacyError) as error:
+            await self._fail(str(error))
 
     async def _interrupted(self, error: Exception) -> None:
         """The last resort of a task that nobody awaits, such as for a failing disk: all is durable, a person can go on.
@@ -152,6 +165,8 @@ class Driver:
             await self._work(self.tools.store.set_state, self.manifest.digest, state, outcome)
             crash.point(f"coordinator.{state}")
             self._note("run." + state)
+            if state in RINGS:
+                bell.ring(RINGS[state], self.manifest.run, self.manifest.digest.hex())
 
         await self._with_room(move)
         await self.run.move(state, outcome)
@@ -168,13 +183,32 @@ class Driver:
         """
         if self.run.state is not State.verifying or await self._work(self.tools.store.answers, self.manifest.digest):
             await self._settle()
+            outcome = self._with_name(outcome)
         await self._move(State.refused if self.run.state is State.verifying else State.failed, outcome)
+
+    async def _caught(self, said: str) -> None:
+        """By this coordinator's own verdict on what the servers have, or by what one of them says."""
+        await self.tools.watch.look(self._controls)
+        against = self.tools.watch.against(self.manifest)
+        await self._fail(str(against[-1]) if against else f"{said}; it hands over no evidence that holds")
+
+    def _with_name(self, outcome: str) -> str:
+        """A sum that is none may be its doing whom the other server has just caught: whoever reads it has to know."""
+        against = self.tools.watch.against(self.manifest) if self.manifest.noise.parts.joint else ()
+        return f"{against[-1]}; {outcome}" if against and str(against[-1]) not in outcome else outcome
+
+    def _require_followed(self) -> None:
+        """No sum is asked for whose noise a server has a hand in that is known not to follow the protocol."""
+        if self.manifest.noise.parts.joint and (against := self.tools.watch.against(self.manifest)):
+            raise SaysCaughtError(str(against[-1]))
 
     async def _settle(self) -> None:
         """Both aggregators' words on the end, and this coordinator's ledger by them; or a note why not."""
         try:
             await self._collect_ends(patience_seconds=self.manifest.deadline_seconds)
+            await self.tools.watch.look(self._controls)
             await self.tools.books.close(self.manifest, self.run.ends)
+            crash.point("coordinator.settled")
         except (CoordinatorError, AlgorithmError, FederationError, PrivacyError) as error:
             self.tools.note("run.end_not_signed", run=self.manifest.run, error=error)
 
@@ -196,6 +230,7 @@ class Driver:
     # ------------------------------------------------------------ before the first round
 
     async def _verify(self) -> None:
+        await self.tools.watch.look(self._controls)
         claim = await self.tools.books.admit(self.manifest)
         crash.point("coordinator.charged")
         await self._work(self.tools.store.set_claim, self.manifest.digest, claim)
@@ -203,7 +238,15 @@ class Driver:
 
     async def _gather(self) -> None:
         """Both aggregators admit it; every party has answered, or time is up and enough have."""
-        until = time.monotonic() + self._gather_seconds
+        self.run.gathering_until = time.time() + self._gather_seconds
+        saying = asyncio.ensure_future(say_who_is_missing(self.run))
+        try:
+            await self._gathered(time.monotonic() + self._gather_seconds)
+        finally:
+            saying.cancel()
+            self.run.gathering_until = 0.0
+
+    async def _gathered(self, until: float) -> None:
         await asyncio.gather(*(self._propose(server, until) for server in self._controls.servers))
         parties, least = set(self.manifest.parties), self.manifest.minimum_parties
         run = self.run
@@ -231,6 +274,7 @@ class Driver:
             word = "joined" if answer.admitted else ("pending" if answer.pending else "refused")
             await self._work(self.tools.store.answer, self.manifest.digest, server.peer.uri, word, reasons)
             if answer.admitted:
+                self.run.admitted.add(server.peer.uri)
                 await self._work(
                     self.tools.store.put_admission,
                     self.manifest.digest,
@@ -254,6 +298,7 @@ class Driver:
         question = await self._work(self._begin)
         self._opener = self.tools.opener(self._controls)
         while self.run.state is State.running and question is not None:
+            self._require_followed()
             await self.run.publish(question)
             question = await self._round(question)
 
@@ -325,6 +370,7 @@ class Driver:
         return following
 
     def _missing(self, place: int, parties: Any) -> None:
+        self._require_followed()
         if self.run.note_missing(place, parties):
             task = asyncio.ensure_future(self.run.tell())
             task.add_done_callback(lambda done: done.exception())
@@ -390,6 +436,7 @@ class Driver:
         if not early and made.early:
             self._note("run.stopped_early", round=made.rounds - 1, rounds=made.planned)
         await self._collect_ends(patience_seconds=2 * self.manifest.deadline_seconds + 60)
+        await self.tools.watch.look(self._controls)
         await self.tools.books.close(self.manifest, self.run.ends)
         crash.point("coordinator.settled")
         await self._move(State.failed if early else State.finished, early or str(made))

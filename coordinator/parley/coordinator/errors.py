@@ -13,3 +13,7 @@ class StateError(CoordinatorError):
 
 class RunFailedError(CoordinatorError):
     """A run cannot go on; the message is its outcome."""
+
+
+class SaysCaughtError(RunFailedError):
+    """A server opens nothing more with the other one, and says that it has evidence against it."""

@@ -46,4 +46,5 @@ class OperatorServicer(operator_pb2_grpc.OperatorServiceServicer):
                 for each in self._troubles()
                 if each.node in members
             ],
+            gathering_until=run.gathering_until if run.state is State.gathering else 0.0,
         )

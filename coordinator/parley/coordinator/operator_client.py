@@ -1,5 +1,6 @@
 """What `parley run, watch, status, stop, resume` do: they ask the coordinator on this machine, and read its store."""
 
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,9 +9,10 @@ from typing import Any
 
 import grpc
 
+from parley.coordinator.attendance import Gathering, by_answers
 from parley.coordinator.errors import StateError
 from parley.coordinator.operator_socket import SocketAddress
-from parley.coordinator.store import RoundRecord, RunRow, RunStore
+from parley.coordinator.store import RoundRecord, RunRow, RunStore, State
 from parley.federation.manifest import Manifest
 from parley.node.errors import NodeError
 from parley.node.node_file import CoordinatorNode, read_node
@@ -36,6 +38,8 @@ class Presence:
     open_seconds: float
     troubles: tuple[tuple[str, str, float], ...] = ()
     """Nodes, what is wrong with each (`parley.node.vigil`), and for how many seconds."""
+    gathering_until: float = 0.0
+    """Until when answers to the run are waited for, in seconds since the epoch; 0 if they are not."""
 
 
 def coordinator_node(folder: Path) -> CoordinatorNode:
@@ -68,6 +72,21 @@ class Coordinator:
                     ) from None
                 raise StateError(str(error.details() if isinstance(error, grpc.Call) else error)) from None
 
+    def held(self, manifest: Manifest) -> RunRow | None:
+        """The run of this very manifest, that goes on or may be tried again; a StateError where its name is used up.
+
+        One that this coordinator refused before anybody else heard of it is looked at again when it is submitted again.
+        """
+        row = next((row for row in self.store.runs() if row.run == manifest.run), None)
+        if row is None:
+            return None
+        if row.digest != manifest.digest:
+            raise StateError(f"run {row.run} was submitted with another manifest: {self.store.used_up(row)}")
+        tried_again = row.state is State.refused and not self.store.answers(row.digest)
+        if row.state.final and not tried_again:
+            raise StateError(f"run {row.run} was submitted before: {self.store.used_up(row)}")
+        return row
+
     def submit(self, manifest: Manifest) -> bytes:
         digest: bytes = self._ask("Submit", operator_pb2.SubmitRequest(manifest=manifest.canonical)).digest
         return digest
@@ -82,11 +101,35 @@ class Coordinator:
         """Whom the open round waits for."""
         said = self._ask("Presence", operator_pb2.PresenceRequest(run=run), PRESENCE_SECONDS)
         troubles = tuple((each.node, each.kind, each.seconds) for each in said.troubles)
-        return Presence(said.round, frozenset(said.uploaded), frozenset(said.absent), said.open_seconds, troubles)
+        return Presence(
+            said.round,
+            frozenset(said.uploaded),
+            frozenset(said.absent),
+            said.open_seconds,
+            troubles,
+            said.gathering_until,
+        )
 
-    def follow(self, digest: bytes, since: int = 0) -> Iterator[tuple[RunRow, list[RoundRecord]]]:
-        """The run and its new rounds, whenever something changed, until it rests."""
+    def presence_if_it_runs(self, row: RunRow) -> Presence | None:
+        """None where the coordinator does not answer, or has nothing to do with the run any more."""
+        try:
+            return None if row.state.resting else self.presence(row.run)
+        except StateError:
+            return None
+
+    def gathering(self, row: RunRow, presence: Presence | None) -> Gathering | None:
+        """Who has answered so far to a run that is being gathered; None of any other."""
+        if row.state is not State.gathering:
+            return None
+        until = presence.gathering_until if presence is not None else 0.0
+        return by_answers(Manifest.from_canonical(row.manifest), self.store.answers(row.digest), until)
+
+    def follow(
+        self, digest: bytes, since: int = 0, every_seconds: float = math.inf
+    ) -> Iterator[tuple[RunRow, list[RoundRecord]]]:
+        """The run and its new rounds, whenever something changed and at least so often, until it rests."""
         last: tuple[Any, ...] = ()
+        told = 0.0
         while True:
             row = self.store.get(digest)
             if row is None:
@@ -94,7 +137,8 @@ class Coordinator:
             records = self.store.history(digest, since)
             since = records[-1].round + 1 if records else since
             now = (row.state, row.round, row.outcome)
-            if records or now != last:
+            if records or now != last or time.monotonic() - told >= every_seconds:
+                told = time.monotonic()
                 yield row, records
             if row.state.resting:
                 return
@@ -102,7 +146,7 @@ class Coordinator:
             time.sleep(POLL_SECONDS)
 
 
-def summary(row: RunRow) -> dict[str, Any]:
+def summary(row: RunRow, gathering: Gathering | None = None) -> dict[str, Any]:
     """A run as `--json` shows it."""
     manifest = Manifest.from_canonical(row.manifest)
     return {
@@ -115,5 +159,6 @@ def summary(row: RunRow) -> dict[str, Any]:
         "epsilon": row.claim.get("epsilon"),
         "delta": row.claim.get("delta"),
         "epsilon_if_a_server_lies": row.claim.get("epsilon_if_a_server_lies"),
+        "gathering": gathering.as_json() if gathering is not None else None,
         **row.evaluation,
     }

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
+from parley.coordinator.caught import NO_WATCH, Watch
 from parley.coordinator.run import Run
 from parley.coordinator.runs import Runs
 from parley.coordinator.store import State
@@ -30,8 +31,8 @@ LONGEST_REASON = 500
 class PartyServicer(coordinator_pb2_grpc.CoordinatorServiceServicer):
     """The coordinator's face towards parties."""
 
-    def __init__(self, runs: Runs) -> None:
-        self._runs = runs
+    def __init__(self, runs: Runs, watch: Watch = NO_WATCH) -> None:
+        self._runs, self._watch = runs, watch
         self._pending: Counter[NodeName] = Counter()
 
     @answering(RefusedCallError)
@@ -113,7 +114,10 @@ class PartyServicer(coordinator_pb2_grpc.CoordinatorServiceServicer):
             )
         if run.state.final:
             return coordinator_pb2.NextRoundResponse(
-                state=coordinator_pb2.NextRoundResponse.STATE_ENDED, ends=run.ends, outcome=run.outcome
+                state=coordinator_pb2.NextRoundResponse.STATE_ENDED,
+                ends=run.ends,
+                outcome=run.outcome,
+                evidence=self._watch.pieces(run.manifest),
             )
         run.lost.discard(party)
         assert run.question is not None

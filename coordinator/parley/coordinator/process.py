@@ -19,6 +19,7 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2_grpc
 
+from parley.coordinator.caught import NodeWatch
 from parley.coordinator.code import require_code
 from parley.coordinator.controls import Controls
 from parley.coordinator.driver import Tools
@@ -40,13 +41,14 @@ from parley.federation.names import NodeName, Role
 from parley.federation.policy_file import read_policy
 from parley.learning.errors import ModelFileError
 from parley.learning.holding import CSV, Layout, read_layout
-from parley.node import meters, trust
+from parley.node import bell, meters, trust
 from parley.node.authorization import AioAuthorization, Authorizer
 from parley.node.collector import settle
-from parley.node.connections import listening
+from parley.node.connections import bound, listening
 from parley.node.credentials import Identity
 from parley.node.doorkeeper import Doorkeeper, room_for
 from parley.node.endings import verify_ends
+from parley.node.evidence import EvidenceFolder, waits_for_answer
 from parley.node.node_file import CoordinatorNode
 from parley.node.page_process import Pages
 from parley.node.pins import read_pins
@@ -90,6 +92,8 @@ class NodeBooks:
     async def admit(self, manifest: Manifest) -> dict[str, Any]:
         """By policy, or because a person approved it; the whole run is charged before anybody else hears of it."""
         loop = asyncio.get_running_loop()
+        if pending := EvidenceFolder(self._node.state).against(manifest):
+            raise RunFailedError(f"{waits_for_answer(pending)}; then submit the run again")
         by_hand = self._approved(manifest)
         policy = read_policy(self._node.policy) if self._node.policy.exists() else None
         if not by_hand:
@@ -182,6 +186,7 @@ class CoordinatorProcess:
         self._worker = ThreadPoolExecutor(1, "coordinator")
         books = NodeBooks(node, self.identity, self._worker, self._write_result)
         addresses = {name: str(address) for name, address in node.aggregators.items()}
+        self.watch = NodeWatch(node, lambda: [run.manifest for run in tuple(self.runs.all.values())], note)
         tools = Tools(
             store=self.store,
             books=books,
@@ -192,6 +197,7 @@ class CoordinatorProcess:
             controls=lambda manifest: Controls(node.identity, manifest, addresses),
             opener=lambda controls: controls,
             note=note,
+            watch=self.watch,
             full=lambda: disk_is_full(node.state),
         )
         self.runs = Runs(adapt(tools), gather_seconds)
@@ -233,20 +239,20 @@ class CoordinatorProcess:
         self._server = grpc.aio.server(
             interceptors=[AioAuthorization(self._authorizer())], options=options, maximum_concurrent_rpcs=MOST_CALLS
         )
-        coordinator_pb2_grpc.add_CoordinatorServiceServicer_to_server(PartyServicer(self.runs), self._server)
+        coordinator_pb2_grpc.add_CoordinatorServiceServicer_to_server(
+            PartyServicer(self.runs, self.watch), self._server
+        )
         health_pb2_grpc.add_HealthServicer_to_server(AioHealth(self.vigil), self._server)
         ports = [
-            self._server.add_secure_port(str(address), server_credentials(self.node.identity))
-            for address in self.node.listen
+            bound(self._server, str(address), server_credentials(self.node.identity)) for address in self.node.listen
         ]
-        if 0 in ports:
-            raise StateError(f"{self.node.listen[ports.index(0)]} is not free to listen on: is another process there?")
         self._operator = grpc.aio.server()
         operator_pb2_grpc.add_OperatorServiceServicer_to_server(
             OperatorServicer(self.runs, self.vigil.troubles), self._operator
         )
         self._socket = bind_socket(self._operator, self.node.state)
         self.runs.take_up()
+        await asyncio.to_thread(self.watch.catch_up)
         await self._operator.start()
         self._socket.path.chmod(0o600)
         await self._server.start()
@@ -330,6 +336,7 @@ async def run(node: CoordinatorNode, note: Callable[..., str], gather_seconds: f
     done = asyncio.Event()
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, done.set)
+    bell.install(node, node.identity.load().name)
     process = CoordinatorProcess(node, note, gather_seconds)
     ports = await process.serve()
     settle()
@@ -343,6 +350,7 @@ async def run(node: CoordinatorNode, note: Callable[..., str], gather_seconds: f
     finally:
         await asyncio.gather(*(each.stop() for each in beside))
         await process.stop()
+        bell.remove()
         note("node.stopped")
 
 

@@ -99,6 +99,7 @@ def write_model(
         "delta": meaning.delta,
         "security": manifest.noise.parts.security,
         "own": manifest.noise.parts.own,
+        "audit": manifest.noise.parts.audit,
         "epsilon_if_a_server_lies": meaning.epsilon_if_a_server_lies,
         "accountant": manifest.guarantee.accountant,
         "unit": mechanism.unit.name,

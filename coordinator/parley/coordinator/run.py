@@ -41,6 +41,10 @@ class Run:
     """To all parties, in this round."""
     asked: float = 0.0
     """When this round's question was published, by the monotonic clock."""
+    admitted: set[str] = field(default_factory=set)
+    """Aggregators that have told this process that they take part, by their URIs."""
+    gathering_until: float = 0.0
+    """Until when this process waits for answers, in seconds since the epoch; 0 while it does not."""
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     @property

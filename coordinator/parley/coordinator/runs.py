@@ -10,6 +10,7 @@ from parley.coordinator.store import State
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.mpc import crash
+from parley.node import bell
 from parley.node.refusals import RefusedCallError
 from parley.v1 import common_pb2
 
@@ -44,9 +45,16 @@ class Runs:
         manifest = await asyncio.to_thread(Manifest.from_canonical, canonical)
         await self._work(self._tools.store.submit, manifest.digest, manifest.run, manifest.canonical)
         crash.point("coordinator.submitted")
-        if manifest.digest not in self.all:
+        run = self.all.get(manifest.digest)
+        if run is None:
             run = self.all[manifest.digest] = Run(manifest, State.verifying)
             self._tools.note("run.submitted", run=manifest.run, manifest=manifest.digest.hex())
+            self._drive(run)
+        elif run.state is State.refused and not await self._work(self._tools.store.answers, manifest.digest):
+            # By this coordinator alone, and nobody else has heard of it: a policy may have been mended since.
+            self._tools.note("run.submitted", run=manifest.run, manifest=manifest.digest.hex(), again=True)
+            bell.over(bell.REFUSED, manifest.run, manifest.digest.hex())
+            await self._set(run, State.verifying, "")
             self._drive(run)
         return manifest.digest
 
@@ -128,6 +136,7 @@ class Runs:
         run = self.named(name)
         if not run.state.resumable:
             raise StateError(f"run {name} is {run.state}: only a run that stalled or was stopped can be resumed")
+        bell.over(bell.STALLED, run.manifest.run, run.manifest.digest.hex())
         stored = self._tools.store.get(run.manifest.digest)
         assert stored is not None
         begun = stored.started is not None

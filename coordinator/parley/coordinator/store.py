@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -150,11 +151,9 @@ class RunStore:
 
     def submit(self, digest: bytes, run: str, manifest: bytes) -> None:
         """A new run; the same manifest again changes nothing, another one under the same name is refused."""
-        held = self._all("SELECT digest FROM runs WHERE run = ?", run)
+        held = self._all(f"SELECT {_COLUMNS} FROM runs WHERE run = ?", run)
         if held and held[0][0] != digest:
-            raise StateError(
-                f"run {run} was submitted with another manifest: a run's name can be used only once, choose another"
-            )
+            raise StateError(f"run {run} was submitted with another manifest: {self.used_up(_row(held[0]))}")
         with self._transaction() as database:
             database.execute(
                 "INSERT INTO runs (digest, run, manifest, state, submitted) VALUES (?, ?, ?, ?, ?) "
@@ -180,6 +179,18 @@ class RunStore:
         if of_an_earlier_version(found[0][2]):
             raise StateError(f"run {run!r} is of an earlier version of parley, and only that version can show it")
         return _row(found[0])
+
+    def used_up(self, row: RunRow) -> str:
+        """Of a name that no further run can have: since when, why, and one that is free."""
+        at = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.ended or row.submitted))
+        why = f" ({row.outcome})" if row.outcome else ""
+        taken = {name for (name,) in self._all("SELECT run FROM runs")}
+        stem = row.run.rstrip("0123456789").removesuffix("-") or row.run
+        free = next(name for number in count(2) if (name := f"{stem[:48]}-{number}") not in taken)
+        return (
+            f"that one is {row.state} since {at}{why}, and a run's name can be used only once: choose another in the "
+            f'manifest, such as run = "{free}"'
+        )
 
     def set_state(self, digest: bytes, state: State, outcome: str = "") -> None:
         """Durable before it returns."""

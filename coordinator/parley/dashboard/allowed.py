@@ -50,7 +50,10 @@ ALLOWED: dict[str, dict[str, Why]] = {
     | _fields(PRESENCE, "state tone reason rounds_present rounds last_missed strip"),
     "PoolView": _fields(CONFIGURATION, "name legal_entity")
     | _fields(SIZE, "available capacity produced used lost share_bytes")
-    | _fields(OPERATOR, "answers error version"),
+    | _fields(SIZE, "audited")
+    | _fields(OPERATOR, "answers error version evidence"),
+    "AuditedPoolView": _fields(SIZE, "available capacity lanes audits_made audits_passed")
+    | _fields(OPERATOR, "resting"),
     "SpentView": _fields(CONFIGURATION, "pld rdp pld_end rdp_end upto claimed delta accountant party chart")
     | _fields(OPERATOR, "state exact"),
     "LogLine": _fields(LOG, "time level event fields"),
@@ -64,8 +67,8 @@ ALLOWED: dict[str, dict[str, Why]] = {
     "RunView": _fields(OPERATOR, "head totals has_model has_examples")
     | _fields(CONFIGURATION, "spent")
     | _fields(RELEASED, "norms evaluations evaluated")
-    | _fields(TIME, "phases timeline")
-    | _fields(PRESENCE, "parties waiting troubles")
+    | _fields(TIME, "phases timeline waiting_until")
+    | _fields(PRESENCE, "parties waiting joined troubles")
     | _fields(SIZE, "pools"),
     "ExampleView": _fields(PUBLIC, "place row truth") | _fields(RELEASED, "answer chance"),
     "ExamplesView": _fields(OPERATOR, "head") | _fields(TIME, "round") | _fields(RELEASED, "wrong right"),

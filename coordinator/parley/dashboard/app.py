@@ -22,7 +22,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from parley.coordinator.errors import CoordinatorError
-from parley.coordinator.store import RunRow, RunStore
+from parley.coordinator.store import RunRow, RunStore, State
 from parley.dashboard import figures
 from parley.dashboard.accounts import Accounts
 from parley.dashboard.downloads import Download, download, has_model
@@ -222,7 +222,7 @@ class Pages:
         try:
             await self._read(self._w.log.refresh)
             seen = self._w.log.count if seen is None else seen
-            last, quiet = self._standing(row), 0.0
+            last, quiet = await self._standing(row), 0.0
             yield "retry: 2000\n\n"
             while self._door.session(request) is not None:
                 await asyncio.sleep(POLL_SECONDS)
@@ -233,8 +233,8 @@ class Pages:
                 for place, line in enumerate(fresh, start=seen - len(fresh) + 1):
                     yield f"id: {place}\nevent: line\ndata: {json.dumps(render_line(line))}\n\n"
                     quiet = 0.0
-                if now is not None and self._standing(now) != last:
-                    last = self._standing(now)
+                if now is not None and (standing := await self._standing(now)) != last:
+                    last = standing
                     yield f"event: changed\ndata: {now.round}\n\n"
                     quiet = 0.0
                 if quiet >= KEEPALIVE_SECONDS:
@@ -243,10 +243,12 @@ class Pages:
         finally:
             self._streams -= 1
 
-    def _standing(self, row: RunRow) -> tuple[Any, ...]:
+    async def _standing(self, row: RunRow) -> tuple[Any, ...]:
         """What an open page is told of at once when it changes."""
         presence = None if row.state.resting else self._w.servers.presence(row.run)
-        return row.state, row.round, row.outcome, presence and {(node, kind) for node, kind, _ in presence.troubles}
+        troubles = presence and {(node, kind) for node, kind, _ in presence.troubles}
+        answers = await self._read(self._w.store.answers, row.digest) if row.state is State.gathering else None
+        return row.state, row.round, row.outcome, troubles, presence and presence.gathering_until, answers
 
     async def metrics(self, request: Request) -> Response:
         bearer = request.headers.get("authorization", "").removeprefix("Bearer ")

@@ -66,8 +66,8 @@ def books(ledger: Path, trail: Path) -> dict[str, Any]:
 
 
 def _ledger(path: Path) -> dict[str, Any]:
+    from parley.privacy.budget import if_a_server_lies
     from parley.privacy.ledger import Ledger
-    from parley.privacy.lying import in_words
 
     if not path.exists():
         return {"refused": "Nothing was charged yet."}
@@ -88,7 +88,7 @@ def _ledger(path: Path) -> dict[str, Any]:
                 "unit": each.unit.name,
                 "epsilon": each.spent.epsilon,
                 "delta": each.spent.delta,
-                "lying": in_words(each.spent.epsilon_if_a_server_lies, each.spent.delta_if_a_server_lies),
+                "lying": if_a_server_lies(each.spent),
                 "epsilon_cap": each.cap.epsilon,
                 "delta_cap": each.cap.delta,
                 "runs": [
@@ -96,7 +96,7 @@ def _ledger(path: Path) -> dict[str, Any]:
                         "run": run.name,
                         "epsilon": run.cost.epsilon,
                         "delta": run.cost.delta,
-                        "lying": in_words(run.cost.epsilon_if_a_server_lies, run.cost.delta_if_a_server_lies),
+                        "lying": if_a_server_lies(run.cost),
                         "charged": run.charge.event.count,
                         "recorded": len(run.recorded),
                         "ended": run.ended,

@@ -2,8 +2,10 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import median
 
+from parley.coordinator.attendance import by_answers, each_named
 from parley.coordinator.operator_client import Presence
 from parley.coordinator.store import RunRow, RunStore, State
 from parley.dashboard import spelling
@@ -125,13 +127,16 @@ def run_view(
     open_round = presence if presence and running and presence.round >= 0 else None
     parties = tuple(_party(name, manifest, history, answers, open_round) for name in manifest.parties)
     times = [history.phases(record) for record in recent]
-    count = len(history.records)
+    count, seen, wrong = len(history.records), head(row, manifest, history), troubles(row, presence)
     seconds = sum(record.seconds for record in history.records)
+    late = tuple(each.name for each in parties if each.state in ("late", "working"))
+    until = presence.gathering_until if presence else 0.0
+    gathering = by_answers(manifest, answers, until) if row.state is State.gathering else None
     return RunView(
-        head=head(row, manifest, history),
+        head=replace(seen, seconds_left=None) if any(each.lasting for each in wrong) else seen,
         has_model=has_model,
         has_examples=has_examples,
-        troubles=troubles(row, presence),
+        troubles=wrong,
         totals=Totals(
             seconds=seconds,
             seconds_per_round=history.pace(),
@@ -153,7 +158,9 @@ def run_view(
         ),
         parties=parties,
         pools=pools,
-        waiting=_waiting(row, parties, open_round is not None),
+        waiting=late if gathering is None else tuple(each_named(gathering.waiting)),
+        joined=None if gathering is None else gathering.joined,
+        waiting_until=None if gathering is None else gathering.until or None,
     )
 
 
@@ -166,12 +173,6 @@ def troubles(row: RunRow, presence: Presence | None) -> tuple[TroubleView, ...]:
         for node, kind, seconds in presence.troubles
         if kind in TROUBLES
     )
-
-
-def _waiting(row: RunRow, parties: tuple[PartyView, ...], in_round: bool) -> tuple[str, ...]:
-    """Whose contribution the open round lacks, or whose answer the gathering does."""
-    lacking = ("late", "working") if in_round else ("not answered",) if row.state is State.gathering else ()
-    return tuple(each.name for each in parties if each.state in lacking)
 
 
 def _party(
@@ -193,7 +194,7 @@ def _party(
     elif open_round is not None and name in open_round.uploaded:
         state, tone = "uploaded", "good"
     elif open_round is not None:
-        state, tone = ("late", "warn") if open_round.open_seconds > _usual_wait(history) else ("working", "good")
+        state, tone = ("late", "warn") if open_round.open_seconds > usual_wait(history) else ("working", "good")
     elif last is None:
         state, tone = "joined", "quiet"
     elif name in last.contributors:
@@ -213,7 +214,8 @@ def _party(
     )
 
 
-def _usual_wait(history: History) -> float:
+def usual_wait(history: History) -> float:
+    """Seconds of a round after which whoever has not contributed is late."""
     waits = [record.waited_seconds for record in history.records[-RECENT:]]
     return max(LEAST_LATE_SECONDS, LATE_FACTOR * median(waits)) if waits else float("inf")
 

@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 
 from parley.coordinator.errors import CoordinatorError
 from parley.coordinator.operator_client import Presence
-from parley.dashboard.views import PoolView
+from parley.dashboard.views import AuditedPoolView, PoolView
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.v1 import aggregator_pb2
@@ -95,6 +95,8 @@ class Servers:
                 error=_plain(said.pool_error),
                 version=_plain(said.version)[:40],
                 share_bytes=said.share_bytes,
+                audited=_audited(said.covert),
+                evidence=len(said.evidence),
             )
 
         return asked.get(ask)
@@ -113,6 +115,19 @@ class Servers:
             return found
 
         return asked.get(ask)
+
+
+def _audited(said: aggregator_pb2.CovertPool) -> AuditedPoolView | None:
+    if not (said.produced or said.lanes):
+        return None
+    return AuditedPoolView(
+        available=said.available,
+        capacity=said.capacity,
+        lanes=said.lanes,
+        audits_made=said.audits_made,
+        audits_passed=said.audits_passed,
+        resting=_plain(said.resting or said.error if not said.available else ""),
+    )
 
 
 def _plain(text: str) -> str:

@@ -79,6 +79,18 @@ class PartyView:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AuditedPoolView:
+    """An aggregator's pool of audited noise."""
+
+    available: int
+    capacity: int
+    lanes: int
+    audits_made: int
+    audits_passed: int
+    resting: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class PoolView:
     """An aggregator's noise pool and health."""
 
@@ -93,6 +105,10 @@ class PoolView:
     error: str = ""
     version: str = ""
     share_bytes: int = 0
+    audited: AuditedPoolView | None = None
+    """None where no run has ever asked for it."""
+    evidence: int = 0
+    """Pieces against the other server that its operator has not answered."""
 
 
 @dataclass(frozen=True)
@@ -207,6 +223,10 @@ class RunView:
     pools: tuple[PoolView, ...]
     waiting: tuple[str, ...]
     """Whose contribution the open round still lacks; while it gathers, whose answer."""
+    joined: int | None
+    """Parties that take part, of a run that is being gathered."""
+    waiting_until: float | None
+    """When it ends to wait for answers; None where nobody waits for any."""
 
 
 @dataclass(frozen=True)

@@ -336,7 +336,7 @@ def _first(policy: dict[str, Any], salt: str, before: str) -> dict[str, Any]:
 
 GUARDS = (
     Guard("content-of-run", "parley.privacy.ledger:Ledger._require_content", lambda self, run, content: None),
-    Guard("ledger-is-there", "parley.party.admission:require_ledger", lambda settings: None),
+    Guard("ledger-is-there", "parley.party.books:require_ledger", lambda settings: None),
     Guard("one-story", "parley.party.admission:require_agreement", lambda ledger, outbox, trail: None),
     Guard("recollection", "parley.party.memory:Recollection.require", lambda self, manifest, outbox, wire, stop: None),
     Guard("total-in-transaction", "parley.privacy.ledger:room_within", _roomy),

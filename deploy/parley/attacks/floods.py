@@ -4,7 +4,9 @@ M1 to M4 of the review, what a killed process leaves behind, and what was found 
 """
 
 import asyncio
+import contextlib
 import hashlib
+import math
 import os
 import resource
 import signal
@@ -14,7 +16,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -50,10 +52,15 @@ from parley.web.listener import MOST_CONNECTIONS, Settings
 GREETED_NEVER = "127.0.2."
 """The flood's addresses; who is honest calls from 127.0.0.1."""
 MEMORY_MIB = 100
-FLOOD_SECONDS = 2.0
+BURSTS = 2
+TAKING_SECONDS = 10.0
+"""That a server has to take in who has connected; as long as a handshake may last."""
 DESCRIPTORS = PARTIES_CONNECTIONS + MOST_CONTROL_CONNECTIONS + MOST_PEER_CONNECTIONS + 80
 """Of an aggregator: its connections, and what it has open besides."""
-NEWCOMERS, TRIES = 3, 12
+OFTEN, SELDOM = 0.4, 0.08
+"""Of newcomers beside a flood, who are served at least where the doorkeeper is, and at most where it is not."""
+DOUBT = 1e-6
+"""That one is taken for the other, by Wald's sequential test."""
 
 
 # ------------------------------------------------------------ M1
@@ -112,7 +119,7 @@ def one_partys_word(folder: Path, without: tuple[Guard, ...]) -> Finding:
 
 
 def _peak(node: NodeProcess, attack: Callable[[], None]) -> int:
-    """The most descriptors of a process while it is attacked."""
+    """The most descriptors of a process from an attack on, until they are too many or it has had its time."""
     assert node.process is not None
     place, over, most = f"/proc/{node.process.pid}/fd", threading.Event(), [0]
 
@@ -124,6 +131,9 @@ def _peak(node: NodeProcess, attack: Callable[[], None]) -> int:
     watcher.start()
     try:
         attack()
+        ends = time.monotonic() + TAKING_SECONDS
+        while most[0] <= DESCRIPTORS and time.monotonic() < ends:
+            time.sleep(0.1)
     finally:
         over.set()
         watcher.join()
@@ -141,7 +151,7 @@ def silent_crowd(folder: Path, without: tuple[Guard, ...]) -> Finding:
         with stage.Silence(list(node.ready["ports"].values()), addresses) as silence:
 
             def attack() -> None:
-                for _ in range(int(FLOOD_SECONDS)):
+                for _ in range(BURSTS):
                     silence.burst(3000)
                     time.sleep(1.0)
 
@@ -161,29 +171,39 @@ def one_address(folder: Path, without: tuple[Guard, ...]) -> Finding:
         stage.started(node)
         port = node.ready["ports"]["control"]
         with stage.Silence([port], [f"{GREETED_NEVER}1"]) as silence:
-            flood = threading.Thread(target=silence.spread, args=(10 * FLOOD_SECONDS, 12_000))
+            flood = threading.Thread(target=silence.spread, args=(12_000,))
             flood.start()
-            time.sleep(1.0)
-            served = sum(_served(federated, node, port) for _ in range(NEWCOMERS))
-            silence.enough.set()
-            flood.join()
-    bound = f"{NEWCOMERS - 1} of {NEWCOMERS} newcomers from elsewhere come in"
-    return Finding("bounded" if served >= NEWCOMERS - 1 else "succeeds", bound, f"{served} of {NEWCOMERS}")
+            try:
+                while silence.opened < 10 * MOST_CONTROL_CONNECTIONS:  # all places are taken by then
+                    time.sleep(0.1)
+                served = _served(federated, node, port)
+            finally:
+                silence.enough.set()
+                flood.join()
+    often = _weight(served) > 0
+    bound = f"two of five newcomers from elsewhere come in, by a test that errs once in {1 / DOUBT:,.0f}"
+    return Finding("bounded" if often else "succeeds", bound, f"{sum(served)} of {len(served)}")
 
 
-def _served(federated: LocalFederation, node: NodeProcess, port: int) -> bool:
-    """A coordinator connects anew, and a few times more, as gRPC does by itself but more slowly."""
-    lead = federated.manifest.coordinator.name
-    for _ in range(TRIES):
+def _served(federated: LocalFederation, node: NodeProcess, port: int) -> list[bool]:
+    """A coordinator connects anew, as gRPC does by itself but more slowly: each time whether it is answered, until they
+    tell whether that is often or seldom. On a busy machine some handshakes take too long, and some find a place."""
+    lead, found = federated.manifest.coordinator.name, list[bool]()
+    while abs(_weight(found)) < math.log((1 - DOUBT) / DOUBT):
         channel = stage.channel(federated, Role.coordinator, lead, (Role.aggregator, node.name), port)
         stub: Any = aggregator_pb2_grpc.ControlServiceStub(channel)
         try:
-            if stage.answers(stub.Status, aggregator_pb2.StatusRequest(), 1.0):
-                return True
+            found.append(stage.answers(stub.Status, aggregator_pb2.StatusRequest(), 2.0))
         finally:
             channel.close()
         time.sleep(0.1)
-    return False
+    return found
+
+
+def _weight(served: Sequence[bool]) -> float:
+    """The logarithm of how much likelier this is where newcomers are served often."""
+    failed = len(served) - sum(served)
+    return sum(served) * math.log(OFTEN / SELDOM) + failed * math.log((1 - OFTEN) / (1 - SELDOM))
 
 
 def _many_descriptors() -> None:
@@ -245,7 +265,7 @@ class _Serving:
         self._loop.run_until_complete(asyncio.gather(self._task, return_exceptions=True))
         self._loop.close()
 
-    def until(self, found: Callable[[], int], seconds: float = 20.0) -> int:
+    def until(self, found: Callable[[], int], seconds: float = 240.0) -> int:
         """The first answer that there is."""
         ends = time.monotonic() + seconds
         while not (answer := found()) and time.monotonic() < ends:
@@ -282,7 +302,7 @@ def costly_manifest(folder: Path, without: tuple[Guard, ...]) -> Finding:
         channel = stage.channel(federated, Role.coordinator, lead, (Role.aggregator, node.name), control)
         stub: Any = aggregator_pb2_grpc.ControlServiceStub(channel)
         try:
-            answer = stub.Propose(aggregator_pb2.ProposeRequest(manifest=proposed.canonical), timeout=30)
+            answer = stub.Propose(aggregator_pb2.ProposeRequest(manifest=proposed.canonical), timeout=240)
             time.sleep(2.0)
             spent = _childrens_seconds(node)
         finally:
@@ -298,9 +318,10 @@ def _childrens_seconds(node: NodeProcess) -> float:
     assert node.process is not None
     found = 0.0
     for thread in Path(f"/proc/{node.process.pid}/task").iterdir():
-        for child in (thread / "children").read_text().split():
-            fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
-            found += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread or a child may end meanwhile
+            for child in (thread / "children").read_text().split():
+                fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+                found += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     return found
 
 

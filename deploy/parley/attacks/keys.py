@@ -35,7 +35,7 @@ DIALLED = ((PARTY, LEAD), (PARTY, NORTH), (PARTY, SOUTH), (LEAD, NORTH), (LEAD, 
 CALLERS = ((PARTY, NORTH), (PARTY, LEAD), (LEAD, NORTH), (NORTH, SOUTH))
 METHOD = "/attacked.Service/Say"
 SECRET = b"a party's half"
-SECONDS = 5.0
+SECONDS = 60.0
 
 
 class Federation:

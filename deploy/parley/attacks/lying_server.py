@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from parley.aggregator.opening import Aggregator, Contributions
 from parley.aggregator.opening_store import Opened, OpeningStore
-from parley.aggregator.pool import NoisePool
+from parley.aggregator.pool import Begin, Demand, NoisePool
 from parley.aggregator.request import Request
 from parley.mpc.channel import FRAME_OVERHEAD, Channel, Link, MemoryLink
 from parley.mpc.errors import MpcError, PeerClosedError, PeerError, PeerTimeoutError
@@ -35,7 +35,7 @@ T = TypeVar("T")
 Liars = Mapping[int, type[Sampler]]
 """By role, 0 is A: who does not follow. Everybody else does."""
 PRESET: tuple[Cover, Precision] = ("strips", "standard")
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 120.0
 
 
 def instead(honest: Sampler, liar: type[Sampler]) -> Sampler:
@@ -161,14 +161,15 @@ class _Line:
             raise PeerError("nobody dials") from None
 
 
-class LyingPool(NoisePool):
-    """A pool whose sessions a liar speaks in."""
+def lying(role: int, tables: Tables, liar: type[Sampler]) -> Begin:
+    """Sessions of a pool in which a liar speaks for its server."""
 
-    liar: type[Sampler]
+    def begin(channel: Channel, demand: Demand) -> Session:
+        session = Session(channel, role, tables)
+        session.sampler = instead(session.sampler, liar)
+        return session
 
-    def _one_session(self, session: Session) -> None:
-        session.sampler = instead(session.sampler, self.liar)
-        super()._one_session(session)
+    return begin
 
 
 class Servers:
@@ -194,12 +195,10 @@ class Servers:
 def servers(folder: Path, liars: Liars, lanes: int = 2048, tables: Tables | None = None) -> Iterator[Servers]:
     """Both running."""
     line, tables = _Line(), tables or load(*PRESET)
-    pools: list[NoisePool] = []
+    pools = []
     for role, connect in enumerate((line.dial, line.accept)):
-        made = (LyingPool if role in liars else NoisePool)(connect, role, tables, 4 * lanes, lanes, WAIT_SECONDS)
-        if isinstance(made, LyingPool):
-            made.liar = liars[role]
-        pools.append(made)
+        begin = lying(role, tables, liars[role]) if role in liars else None
+        pools.append(NoisePool(connect, role, tables, 4 * lanes, lanes, WAIT_SECONDS, begin=begin))
     for pool in pools:
         pool.start()
     found = Servers(folder, pools)

@@ -15,7 +15,9 @@ from pathlib import Path
 
 from parley.attacks.kinds import Attack, AttackError, Finding, Guard, removed
 
-SURFACES: tuple[str, ...] = ("records", "contribution", "budgets", "data_sets", "keys", "servers", "noise", "floods")
+SURFACES: tuple[str, ...] = (
+    "records", "contribution", "budgets", "data_sets", "keys", "servers", "noise", "covert", "floods",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

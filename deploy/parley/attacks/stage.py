@@ -94,10 +94,9 @@ class Silence:
         for each in self.held:
             each.close()
 
-    def spread(self, seconds: float, most: int) -> None:
-        """As fast as one thread may, holding `most`: the first of them, who found a place, and the newest."""
-        until = time.monotonic() + seconds
-        while time.monotonic() < until and not self.enough.is_set():
+    def spread(self, most: int) -> None:
+        """Until it is `enough`, as fast as one thread may; holds the first, who found a place, and the newest."""
+        while not self.enough.is_set():
             port, address = self._places[self.opened % len(self._places)]
             made = socket.socket()
             made.settimeout(0.5)

@@ -35,7 +35,7 @@ from parley.party.questions import digest_of
 from parley.party.record_check import seal_node
 from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 240.0
 State = coordinator_pb2.NextRoundResponse
 
 

@@ -43,15 +43,18 @@ class Signed:
     ) -> bytes:
         index, length = len(self.words[role]), self.manifest.model.dimension
         contributions = changes.get("contributions", contributions)
+        start = 7 + index * length
         draft: dict[str, Any] = {
             "round": index, "query": query, "contributions": contributions,
-            "opening": opening_id(EPOCH, 7, length, contributions), "epoch": EPOCH, "start": 7, "length": length,
-            "share": digest(f"share {role} {index}"), "previous": self.words[role][-1] if index else None,
+            "opening": opening_id(EPOCH, start, length, contributions), "epoch": EPOCH, "start": start,
+            "length": length, "share": digest(f"share {role} {index}"),
+            "previous": self.words[role][-1] if index else None,
         }  # fmt: skip
+        if self.manifest.noise.parts.audit is not None:
+            draft["audits"] = ((2 * index, index), (index, 2 * index))[role]
         draft |= changes
-        return sign_statement(
-            self.identities[role], self.manifest.digest, role, mode_of(self.manifest), LIFE, Draft(**draft)
-        )
+        mode, pending = mode_of(self.manifest), draft.pop("pending", ())
+        return sign_statement(self.identities[role], self.manifest.digest, role, mode, LIFE, Draft(**draft), pending)
 
     def receipt(self, role: int, index: int, query: bytes, upload: bytes, life: bytes = LIFE) -> bytes:
         return sign_receipt(self.identities[role], self.manifest.digest, role, life, index, query, upload)

@@ -30,7 +30,9 @@ COMMANDS = {
     "Node: set up an institution's machine, and run it": (
         "ca", "node", "pin", "schema", "party", "aggregator", "coordinator", "dashboard", "health", "provision",
     ),
-    "Inspect: what is wrong, what was spent, what was recorded": ("doctor", "ledger", "privacy", "audit"),
+    "Inspect: what is wrong, what was spent, what was recorded": (
+        "doctor", "report", "ledger", "privacy", "audit", "evidence",
+    ),
     "Research: measure, and reproduce the papers": ("bench", "reproduce", "noise"),
 }  # fmt: skip
 """By panel, in the order of use, which is the order of `parley --help`. Each is a module of its name."""

@@ -26,7 +26,15 @@ class Precision(StrEnum):
 
 class Security(StrEnum):
     semi_honest = "semi-honest"
+    covert = "covert"
     malicious = "malicious"
+
+
+class Audit(StrEnum):
+    sixteenth = "1/16"
+    eighth = "1/8"
+    quarter = "1/4"
+    half = "1/2"
 
 
 class Wire(StrEnum):

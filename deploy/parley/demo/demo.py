@@ -4,6 +4,7 @@ Everything is real but the distance: processes, mutual TLS by pinned keys, polic
 One machine under one person is a demonstration, never a trust boundary.
 """
 
+import asyncio
 import shutil
 import tempfile
 import time
@@ -13,7 +14,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from parley.coordinator.errors import RunFailedError
+from parley.cli.reports import signed_report
+from parley.coordinator.controls import Controls
+from parley.coordinator.errors import CoordinatorError, RunFailedError
 from parley.coordinator.operator_client import Coordinator, coordinator_node
 from parley.coordinator.result import model_path
 from parley.coordinator.store import RoundRecord, RunRow, State
@@ -27,18 +30,27 @@ from parley.models.module_spec import is_module
 from parley.models.registry import open_model
 from parley.mpc.kernels import best_variant
 from parley.node.system import require_linux
+from parley.party.outbox import OVER
+from parley.party.overview import states_of
+from parley.party.process import party_node, settings_of
 from parley.privacy.ledger import Ledger
 from parley.privacy.lying import guaranteed
+from parley.report.page import page
 from parley.research.comparison import compare
 from parley.study import model_file
 from parley.study.data import Sets, sets_of
 from parley.study.errors import StudyError
 from parley.study.manifests import require_names
 from parley.study.study import Study
+from parley.v1 import aggregator_pb2
 
 RUNS_AFFORDED = 2
 """The demonstration's hospitals allow so many runs like this one."""
 LOOK_SECONDS = 0.1
+STATUS_SECONDS = 5.0
+SETTLE_SECONDS = 15.0
+REPORTS = "reports"
+"""In the output: a signed report of each node."""
 
 
 def cast(study: Study, hold_out: int) -> Cast:
@@ -82,11 +94,16 @@ class Demo:
     def __enter__(self) -> "Demo":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self.federation is not None:
-            self.federation.stop()
-        if not self._keep:
-            shutil.rmtree(self.folder, ignore_errors=True)
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if self.federation is not None:
+                self.federation.stop()
+        finally:  # keys are in it
+            if not self._keep:
+                shutil.rmtree(self.folder, ignore_errors=True)
+        if kind is KeyboardInterrupt:
+            left = f"its nodes' folders are in {self.folder}" if self._keep else "nothing of it is left"
+            self._console.print(f"interrupted: all processes of the demonstration have ended, {left}", highlight=False)
 
     def run(self) -> tuple[Report, Cast]:
         """To a model and a report, with progress on the console."""
@@ -117,6 +134,7 @@ class Demo:
                 raise RunFailedError(f"the demonstration's run ended as {row.state}: {row.outcome}")
             history = coordinator.store.history(digest)
             budgets = self._budgets()
+            audited = asyncio.run(self._audited(manifest)) if manifest.noise.parts.audit is not None else None
         theta = coordinator.store.theta(digest)
         assert theta is not None
         spent = screen.seconds()
@@ -126,6 +144,8 @@ class Demo:
             delta=row.claim["delta"],
             security=manifest.noise.parts.security,
             own=manifest.noise.parts.own,
+            audits=manifest.noise.parts.audits,
+            audited=audited,
             epsilon_if_a_server_lies=row.claim["epsilon_if_a_server_lies"],
             statement=row.claim["statement"],
             rounds=len(history),
@@ -134,6 +154,7 @@ class Demo:
             phases=tuple(PhaseCost(name, seconds, _traffic(name, history)) for name, seconds in spent.items()),
             bytes_up_per_party=sum(each.bytes_up // max(1, len(each.contributors)) for each in history),
             model=self._take_model(manifest),
+            report=self._take_reports(manifest),
             folder=self.folder if self._keep else None,
             dashboard=self._signed_in() if self._keep else None,
         )
@@ -149,11 +170,11 @@ class Demo:
             assert row is not None
             if row.claim and "lead" not in checked:
                 checked.add("lead")
-                screen.verified("the coordinator", row.claim["epsilon"])
+                screen.verified("the coordinator", row.claim["epsilon"], manifest.guarantee.delta)
             for uri, (answer, _) in coordinator.store.answers(digest).items():
                 if answer == "joined" and uri not in checked and row.claim:
                     checked.add(uri)
-                    screen.verified(titles[uri], row.claim["epsilon"])
+                    screen.verified(titles[uri], row.claim["epsilon"], manifest.guarantee.delta)
             if row.state in (State.running, State.ending, State.finished) and not begun:
                 begun = True
                 screen.phase("rounds")
@@ -180,6 +201,21 @@ class Demo:
             ledger.close()
         return tuple(found)
 
+    async def _audited(self, manifest: Manifest) -> tuple[int, int] | None:
+        """Batches of noise: B's that A has audited, A's that B has. None where a server does not say."""
+        assert self.federation is not None
+        node = coordinator_node(self.federation.coordinator.folder)
+        addresses = {name: str(address) for name, address in node.aggregators.items()}
+        controls = Controls(node.identity, manifest, addresses)
+        request = aggregator_pb2.StatusRequest()
+        try:
+            first, second = [await server.call("Status", request, STATUS_SECONDS) for server in controls.servers]
+        except CoordinatorError:
+            return None
+        finally:
+            await controls.close()
+        return first.covert.audits_made, second.covert.audits_made
+
     def _signed_in(self) -> str:
         """An address of the dashboard that signs in whoever has it."""
         from parley.dashboard import process as dashboard
@@ -197,6 +233,26 @@ class Demo:
         model_file.load(model_path(self.federation.coordinator.folder, manifest.run)).save(path)
         return path
 
+    def _take_reports(self, manifest: Manifest) -> Path:
+        """Each node's own, signed with its key; the coordinator's is the one that is named."""
+        assert self.federation is not None
+        folder = self._output / REPORTS
+        folder.mkdir(parents=True, exist_ok=True)
+        for node in self.federation.parties:
+            _wait_until_settled(node.folder, manifest)
+        for node in self.federation.nodes.values():
+            (folder / f"{node.name}.html").write_text(page(signed_report(node.folder, manifest.run)))
+        return folder / f"{self.federation.coordinator.name}.html"
+
+
+def _wait_until_settled(folder: Path, manifest: Manifest) -> None:
+    """A party hears of the end after the coordinator; one that does not is reported as it is."""
+    settings, ends = settings_of(party_node(folder)), time.monotonic() + SETTLE_SECONDS
+    while time.monotonic() < ends:
+        if any(held.digest == manifest.digest and held.state in OVER for held in states_of(settings)):
+            return
+        time.sleep(LOOK_SECONDS)
+
 
 def _traffic(phase: str, history: list[RoundRecord]) -> int | None:
     return sum(each.bytes_up + each.bytes_down for each in history) if phase == "rounds" else None
@@ -209,4 +265,4 @@ def demo(console: Console, output: Path, keep: bool, study: Study) -> Iterator[t
     with terminated_like_interrupted(), Demo(console, output, keep, study) as running:
         report, company = running.run()
         study.write(output / "study.toml")
-        yield replace(report, report=output / "report.txt", study=output / "study.toml"), company
+        yield replace(report, study=output / "study.toml"), company

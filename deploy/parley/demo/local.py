@@ -39,8 +39,8 @@ from parley.node.node_file import (
 )
 from parley.node.node_text import write_node
 
-READY_SECONDS = 60.0
-STOP_SECONDS = 10.0
+READY_SECONDS, STOP_SECONDS = 240.0, 60.0
+"""As long as a machine may take that has much else to do."""
 SCHEMA_FILE = "schema.toml"
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """One BLAS thread per process: many processes share this machine."""
@@ -264,13 +264,17 @@ class LocalFederation:
             node.wait_ready()
 
     def stop(self) -> None:
-        for node in self.nodes.values():
-            if node.alive and node.process is not None:
-                node.process.terminate()
-        for node in self.nodes.values():
-            node.stop()
-        for port in self.ports.values():
-            port.close()
+        try:
+            for node in self.nodes.values():
+                if node.alive and node.process is not None:
+                    node.process.terminate()
+            for node in self.nodes.values():
+                node.stop()
+        finally:  # whoever interrupts this as well does not want to wait
+            for node in self.nodes.values():
+                node.kill()
+            for port in self.ports.values():
+                port.close()
 
     def remove(self) -> None:
         """Keys and all."""

@@ -59,6 +59,10 @@ class Report:
     delta: float
     security: str
     own: float
+    audits: str
+    """What the servers' audits of each other are worth; empty where there are none."""
+    audited: tuple[int, int] | None
+    """Batches of noise that A audited of B's, and B of A's, while the demonstration ran; where there are such."""
     epsilon_if_a_server_lies: float | None
     """ε₂ at the same δ; None: no guarantee if a server lies"""
     statement: str
@@ -95,6 +99,8 @@ class Report:
             "delta": self.delta,
             "security": self.security,
             "own": self.own,
+            "audits": self.audits,
+            "audited_batches": list(self.audited) if self.audited is not None else None,
             "epsilon_if_a_server_lies": self.epsilon_if_a_server_lies,
             **self.comparison.as_json(),
             "rounds": self.rounds,
@@ -197,14 +203,22 @@ def results(report: Report, cast: Cast) -> Table:
     titles = {hospital.name: hospital.title for hospital in cast.hospitals}
     for alone in report.comparison.alone:
         add(f"{titles.get(alone.name, alone.name)} alone", alone)
-    add(f"together, private: epsilon {report.epsilon:.3g}", report.comparison.federated, "bold green")
+    add(
+        f"together, private: epsilon {report.epsilon:.3g}, delta {_small(report.delta)}",
+        report.comparison.federated,
+        "bold green",
+    )
     add("records pooled in one place, no privacy", report.comparison.pooled, "dim")
     return table
 
 
+def _small(delta: float) -> str:
+    return f"{delta:.0e}".replace("e-0", "e-")
+
+
 def guarantee(report: Report, cast: Cast) -> Text:
     """In words, then the sentence for the data-protection officer."""
-    often = f"{report.delta:.0e}".replace("e-0", "e-")
+    often = _small(report.delta)
     how = "" if report.security == "malicious" else " that follows the protocol"
     text = Text(
         f"Take everything that the coordinator, one aggregator{how} and all other hospitals see together. If any one "
@@ -220,6 +234,11 @@ def guarantee(report: Report, cast: Cast) -> Text:
             f"If that aggregator does not follow the protocol: {_times(report.epsilon_if_a_server_lies)} times "
             f"(epsilon {report.epsilon_if_a_server_lies:.3g}).\n"
         )
+    if report.audits:
+        text.append(f"{report.audits}\n")
+    if report.audited is not None:
+        by_a, by_b = (f"{count:,}" if count else "none" for count in report.audited)
+        text.append(f"While this ran, A audited {by_a} of B's batches of noise, B {by_b} of A's. Nobody was caught.\n")
     return text.append(report.statement, "dim")
 
 

@@ -136,10 +136,11 @@ class DemoScreen:
             self.phases[-1].detail = text
             self._plain(f"{self.phases[-1].name}: {text}")
 
-    def verified(self, name: str, epsilon: float) -> None:
+    def verified(self, name: str, epsilon: float, delta: float) -> None:
         """One role computed ε for itself and admitted the run."""
         self.checked.append(name)
-        self.detail(f"{len(self.checked)} of {self.cast.nodes} roles computed epsilon {epsilon:.4g} and admitted it")
+        figures = f"epsilon {epsilon:.4g}, delta {delta:.2g}"
+        self.detail(f"{len(self.checked)} of {self.cast.nodes} roles computed {figures}")
 
     def round(self, done: int, total: int, seconds: float, present: int) -> None:
         """`done` rounds of `total` are opened; the last took so many seconds with so many hospitals present."""

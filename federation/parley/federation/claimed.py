@@ -11,8 +11,17 @@ from parley.federation.names import NodeName
 from parley.federation.policy import Policy, Reason, reasons_against
 
 
-def reasons_even_if_true(manifest: Manifest, node: NodeName, policy: Policy | None) -> tuple[Reason, ...]:
-    """For an aggregator and a coordinator; `policy.reasons_against` judges the verified figures once more."""
+def reasons_even_if_true(
+    manifest: Manifest,
+    node: NodeName,
+    policy: Policy | None,
+    epsilon_spent: float | None = None,
+    spent_if_a_server_lies: float | None = None,
+) -> tuple[Reason, ...]:
+    """For an aggregator and a coordinator; `policy.reasons_against` judges the verified figures once more.
+
+    For a party it is what its doctor says beforehand, with what its ledger has spent.
+    """
     claimed = manifest.guarantee
     return reasons_against(
         Meaning(
@@ -28,4 +37,6 @@ def reasons_even_if_true(manifest: Manifest, node: NodeName, policy: Policy | No
         ),
         node,
         policy,
+        epsilon_spent,
+        spent_if_a_server_lies,
     )

@@ -95,3 +95,7 @@ class TrailError(FederationError):
 
 class TrailRefusedError(FederationError):
     """What was to be recorded is no public fact."""
+
+
+class EvidenceFileError(FederationError):
+    """Evidence that this node keeps cannot be kept, found, read or answered."""

@@ -14,6 +14,7 @@ EXTRAS = {
     "mlflow": "mlflow",
     "tensorboard": "tensorboard",
     "onnx": "onnx",
+    "fpdf": "report",
     "torch": "torch",
     "ray": "ray",
 }
@@ -33,4 +34,9 @@ def missing(error: ImportError) -> str | None:
 
 def install(module: str) -> str:
     """One line for a module of `EXTRAS`."""
-    return f"{module} is not installed here: pip install 'parley-federation[{EXTRAS[module]}]'"
+    return f"{module} is not installed here: {pip(module)}"
+
+
+def pip(module: str) -> str:
+    """The command alone."""
+    return f"pip install 'parley-federation[{EXTRAS[module]}]'"

@@ -20,18 +20,26 @@ import unicodedata
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, Self
 
 from parley.federation.errors import ManifestError
 from parley.federation.fields import Fields, Plain
 from parley.federation.files import toml_file, toml_table
 from parley.federation.mechanism import data_sets_from, mechanism_from, mechanism_table, party_tables
 from parley.federation.names import NodeName, Role
+from parley.federation.noise import Noise, noise_from, noise_table
+from parley.federation.people import (
+    Institution,
+    Legal,
+    institutions_from,
+    legal_of,
+    optional_words,
+    with_institutions,
+)
 from parley.federation.start_and_stop import Start, StopEarly, optional, rounds_of, start_of
 from parley.mpc.errors import MpcError
-from parley.mpc.parts import NoiseParts, parts_of
 from parley.mpc.ring import Lattice
-from parley.mpc.tables import FORMATS, Cover, Precision
+from parley.mpc.tables import FORMATS
 from parley.privacy.canonical import canonical_json
 from parley.privacy.errors import PrivacyError
 from parley.privacy.mechanism import Mechanism
@@ -82,16 +90,6 @@ class Guarantee:
     """What one server that does anything whatever may cost, at the same δ; none claims nothing. Verified, too."""
 
 
-@dataclass(frozen=True)
-class Noise:
-    """How the servers sample, and the lattice of data and noise."""
-
-    cover: Cover
-    precision: Precision
-    fraction_bits: int
-    parts: NoiseParts
-
-
 def entity_key(legal_entity: str) -> str:
     """For comparison: letter case, letters' width and spacing do not make another legal entity."""
     return " ".join(unicodedata.normalize("NFKC", legal_entity).casefold().split())
@@ -107,6 +105,12 @@ class Operator:
 
     name: str
     legal_entity: str
+    contact: str = ""
+    """Whom to write to; empty where nobody is named."""
+
+    def as_json(self) -> dict[str, str]:
+        """As documents have it: without a contact where there is none."""
+        return {name: text for name, text in vars(self).items() if text}
 
     @property
     def entity_key(self) -> str:
@@ -138,6 +142,10 @@ class Manifest:
     """Parties and which of their data sets the run is about, if they have several. Whose budget is theirs to say."""
     start: Start | None = None
     stop_early: StopEarly | None = None
+    legal: Legal | None = None
+    """What it is for and by what right, where it says so."""
+    institutions: tuple[tuple[str, Institution], ...] = ()
+    """Parties of whom the manifest says who they are in law."""
 
     def __post_init__(self) -> None:
         count = len(self.parties)
@@ -213,6 +221,11 @@ class Manifest:
         """Units that one sum can hold, over all parties."""
         return sum(self.mechanism.sampler(party, round_index).length for party in self.parties)
 
+    @property
+    def expired(self) -> bool:
+        """Whether the last day on which anybody takes part is over; False where none is named."""
+        return self.legal is not None and self.legal.expired()
+
     def data_set_of(self, party: str) -> str:
         """Which of this party's the run is about; empty where the manifest names none."""
         return dict(self.data_sets).get(party, "")
@@ -264,18 +277,13 @@ class Manifest:
                 **({} if lying is None else {"epsilon_if_a_server_lies": lying}),
             },
             "mechanism": mechanism_table(self.mechanism),
-            "parties": party_tables(self.mechanism, dict(self.data_sets)),
-            "noise": {
-                "cover": self.noise.cover,
-                "precision": self.noise.precision,
-                "fraction_bits": self.noise.fraction_bits,
-                "security": self.noise.parts.security,
-                "own": self.noise.parts.own,
-            },
+            "parties": with_institutions(party_tables(self.mechanism, dict(self.data_sets)), dict(self.institutions)),
+            "noise": noise_table(**vars(self.noise)),
             "rounds": rounds | optional("stop_early", self.stop_early),
             **optional("start", self.start),
-            "aggregators": [dict(vars(each)) for each in self.aggregators],
-            "coordinator": dict(vars(self.coordinator)),
+            **optional("legal", self.legal),
+            "aggregators": [each.as_json() for each in self.aggregators],
+            "coordinator": self.coordinator.as_json(),
         }
 
     @classmethod
@@ -293,11 +301,13 @@ class Manifest:
             guarantee=_guarantee(document.table("privacy")),
             data_sets=data_sets_from(document.tables("parties")),
             mechanism=mechanism_from(document.table("mechanism"), document.tables("parties")),
-            noise=_noise(document.table("noise")),
+            noise=noise_from(document.table("noise")),
             **rounds_of(document.table("rounds")),
             aggregators=_aggregators(document),
             coordinator=_operator(document.table("coordinator")),
             start=start_of(document),
+            legal=legal_of(document),
+            institutions=institutions_from(document.tables("parties")),
         )
         document.finish()
         return manifest
@@ -354,28 +364,6 @@ def _guarantee(fields: Fields) -> Guarantee:
     return Guarantee(epsilon, delta, accountant, lying)
 
 
-def _noise(fields: Fields) -> Noise:
-    covers: tuple[Cover, ...] = get_args(Cover)
-    precisions: tuple[Precision, ...] = get_args(Precision)
-    noise = Noise(
-        fields.choice("cover", covers),
-        fields.choice("precision", precisions),
-        fields.whole("fraction_bits", 1, 24),
-        noise_parts(fields, fields.text("security"), fields.number("own", -1, 1) + 0.0),  # no -0.0 beside 0.0
-    )
-    fields.finish()
-    return noise
-
-
-def noise_parts(fields: Fields, security: str, own: float) -> NoiseParts:
-    """A security that this version does not know, and one that contradicts `own`, are refused by name."""
-    try:
-        return parts_of(security, own)
-    except MpcError as error:
-        name, _, message = str(error).partition(" ")
-        raise fields.refuse(name, message) from None
-
-
 def _aggregators(document: Fields) -> tuple[Operator, Operator]:
     tables = document.tables("aggregators")
     if len(tables) != 2:
@@ -384,6 +372,6 @@ def _aggregators(document: Fields) -> tuple[Operator, Operator]:
 
 
 def _operator(fields: Fields) -> Operator:
-    operator = Operator(fields.label("name"), fields.text("legal_entity"))
+    operator = Operator(fields.label("name"), fields.text("legal_entity"), optional_words(fields, "contact"))
     fields.finish()
     return operator

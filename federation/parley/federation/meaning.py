@@ -20,7 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from parley.federation import columns, start_and_stop
+from parley.federation import columns, people, start_and_stop
 from parley.federation.errors import FederationError, ManifestError
 from parley.federation.extras import missing
 from parley.federation.manifest import Manifest
@@ -100,6 +100,7 @@ class Meaning:
             f"Aggregators, who must not collude: {first.name} of {first.legal_entity}, {second.name} of "
             f"{second.legal_entity}. Coordinator: {manifest.coordinator.name} of {manifest.coordinator.legal_entity}.",
             *start_and_stop.sentences(manifest.start, manifest.stop_early),
+            *people.sentences(manifest),
         ]
 
 
@@ -203,16 +204,18 @@ def against_whom(parts: NoiseParts, epsilon: float, lying: float | None, delta: 
             f"all other parties; the result is not protected against it, only the records are.{most}"
         )
     follows = f"epsilon {epsilon:.4g} holds against an aggregator that follows the protocol; "
+    audits = f" {parts.audits}" if parts.audits else ""
     if lying is None:
-        return f"{follows}there is {NO_GUARANTEE}: one that does not follow it may see through the noise."
-    return f"{follows}{in_words(lying, delta)}, whatever it does."
+        return f"{follows}there is {NO_GUARANTEE}: one that does not follow it may see through the noise.{audits}"
+    return f"{follows}{in_words(lying, delta)}, whatever it does.{audits}"
 
 
 def made_of(parts: NoiseParts) -> str:
     """The noise's parts, in words."""
     if not parts.joint:
         return "each server adds a whole sample of its own; none is joint"
-    return "sampled jointly" + (f", and each server adds {parts.own:g} times as much of its own" if parts.own else "")
+    own = f", and each server adds {parts.own:g} times as much of its own" if parts.own else ""
+    return f"sampled jointly{own}" + (f", and audits {parts.audit} of the batches" if parts.audit else "")
 
 
 @dataclass(frozen=True)
@@ -231,7 +234,7 @@ class Certifying:
 
 def servers_for(parts: NoiseParts, cover: Cover, precision: Precision) -> Servers:
     """Who makes the noise, as accounting has to know it."""
-    return Servers(parts.samples, parts.left_by_a_liar, Certifying(cover, precision))
+    return Servers(parts.samples, parts.left_by_a_liar, Certifying(cover, precision), parts.audits)
 
 
 def servers_of(manifest: Manifest) -> Servers:

@@ -79,7 +79,12 @@ def _cohort(fields: Fields) -> Cohort:
     name = fields.label("name")
     sampler = _sampler(fields.table("sampler"))
     initial = _sampler(fields.table("initial_sampler")) if fields.has("initial_sampler") else None
-    fields.has("data_set")  # which is `data_sets_from`'s
+    for each in (
+        "data_set",
+        "legal_entity",
+        "contact",
+    ):  # which are `data_sets_from`'s and `parley.federation.people`'s
+        fields.has(each)
     fields.finish()
     return built(fields.path("initial_sampler"), lambda: Cohort(name, sampler, initial))
 

@@ -17,6 +17,10 @@ from parley.federation.code import is_code, unlisted
 from parley.federation.manifest import Manifest, entity_key
 from parley.federation.meaning import Meaning
 from parley.federation.names import NodeName, Role
+from parley.federation.people import unsaid
+
+MOST_UNSAID = 8
+"""Fields that a refusal names: a run may have ten thousand parties."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +51,8 @@ class PartyPolicy:
     """Those that a manifest may name without anybody being asked."""
     code: Mapping[str, str] = field(default_factory=dict)
     """Name to digest, of users' own code that may be run beside the records."""
+    require: frozenset[str] = frozenset()
+    """What a manifest has to say of law and of people (`parley.federation.people`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,8 +131,14 @@ def reasons_beforehand(manifest: Manifest, node: NodeName, policy: Policy | None
     if found:
         return found
     if not isinstance(policy, PartyPolicy):
-        return (*_of_another_role(policy, node), *_code(manifest, policy))
-    beforehand = _code(manifest, policy), _small(manifest, policy), _computation(manifest, policy)
+        return (*_expired(manifest), *_of_another_role(policy, node), *_code(manifest, policy))
+    beforehand = (
+        _expired(manifest),
+        _code(manifest, policy),
+        _small(manifest, policy),
+        _computation(manifest, policy),
+        _said(manifest, policy),
+    )
     return tuple(chain(*beforehand, _records(manifest, node, policy)))
 
 
@@ -145,6 +157,7 @@ def _judged(
     epsilon_spent: float | None,
     spent_if_a_server_lies: float | None,
 ) -> Iterator[Reason]:
+    yield from _expired(meaning.manifest)
     yield from _of_another_role(policy, node)
     if node.role is not Role.aggregator:  # which runs no model
         yield from _code(meaning.manifest, policy)
@@ -155,7 +168,7 @@ def _judged(
         yield Reason(
             "rounds.minimum_parties",
             f"is {manifest.minimum_parties} of {len(manifest.parties)} and the policy asks for at least "
-            f"{policy.minimum_parties}: raise it in the manifest",
+            f"{policy.minimum_parties}: raise it in the manifest, or lower minimum_parties in the policy",
         )
     match policy:
         case PartyPolicy():
@@ -165,6 +178,7 @@ def _judged(
             yield from _small(manifest, policy)
             yield from _computation(manifest, policy)
             yield from _records(manifest, node, policy)
+            yield from _said(manifest, policy)
             yield from _entities(meaning, policy.aggregators, "aggregators")
         case AggregatorPolicy():
             yield from _size(manifest, policy)
@@ -224,6 +238,18 @@ def _if_a_server_lies(meaning: Meaning, policy: PartyPolicy, spent: float | None
             "raise epsilon_if_a_server_lies_total in the policy",
             final=True,
         )
+
+
+def _expired(manifest: Manifest) -> Iterator[Reason]:
+    if manifest.legal is not None and manifest.expired:
+        day = manifest.legal.expires
+        yield Reason("legal.expires", f"was {day}, which is over: ask for a new manifest", final=True)
+
+
+def _said(manifest: Manifest, policy: PartyPolicy) -> Iterator[Reason]:
+    for place in unsaid(manifest, policy.require)[:MOST_UNSAID]:
+        name = place.rpartition(".")[2]
+        yield Reason(place, f"is not said and the policy requires {name}: say it in the study, or take it from require")
 
 
 def _of_another_role(policy: Policy | None, node: NodeName) -> Iterator[Reason]:

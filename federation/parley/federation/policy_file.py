@@ -22,7 +22,8 @@ Every role has its own TOML file, in which every field is required: a limit that
     north = "North Trust"
     south = "South Foundation"
 
-`data_sets` may be left out where node.toml has one, and so may the table [code] (`parley.federation.code`).
+`data_sets` may be left out where node.toml has one, and so may the table [code] (`parley.federation.code`) and, of
+a party, `require = ["purpose", "contact"]`: what a manifest has to say of law and people (`parley.federation.people`).
 """
 
 from functools import partial
@@ -35,6 +36,7 @@ from parley.federation.fields import Fields
 from parley.federation.files import toml_file
 from parley.federation.manifest import LARGEST_DIMENSION, LARGEST_EPSILON, MOST_BYTES
 from parley.federation.names import Role
+from parley.federation.people import DEMANDS
 from parley.federation.policy import AggregatorPolicy, CoordinatorPolicy, PartyPolicy, Policy
 
 LARGEST_TOTAL = 1e6
@@ -68,7 +70,17 @@ def _party(fields: Fields) -> Policy:
         aggregators=fields.text_by_label("aggregators"),
         data_sets=fields.labels("data_sets") if fields.has("data_sets") else frozenset(),
         code=code_table(fields),
+        require=_demands(fields),
     )
+
+
+def _demands(fields: Fields) -> frozenset[str]:
+    if not fields.has("require"):
+        return frozenset()
+    found = fields.texts("require")
+    for each in sorted(found - set(DEMANDS)):
+        raise fields.refuse("require", f"has {each[:80]!r}: use {', '.join(DEMANDS)}")
+    return found
 
 
 def _aggregator(fields: Fields) -> Policy:

@@ -12,8 +12,9 @@ sees them, and a coordinator that is started again goes on by them.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from parley.federation.fields import Fields
 
@@ -51,7 +52,13 @@ class StopEarly:
         return {"patience": self.patience, "least": self.least}
 
 
-def optional(name: str, choice: Start | StopEarly | None) -> dict[str, Any]:
+class Optional(Protocol):
+    """What a manifest has where somebody chose it."""
+
+    def as_json(self) -> Mapping[str, Any]: ...
+
+
+def optional(name: str, choice: Optional | None) -> dict[str, Any]:
     """A field of a manifest's table: absent where nothing was chosen."""
     return {} if choice is None else {name: choice.as_json()}
 

@@ -1,4 +1,8 @@
-"""How connections between nodes are kept and limited: gRPC's options, the same on both ends."""
+"""Where a server listens, and how connections are kept and limited: gRPC's options, the same on both ends."""
+
+from typing import Any
+
+from parley.node.errors import NodeError
 
 KEEPALIVE: list[tuple[str, int]] = [
     ("grpc.keepalive_time_ms", 20_000),
@@ -21,3 +25,18 @@ MOST_CONNECTIONS = "grpc.max_allowed_incoming_connections"
 def listening(most_connections: int) -> list[tuple[str, int]]:
     """For one listener: more connections are closed before a byte is read. One that never greets takes 70 KiB."""
     return [*LISTENING, (MOST_CONNECTIONS, most_connections)]
+
+
+def bound(server: Any, address: str, credentials: Any) -> int:
+    """The port of a new listener; a NodeError that says how to mend it where it cannot be had."""
+    try:
+        port = int(server.add_secure_port(address, credentials))
+    except RuntimeError:  # what gRPC raises for any address that it cannot have
+        port = 0
+    if not port:
+        _, _, number = address.rpartition(":")
+        raise NodeError(
+            f"cannot listen on {address}: choose another address in node.toml, or stop what uses it "
+            f"(`ss -ltnp 'sport = :{number}'` shows it)"
+        )
+    return port

@@ -8,6 +8,7 @@ operator's eyes: they are in the report of the machine that holds the records, a
 import datetime as dt
 import os
 import platform
+import shlex
 import shutil
 import stat
 import sys
@@ -19,20 +20,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parley.errors import ParleyError
-from parley.federation.admission import AdmissionRecord
 from parley.federation.errors import FederationError
 from parley.federation.extras import EXTRAS, missing
-from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.policy import ROLES, PartyPolicy, Policy
 from parley.federation.policy_file import read_policy
 from parley.mpc.errors import MpcError
 from parley.mpc.kernels import best_variant
-from parley.node import trust
 from parley.node.clock import clock_error_seconds
 from parley.node.credentials import KEY_FILE, Identity
 from parley.node.errors import NodeError
-from parley.node.node_file import Address, AggregatorNode, AnyNode, CoordinatorNode, PartyNode, read_node
+from parley.node.evidence import EvidenceFolder
+from parley.node.node_file import NODE_FILE, Address, AggregatorNode, AnyNode, CoordinatorNode, PartyNode, read_node
 from parley.node.reachability import UnreachableError, probe
 from parley.node.software import software_version, source_digest
 from parley.node.system import require_linux
@@ -47,7 +46,7 @@ OK, WARNING, FAILED, UNKNOWN = "ok", "warning", "failed", "unknown"
 RENEW_DAYS = 14
 LEAST_FREE_BYTES = 1 << 30
 LARGEST_CLOCK_ERROR_SECONDS = 5.0
-LEAST_MARGIN_BITS = 1.0
+CLOCK_FIX = "`sudo timedatectl set-ntp true`, or install chrony"
 
 
 @dataclass(frozen=True)
@@ -64,58 +63,28 @@ class Finding:
         return asdict(self)
 
 
+def edited(path: Path) -> str:
+    """The command that opens a file in whatever editor there is."""
+    return f"`${{EDITOR:-vi}} {shlex.quote(str(path))}`"
+
+
 def examine_node(folder: Path) -> tuple[list[Finding], AnyNode | None, Identity | None]:
     """What every node's doctor looks at, before any run; no node where its node.toml is not understood."""
     found = [_software()]
     try:
         node = read_node(folder)
     except FederationError as error:
-        fix = "correct the field; docs/federation.md has them all"
+        path = folder if folder.name == NODE_FILE else folder / NODE_FILE
+        fix = f"correct the field, {edited(path)}: docs/federation.md has them all"
         return [*found, Finding("node.toml", FAILED, str(error), fix)], None, None
     found += [Finding("node.toml", OK, node.role.with_article), _machine(node)]
     identity = _identity(node, found)
     policy = _policy(node, found)
-    found += [*_folders(node), *_books(node)]
+    found += [*_folders(node), *_books(node), *_evidence(node), *_notify(node)]
     if identity is not None:
         _peers(node, policy, identity, found)
     found.append(_clock())
     return found, node, identity
-
-
-def runs_to_look_at(node: AnyNode, given: Sequence[Manifest], found: list[Finding]) -> list[Manifest]:
-    """Those that the node has admitted and those that are given, each once."""
-    runs = list({manifest.digest: manifest for manifest in [*_admitted(node, found), *given]}.values())
-    if not runs:
-        fix = "to look at one that is not admitted yet: parley doctor NODE --manifest FILE"
-        found.append(Finding("manifests", UNKNOWN, "none was admitted yet", fix))
-    return runs
-
-
-def examine_run(node: AnyNode, identity: Identity | None, manifest: Manifest) -> Iterator[Finding]:
-    """Whether the node and the run are made for each other, but for what the node's role holds."""
-    check = f"run {manifest.run}"
-    if identity is not None and not is_member(node, identity, manifest):
-        yield Finding(check, FAILED, f"does not list {identity.name}", "ask for a manifest that does")
-        return
-    if isinstance(node, AggregatorNode) and identity is not None:
-        names = [operator.name for operator in manifest.aggregators]
-        if names.index(identity.name.name) != node.index:
-            place = "dials" if node.index == 0 else "is dialled"
-            text = f"has the aggregators in the order {', '.join(names)}, and this node {place}"
-            yield Finding(check, FAILED, text, "the first one dials: change node.toml or the manifest")
-        asked, offered = (manifest.noise.cover, manifest.noise.precision), (node.noise.cover, node.noise.precision)
-        if asked != offered:
-            text = f"asks for the noise {'/'.join(asked)}, and this server offers {'/'.join(offered)}"
-            yield Finding(
-                f"{check}: noise", FAILED, text, "change [noise] in node.toml, on both servers, or the manifest"
-            )
-    if identity is not None:
-        yield _pinned(f"{check}: pins", node, identity, manifest)
-    yield guarded(f"{check}: ring", lambda: _range(f"{check}: ring", manifest))
-
-
-def is_member(node: AnyNode, identity: Identity, manifest: Manifest) -> bool:
-    return identity.name in manifest.identities(node.role)
 
 
 def _software() -> Finding:
@@ -126,7 +95,7 @@ def _software() -> Finding:
             "software",
             FAILED,
             f"{version}: {' and '.join(absent)} missing, and no manifest can be verified without",
-            "pip install 'parley-federation[accounting]'",
+            "`pip install 'parley-federation[accounting]'`",
         )
     return Finding("software", OK, version)
 
@@ -148,7 +117,7 @@ def _identity(node: AnyNode, found: list[Finding]) -> Identity | None:
         identity = node.identity.load()
         name, expires = identity.name, identity.expires
     except FederationError as error:
-        found.append(Finding(check, FAILED, str(error), "`parley node show`, then `parley node request` or `renew`"))
+        found.append(Finding(check, FAILED, str(error), _identity_fix(node)))
         return None
     if name.role is not node.role:
         found.append(
@@ -156,36 +125,51 @@ def _identity(node: AnyNode, found: list[Finding]) -> Identity | None:
                 check,
                 FAILED,
                 f"is for {name}, and node.toml is {node.role.with_article}'s",
-                "correct role, or request another",
+                f"correct role, {edited(node.folder / NODE_FILE)}, or give this folder a certificate of its own",
             )
         )
         return None
     days = (expires - dt.datetime.now(dt.UTC)) / dt.timedelta(days=1)
     text = f"{name}, {days:.0f} {'day' if round(days) == 1 else 'days'} left"
-    found.append(
-        Finding(check, WARNING, text, "`parley node renew`, and have it approved") if days < RENEW_DAYS
-        else Finding(check, OK, text)
-    )  # fmt: skip
+    renew = f"`parley node renew --folder {_quoted(node.identity.path)}`, and have it approved"
+    found.append(Finding(check, WARNING, text, renew) if days < RENEW_DAYS else Finding(check, OK, text))
     mode = stat.S_IMODE((node.identity.current / KEY_FILE).stat().st_mode)
     found.append(Finding("key", OK, f"mode {mode:o}, readable by its owner alone"))
     return identity
 
 
+def _identity_fix(node: AnyNode) -> str:
+    """A key that others may read is mended in place; for all else the folder says what it lacks."""
+    folder, key = _quoted(node.identity.path), node.identity.current / KEY_FILE
+    if key.exists() and stat.S_IMODE(key.stat().st_mode) & 0o077:
+        anew = f"a new key, `parley node rotate --folder {folder}`"
+        return f"`chmod 600 {_quoted(key)}` if nobody else has read it; else {anew}"
+    if not key.exists():
+        return f"`parley node request parley://FEDERATION/{node.role}/NAME --folder {folder}`, and have it approved"
+    return (
+        f"`parley node show --folder {folder}` says what is there, `parley node renew --folder {folder}` asks for more"
+    )
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(str(path))
+
+
 def _policy(node: AnyNode, found: list[Finding]) -> Policy | None:
     if not node.policy.exists():
-        found.append(Finding("policy", WARNING, "there is none: runs are admitted only by hand", "write policy.toml"))
+        fix = f"`parley init EXAMPLE` writes one to start from; {edited(node.policy)}"
+        found.append(Finding("policy", WARNING, "there is none: runs are admitted only by hand", fix))
         return None
     try:
         policy = read_policy(node.policy)
     except FederationError as error:
-        found.append(Finding("policy", FAILED, str(error), "correct the field; until then nothing is admitted"))
+        fix = f"correct the field, {edited(node.policy)}: until then nothing is admitted"
+        found.append(Finding("policy", FAILED, str(error), fix))
         return None
     if ROLES[type(policy)] is not node.role:
-        found.append(
-            Finding(
-                "policy", FAILED, f"is {ROLES[type(policy)].with_article}'s", f"write one for {node.role.with_article}"
-            )
-        )
+        what = f"is {ROLES[type(policy)].with_article}'s"
+        fix = f"write one for {node.role.with_article}: `parley init EXAMPLE` has one, {edited(node.policy)}"
+        found.append(Finding("policy", FAILED, what, fix))
         return None
     found.append(Finding("policy", OK, "understood"))
     return policy
@@ -194,13 +178,17 @@ def _policy(node: AnyNode, found: list[Finding]) -> Policy | None:
 def _folders(node: AnyNode) -> Iterator[Finding]:
     place = node.state if node.state.exists() else node.folder
     if not os.access(place, os.W_OK):
-        yield Finding("state", FAILED, f"{place} cannot be written", "run as its owner, or chown it")
+        fix = f"run as its owner, or `sudo chown -R $(id -un) {_quoted(place)}`"
+        yield Finding("state", FAILED, f"{place} cannot be written", fix)
         return
     mode = stat.S_IMODE(node.state.stat().st_mode) if node.state.exists() else 0o700
     free = shutil.disk_usage(place).free
     if mode & 0o077:
         yield Finding(
-            "state", FAILED, f"{node.state.name} has mode {mode:o}, others can look inside", f"chmod 700 {node.state}"
+            "state",
+            FAILED,
+            f"{node.state.name} has mode {mode:o}, others can look inside",
+            f"`chmod 700 {_quoted(node.state)}`",
         )
     elif free < LEAST_FREE_BYTES:
         yield Finding("state", WARNING, f"{free >> 20} MiB are free", "free at least 1 GiB: a full disk stops the node")
@@ -215,7 +203,8 @@ def _books(node: AnyNode) -> Iterator[Finding]:
             found = verify_trail(node.trail)
             yield Finding("trail", OK, f"{found.head.sequence} entries, intact; head {found.head}")
         except FederationError as error:
-            yield Finding("trail", FAILED, str(error), "keep the file for whoever investigates; restore a backup")
+            fix = "keep the file for whoever investigates, and restore a backup"
+            yield Finding("trail", FAILED, str(error), f"{fix}; `parley audit verify {_quoted(node.folder)}`")
     if node.ledger.exists():
         from parley.privacy.ledger import Ledger
 
@@ -223,7 +212,49 @@ def _books(node: AnyNode) -> Iterator[Finding]:
             head = Ledger.open(node.ledger).verify()
             yield Finding("ledger", OK, f"{head.sequence} entries, intact; head {head}")
         except PrivacyError as error:
-            yield Finding("ledger", FAILED, str(error), "keep both files for whoever investigates; restore a backup")
+            fix = "keep both files for whoever investigates, and restore a backup"
+            yield Finding("ledger", FAILED, str(error), f"{fix}; `parley ledger verify {_quoted(node.ledger)}`")
+
+
+def _evidence(node: AnyNode) -> Iterator[Finding]:
+    """Against servers of its runs."""
+    check, folder = "evidence", EvidenceFolder(node.state)
+    try:
+        held, unread = folder.all(), folder.unread()
+        for each in held:
+            folder.read(each.digest)
+    except FederationError as error:
+        fix = f"`parley evidence list {_quoted(node.folder)}`: until it can be read this node begins nothing"
+        yield Finding(check, FAILED, str(error), fix)
+        return
+    for each in held:
+        if each.pending:
+            answer = f"`parley evidence answer {_quoted(node.folder)} {each.digest[:16]} --by NAME --reason TEXT`"
+            text = f"{each}: no further run with {each.server.name} is begun here"
+            yield Finding(check, FAILED, text, f"find out what {each.server.name} runs, then {answer}")
+    if unread:
+        text = f"{len(unread)} kept and not looked at, or convicting nobody who is pinned here"
+        yield Finding(check, WARNING, text, "start the node, which looks at it; compare pins")
+    if held and not any(each.pending for each in held):
+        yield Finding(check, OK, f"{len(held)} kept, all answered")
+
+
+def _notify(node: AnyNode) -> Iterator[Finding]:
+    """[notify], where there is one; nothing is started and nothing is sent."""
+    if node.notify is None:
+        return
+    again = f"`parley node notify {_quoted(node.folder)}`"
+    if node.notify.url:
+        yield Finding("notify", UNKNOWN, "posts to the address in node.toml when something waits for you", again)
+        return
+    program = Path(node.notify.command[0])
+    if not (program.is_file() and os.access(program, os.X_OK)):
+        fix = f"correct [notify], {edited(node.folder / NODE_FILE)}, or `chmod u+x {_quoted(program)}`"
+        yield Finding("notify", FAILED, f"{program} is no program that this user may start", fix)
+    elif program.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        yield Finding("notify", FAILED, f"others may write {program}", f"`chmod go-w {_quoted(program)}`")
+    else:
+        yield Finding("notify", OK, f"starts {program} when something waits for you; {again} tries it")
 
 
 def _peers(node: AnyNode, policy: Policy | None, identity: Identity, found: list[Finding]) -> None:
@@ -244,7 +275,7 @@ def _peers(node: AnyNode, policy: Policy | None, identity: Identity, found: list
             reached = probe(address, node.identity, peer)
         except UnreachableError as error:
             return Finding(check, FAILED, error.problem, error.fix)
-        took = f"{reached.milliseconds:.0f} ms"
+        took = f"{reached.milliseconds:.0f} ms{'' if reached.proxy is None else f' through the proxy {reached.proxy}'}"
         return Finding(check, OK, f"{address} has its pinned key, answers in {took} over TLS 1.3, accepts this node")
 
     if wanted:
@@ -254,70 +285,49 @@ def _peers(node: AnyNode, policy: Policy | None, identity: Identity, found: list
         check, peer = f"aggregator {node.peer_name}", NodeName(federation, Role.aggregator, node.peer_name)
         found.append(
             Finding(check, UNKNOWN, "it dials this node: run the doctor over there") if identity.pins.of(peer)
-            else Finding(check, FAILED, f"{peer} is not pinned", f"`parley pin add {peer} PIN`")
+            else Finding(
+                check, FAILED, f"{peer} is not pinned",
+                f"`parley pin add {peer.role}/{peer.name} PIN --folder {_quoted(node.identity.path)}`",
+            )
         )  # fmt: skip
     if isinstance(policy, PartyPolicy) and isinstance(node, PartyNode):
         if node.coordinator_name not in policy.coordinators:
-            found.append(Finding(
-                "policy", WARNING, f"does not know the coordinator {node.coordinator_name}", "add it to coordinators"
-            ))  # fmt: skip
+            what = f"does not know the coordinator {node.coordinator_name}"
+            found.append(Finding("policy", WARNING, what, f"add it to coordinators, {edited(node.policy)}"))
         for name in sorted(set(node.aggregators) - set(policy.aggregators)):
-            found.append(Finding("policy", WARNING, f"does not know the aggregator {name}", "add it to [aggregators]"))
+            found.append(
+                Finding(
+                    "policy",
+                    WARNING,
+                    f"does not know the aggregator {name}",
+                    f"add it to [aggregators], {edited(node.policy)}",
+                )
+            )
 
 
 def _clock() -> Finding:
     """The kernel knows whether a time service keeps its clock."""
     error = clock_error_seconds()
     if error is None:
-        return Finding("clock", UNKNOWN, "no time service keeps it, and no peer tells its own", "run chrony or ntpd")
+        return Finding("clock", UNKNOWN, "no time service keeps it, and no peer tells its own", CLOCK_FIX)
     if error > LARGEST_CLOCK_ERROR_SECONDS:
-        return Finding("clock", FAILED, f"may be off by {error:.1f} s", "let chrony or ntpd set it")
+        return Finding("clock", FAILED, f"may be off by {error:.1f} s", CLOCK_FIX)
     return Finding("clock", OK, f"kept by a time service, within {max(error, 0.001):.3f} s")
 
 
-def _admitted(node: AnyNode, found: list[Finding]) -> list[Manifest]:
-    if not node.admissions.exists():
-        return []
-    try:
-        record = AdmissionRecord(node.admissions)
-        return [admission.manifest for admission, withdrawn in record.all() if not withdrawn]
-    except FederationError as error:
-        found.append(Finding("admissions", FAILED, str(error), "restore state/admissions.sqlite from a backup"))
-        return []
-
-
-def _pinned(check: str, node: AnyNode, identity: Identity, manifest: Manifest) -> Finding:
-    """Everybody whom this node dials or serves in the run."""
-    others = trust.unpinned(manifest, identity)
-    missing = [name for name in others if not (isinstance(node, PartyNode) and name.role is Role.party)]
-    if missing:
-        fix = "`parley pin add`, each as its operator reads it out: until then it is not served"
-        return Finding(
-            check, FAILED, f"not pinned here: {', '.join(f'{each.role}/{each.name}' for each in missing)}", fix
-        )
-    return Finding(check, OK, "every member that this node dials or serves is pinned")
-
-
-def guarded(check: str, look: Callable[[], Finding]) -> Finding:
+def guarded(
+    check: str, look: Callable[[], Finding], fix: str = "correct what it names, and `parley doctor` again"
+) -> Finding:
+    """What `look` finds; an error that a user can mend is a failure, with `fix` against it."""
     try:
         return look()
     except (ParleyError, OSError) as error:
-        return Finding(check, FAILED, str(error), "correct the records, the schema or the installation")
+        return Finding(check, FAILED, str(error), fix)
     except ImportError as error:
         wanted = missing(error)
         if wanted is None:
             raise
         return Finding(check, FAILED, "cannot be looked at", wanted)
-
-
-def _range(check: str, manifest: Manifest) -> Finding:
-    from parley.federation.meaning import margin_bits
-
-    margin = min(margin_bits(manifest, index) for index in manifest.kinds_of_rounds)
-    if margin < LEAST_MARGIN_BITS:
-        text = f"the largest possible sum leaves {margin:.1f} bits to spare, and {LEAST_MARGIN_BITS:g} is the least"
-        return Finding(check, FAILED, text, "lower noise.fraction_bits in the manifest")
-    return Finding(check, OK, f"no overflow from answers that follow the protocol ({int(margin)} bits to spare)")
 
 
 def budget(node: PartyNode | CoordinatorNode) -> Iterator[Finding]:
@@ -335,7 +345,7 @@ def budget(node: PartyNode | CoordinatorNode) -> Iterator[Finding]:
         if not charged:
             yield Finding("budget", OK, "the ledger has no run on these records yet")
     except PrivacyError as error:
-        yield Finding("budget", FAILED, str(error), "`parley ledger verify`")
+        yield Finding("budget", FAILED, str(error), f"`parley ledger verify {_quoted(node.ledger)}`")
 
 
 def _budget(node: PartyNode | CoordinatorNode, ledger: "Ledger", population: "Population") -> Finding:
@@ -344,12 +354,15 @@ def _budget(node: PartyNode | CoordinatorNode, ledger: "Ledger", population: "Po
     if (population.cap.epsilon, population.cap.delta) != (node.epsilon, node.delta):
         cap = f"epsilon {population.cap.epsilon:g} at delta {population.cap.delta:g}"
         text = f"the ledger's cap of {population.name} is {cap}, and node.toml's another; the ledger's counts"
-        return Finding("budget", WARNING, text, "write the ledger's into node.toml: caps are final")
+        return Finding(
+            "budget", WARNING, text, f"write the ledger's, caps are final: {edited(node.folder / NODE_FILE)}"
+        )
     budget = budget_of(ledger.policy, population.cap, population.spent)
     text = f"{population.name}: {budget}"
     if budget.used_up:
         spent = " and ".join(budget.used_up)
-        return Finding("budget", FAILED, text, f"{spent} is used up: no run on these records is possible any more")
+        what = f"{spent} is used up: no run on these records is possible any more"
+        return Finding("budget", FAILED, text, f"{what}; `parley ledger show {_quoted(node.ledger)}` says what for")
     if budget.nearly_used_up:
         near = " and ".join(budget.nearly_used_up)
         return Finding("budget", WARNING, text, f"{near} is nearly used up: plan the last runs with it")

@@ -35,6 +35,15 @@ def sign_end(identity: Identity, manifest_digest: bytes, openings: int) -> commo
     )
 
 
+def end_signed_by(key: bytes, end: common_pb2.SignedEnd) -> bool:
+    """Whether that key has signed it; whose the key is, a pin says."""
+    try:
+        statement = _end(NodeName.parse(end.aggregator), end.manifest_digest, end.openings)
+    except (IdentityError, struct.error):
+        return False
+    return signatures.signed_by(key, LABEL, statement, end.signature)
+
+
 def sign_admission(identity: Identity, manifest_digest: bytes) -> common_pb2.SignedAdmission:
     """This node's word that the manifest is on its record of admissions."""
     signature = signatures.sign(identity, ADMISSION_LABEL, _admission(identity.name, manifest_digest))

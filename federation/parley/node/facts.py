@@ -5,6 +5,7 @@ types, so no array, no bytes and no object with a `__str__` of its own ever reac
 numbers are bounded, so that no word of a share passes for a count.
 """
 
+import datetime as dt
 import math
 import re
 from collections.abc import Callable
@@ -24,6 +25,8 @@ EVENT_ID = re.compile(r"(party|aggregator|coordinator)/[a-z0-9-]{1,63}/[1-9][0-9
 ADDRESS = re.compile(r"([A-Za-z0-9._-]{1,253}|\[[0-9a-fA-F:.]{2,45}\]):[0-9]{1,5}")
 FIELD = re.compile(r"[a-z_]{1,40}(\[[0-9]{1,5}\])?(\.[a-z_]{1,40}){0,4}")
 """Of a manifest or a policy."""
+MOMENT = re.compile(r"20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
+"""UTC, to the second."""
 VERSION = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}([+.-]?[a-z]{1,9}[0-9]{0,3})?")
 
 
@@ -74,6 +77,14 @@ def counts(value: Any) -> list[int] | None:
     return list(value) if right and all(0 <= each < 1 << 16 for each in value) else None
 
 
+def two_counts(value: Any) -> list[int] | None:
+    """Of both servers."""
+    if type(value) not in (list, tuple) or len(value) != 2:
+        return None
+    found = [count(each) for each in value]
+    return [each for each in found if each is not None] if None not in found else None
+
+
 def _matching(pattern: re.Pattern[str]) -> Callable[[Any], str | None]:
     def matching(value: Any) -> str | None:
         plain = value.value if isinstance(value, Enum) else value
@@ -87,9 +98,23 @@ field_path = _matching(FIELD)
 address, version = _matching(ADDRESS), _matching(VERSION)
 
 
+def moment(value: Any) -> str | None:
+    """Until when something public is waited for: a time that there is."""
+    try:
+        right = type(value) is str and MOMENT.fullmatch(value) is not None and dt.datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return value if right else None
+
+
 def person(value: Any) -> str | None:
     """Who answers for an approval, or what its operator calls a population: in the audit trail only."""
     return value if type(value) is str and 1 <= len(value) <= 80 and value.isprintable() else None
+
+
+def sentence(value: Any) -> str | None:
+    """What a person answers for: in the audit trail only."""
+    return value if type(value) is str and 1 <= len(value) <= 300 and value.isprintable() else None
 
 
 def _fields(check: Callable[[Any], Fact | None], listed: str) -> dict[str, Callable[[Any], Fact | None]]:
@@ -101,7 +126,7 @@ FACTS: dict[str, Callable[[Any], Fact | None]] = {
         count,
         "round rounds bytes bytes_up bytes_down calls count parties present expected minimum dimension samples "
         "capacity openings releases attempt attempts port sequence pid signal exit_code line runs committed "
-        "prepared days",
+        "prepared days audits_made audits_passed server",
     ),
     **_fields(
         seconds, "seconds deadline_seconds wait_seconds noise_seconds upload_seconds open_seconds uptime_seconds"
@@ -111,7 +136,8 @@ FACTS: dict[str, Callable[[Any], Fact | None]] = {
     **_fields(name, "run federation party peer caller aggregator coordinator by"),
     **_fields(names, "missing contributors members"),
     **_fields(counts, "ports"),
-    **_fields(digest, "manifest query digest upload contributors_digest fingerprint source"),
+    **_fields(two_counts, "audits"),
+    **_fields(digest, "manifest query digest upload contributors_digest fingerprint source epoch"),
     **_fields(event_id, "peer_event event_id"),
     **_fields(event_ids, "peer_events"),
     **_fields(word, "state outcome kind method code status algorithm model listener how phase logger precision cover"),
@@ -119,9 +145,10 @@ FACTS: dict[str, Callable[[Any], Fact | None]] = {
     **_fields(field_path, "field"),
     **_fields(address, "address"),
     **_fields(version, "version"),
+    **_fields(moment, "until"),
 }
 """For logs and the trail alike."""
-TRAIL_FACTS = {**FACTS, "approved_by": person, "population": person, "data_set": name}
+TRAIL_FACTS = {**FACTS, "approved_by": person, "population": person, "data_set": name, "reason": sentence}
 
 
 def words(text: Any) -> bool:

@@ -33,6 +33,16 @@ def pool(registry: Registry | None, status: Callable[[], aggregator_pb2.StatusRe
     used = registry.counter("parley_pool_used_samples_total", "Noise samples used, each once.")
     lost = registry.counter("parley_pool_lost_samples_total", "Noise samples thrown away.")
     shares = registry.counter("parley_share_bytes_total", "Bytes received on the share port.")
+    audited = {
+        "available": registry.gauge("parley_covert_pool_samples", "Audited noise samples ready."),
+        "capacity": registry.gauge("parley_covert_pool_capacity_samples", "The most that are held ready."),
+        "produced": registry.counter("parley_covert_pool_produced_samples_total", "Audited noise samples made."),
+        "used": registry.counter("parley_covert_pool_used_samples_total", "Audited samples used, each once."),
+        "lost": registry.counter("parley_covert_pool_lost_samples_total", "Audited noise samples thrown away."),
+        "audits_made": registry.counter("parley_audits_made_total", "Batches of the other server audited here."),
+        "audits_passed": registry.counter("parley_audits_passed_total", "Batches of this server's audited there."),
+    }
+    evidence = registry.gauge("parley_evidence_pending", "Evidence that waits for this node's operator.")
 
     def refresh() -> None:
         said = status()
@@ -45,5 +55,8 @@ def pool(registry: Registry | None, status: Callable[[], aggregator_pb2.StatusRe
             (shares, said.share_bytes),
         ):
             metric.set(value)
+        for name, metric in audited.items():
+            metric.set(getattr(said.covert, name))
+        evidence.set(len(said.evidence))
 
     registry.before_reading(refresh)

@@ -17,6 +17,8 @@
     [log]                                # every role, optional
     level = "info"                       # the default; debug, info, warning, error
     file = false                         # the default; true: also NODE/state/log.jsonl, rotated
+    [notify]                             # every role, optional: parley.node.notify_settings
+    url = "https://chat.example.org/hooks/8d1c"
     [compute]                            # party, optional: parley.node.compute_settings
     backend = "ray"
     workers = 4
@@ -61,6 +63,7 @@ from parley.node.compute_settings import ComputeSettings, compute_settings
 from parley.node.credentials import NodeFolder
 from parley.node.data_sets import DataSet, data_sets, files_of
 from parley.node.errors import NodeFileError
+from parley.node.notify_settings import NotifySettings, notify_settings
 from parley.node.track_settings import NOWHERE, TrackSettings, track_settings
 
 NODE_FILE = "node.toml"
@@ -123,6 +126,8 @@ class Node:
     log: LogSettings = LogSettings()
     metrics: Address | None = None
     """Where Prometheus asks; None for nowhere."""
+    notify: NotifySettings | None = None
+    """Who is told when something waits for a person; None for nobody."""
 
     @property
     def identity(self) -> NodeFolder:
@@ -262,6 +267,8 @@ def read_node(folder: Path) -> AnyNode:
     if isinstance(node, CoordinatorNode) and fields.has("track"):
         node = replace(node, track=track_settings(fields.table("track"), home))
     node = replace(node, metrics=_metrics(fields.table("metrics")) if fields.has("metrics") else None)
+    if fields.has("notify"):
+        node = replace(node, notify=notify_settings(fields.table("notify"), path))
     fields.finish()
     return node
 

@@ -41,6 +41,8 @@ def node_text(node: AnyNode) -> str:
         body["log"] = {"level": node.log.level, "file": node.log.file}
     if node.metrics is not None:
         body["metrics"] = {"listen": str(node.metrics)}
+    if node.notify is not None:
+        body["notify"] = node.notify.as_json()
     return toml_text(body) + "\n"
 
 

@@ -7,6 +7,9 @@ from parley.node import logs
 from parley.node.node_file import Node
 from parley.node.trail import Trail
 
+DURABLE = ("run.", "evidence.")
+"""On the disk before anything follows from it."""
+
 
 def notes(node: Node) -> Callable[..., str]:
     """Where a node's process notes what happens: its log, and its audit trail; the event's id comes back."""
@@ -17,7 +20,7 @@ def notes(node: Node) -> Callable[..., str]:
 
     def note(event: str, error: Exception | None = None, peer_events: Sequence[str] = (), **fields: Any) -> str:
         heard = list(peer_events) or None
-        written = trail.append(event, durable=event.startswith("run."), peer_events=heard, **fields)
+        written = trail.append(event, durable=event.startswith(DURABLE), peer_events=heard, **fields)
         log.warning(event, error=error, **fields) if error else log.info(event, **fields)
         return written
 

@@ -14,6 +14,7 @@ from parley.federation.errors import FederationError, NotPinnedError
 from parley.federation.names import NodeName
 from parley.node.credentials import NodeFolder
 from parley.node.node_file import Address
+from parley.node.proxies import Proxy, ProxyError, proxy_to
 
 CONNECT_SECONDS = 5.0
 FIRST_BYTES_SECONDS = 3.0
@@ -26,6 +27,8 @@ class Reached:
     """A peer that answered and accepts this node."""
 
     name: NodeName
+    proxy: Proxy | None
+    """Which passed everything through."""
     milliseconds: float
 
 
@@ -41,17 +44,31 @@ def probe(address: Address, folder: NodeFolder, peer: NodeName) -> Reached:
     """Reach that node, or say why not."""
     begun = dt.datetime.now(dt.UTC)
     context = _context(folder, peer)
+    proxy = proxy_to(address.host)
     try:
-        connection = socket.create_connection((address.host, address.port), CONNECT_SECONDS)
+        connection = (
+            proxy.connect(address.host, address.port, CONNECT_SECONDS) if proxy is not None
+            else socket.create_connection((address.host, address.port), CONNECT_SECONDS)
+        )  # fmt: skip
+    except ProxyError as error:
+        raise UnreachableError(
+            str(error),
+            f"`export no_grpc_proxy={address.host}` where the node runs, to dial directly; or have the proxy allow it",
+        ) from None
     except socket.gaierror:
-        raise UnreachableError(f"{address.host} has no address in DNS", "correct the host, or the resolver") from None
+        raise UnreachableError(
+            f"{address.host} has no address in DNS",
+            f"correct the host in node.toml, or the resolver: `getent hosts {address.host}`",
+        ) from None
     except TimeoutError:
         raise UnreachableError(
-            f"{address} did not answer in {CONNECT_SECONDS:g} s", "open the firewall for outbound TCP to it"
+            f"{address} did not answer in {CONNECT_SECONDS:g} s",
+            f"open the firewall for outbound TCP to it: `nc -vz {address.host} {address.port}` tries it",
         ) from None
     except OSError as error:
         raise UnreachableError(
-            f"{address}: {error.strerror}", "start the node there, or correct host and port in node.toml"
+            f"{address}: {error.strerror}",
+            f"start the node there, or correct node.toml: `nc -vz {address.host} {address.port}` tries it",
         ) from None
     with connection:
         try:
@@ -67,7 +84,8 @@ def probe(address: Address, folder: NodeFolder, peer: NodeName) -> Reached:
             ) from None
         except TimeoutError:
             raise UnreachableError(
-                f"{address} accepts connections and says nothing", "correct the port: nothing of parley listens there"
+                f"{address} accepts connections and says nothing",
+                f"correct the port, nothing of parley listens there: `ss -ltnp 'sport = :{address.port}'` over there",
             ) from None
         except (ssl.SSLError, OSError, ValueError):
             raise UnreachableError(
@@ -79,7 +97,7 @@ def probe(address: Address, folder: NodeFolder, peer: NodeName) -> Reached:
             f"{address} does not accept this node's key",
             "read out the pin of `parley node show` to its operator, for `parley pin add` there",
         )
-    return Reached(peer, (dt.datetime.now(dt.UTC) - begun) / dt.timedelta(milliseconds=1))
+    return Reached(peer, proxy, (dt.datetime.now(dt.UTC) - begun) / dt.timedelta(milliseconds=1))
 
 
 def _context(folder: NodeFolder, peer: NodeName) -> ssl.SSLContext:

@@ -25,6 +25,7 @@ CODES = {
     common_pb2.REFUSAL_LOST: grpc.StatusCode.DATA_LOSS,
     common_pb2.REFUSAL_POLICY: grpc.StatusCode.FAILED_PRECONDITION,
     common_pb2.REFUSAL_STATEMENT: grpc.StatusCode.FAILED_PRECONDITION,
+    common_pb2.REFUSAL_CAUGHT: grpc.StatusCode.FAILED_PRECONDITION,
 }
 PEERS: dict[type[ParleyError], grpc.StatusCode] = {
     NotAuthenticatedError: grpc.StatusCode.UNAUTHENTICATED,

@@ -22,6 +22,7 @@ PARTY = (
     "mpc",
     "federation",
     "node",
+    "report",
     "learning",
     "models",
     "networks",

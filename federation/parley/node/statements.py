@@ -6,8 +6,10 @@ history, and no server can show another to somebody else without signing two thi
 """
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from google.protobuf.message import DecodeError
 
@@ -15,6 +17,7 @@ from parley.federation.errors import FederationError, NotAuthenticatedError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.rounds import DIGEST_BYTES
+from parley.mpc.evidence import MOST_LANES
 from parley.mpc.history import Draft, opening_id
 from parley.node import signatures
 from parley.node.credentials import Identity
@@ -26,6 +29,11 @@ EPOCH_BYTES, LIFE_BYTES = 16, 16
 MOST_STATEMENTS = 64
 """In one answer."""
 MOST_WORD_BYTES = 1 << 20
+MOST_PENDING = 64
+"""Pieces of evidence that a statement names."""
+MOST_COUNTED = 1 << 48
+FEW_BITS = 50
+"""So few audits as an honest server makes with a probability below 2^-50 are refused."""
 
 
 class NoWordError(FederationError):
@@ -41,15 +49,16 @@ class StatementError(FederationError):
         """Whose word it is, by name."""
 
 
-def mode_of(manifest: Manifest) -> tuple[str, str]:
-    """How the run's noise is made: its security, and the part that each server adds of its own."""
+def mode_of(manifest: Manifest) -> tuple[str, str, str]:
+    """How the run's noise is made: its security, the part that each server adds of its own, how much is audited."""
     parts = manifest.noise.parts
-    return parts.security, f"{parts.own:g}"
+    return parts.security, f"{parts.own:g}", parts.audit or ""
 
 
 def sign_statement(
-    identity: Identity, manifest_digest: bytes, role: int, mode: tuple[str, str], life: bytes, draft: Draft
-) -> bytes:
+    identity: Identity, manifest_digest: bytes, role: int, mode: tuple[str, str, str], life: bytes, draft: Draft,
+    pending: Sequence[str] = (),
+) -> bytes:  # fmt: skip
     """A SignedWord. Only a server that has the round before in its store can go on with the chain."""
     if (draft.round == 0) != (draft.previous is None):
         raise FederationError(
@@ -74,6 +83,10 @@ def sign_statement(
         share_digest=draft.share,
         previous=before,
         life=life,
+        audit=mode[2],
+        audits_made=draft.audits[0],
+        audits_passed=draft.audits[1],
+        evidence=[bytes.fromhex(digest) for digest in pending],
     ).SerializeToString(deterministic=True)
     return _word(identity, STATEMENT, body)
 
@@ -97,6 +110,11 @@ def _word(identity: Identity, label: str, body: bytes) -> bytes:
 def digest_of(word: common_pb2.SignedWord) -> bytes:
     """Of what is said, whatever the signature: one statement has many signatures."""
     return hashlib.sha256(b"parley round statement 1\n" + word.body).digest()
+
+
+def statement_signed_by(key: bytes, word: common_pb2.SignedWord) -> bool:
+    """Whether that key has signed this statement; whose the key is, a pin says."""
+    return signatures.signed_by(key, STATEMENT, word.body, word.signature)
 
 
 @dataclass(frozen=True)
@@ -177,14 +195,44 @@ def _problem(said: common_pb2.RoundStatement, manifest: Manifest, previous: byte
         return "names others than the run's parties"
     if len(parties) < manifest.minimum_parties:
         return f"is of {len(parties)} parties, the run needs {manifest.minimum_parties}"
-    if (said.security, said.own) != mode_of(manifest):
+    if (said.security, said.own, said.audit) != mode_of(manifest):
         return "is of noise that the run does not have"
-    sizes = {len(each) for each in (said.query_digest, said.share_digest, *(upload for _, upload in pairs))}
+    named = (*said.evidence, *(upload for _, upload in pairs))
+    sizes = {len(each) for each in (said.query_digest, said.share_digest, *named)}
+    if len(said.evidence) > MOST_PENDING:
+        return f"names {len(said.evidence)} pieces of evidence"
     if sizes != {DIGEST_BYTES} or (len(said.epoch), len(said.life)) != (EPOCH_BYTES, LIFE_BYTES):
         return "has a digest of another length"
     if said.opening != opening_id(said.epoch, said.start, said.length, pairs):
         return "is not of the opening that it names"
+    return _audits_problem(said, manifest.noise.parts.audit_rate)
+
+
+def _audits_problem(said: common_pb2.RoundStatement, rate: Fraction) -> str:
+    counts = (said.audits_made, said.audits_passed, said.start)
+    if not rate:
+        return "counts audits, which the run does not have" if any(counts[:2]) else ""
+    if max(counts) > MOST_COUNTED:
+        return "counts more audits than there can be"
+    if too_few(said.audits_made, -(-(said.start + said.length) // MOST_LANES), rate):
+        return f"says {said.audits_made} audits where its noise took many times as many"
     return ""
+
+
+def too_few(made: int, batches: int, rate: Fraction) -> bool:
+    """Whether a server that audits at this rate makes no more than `made` audits before `batches` batches are kept with
+    a probability below 2^-FEW_BITS, by Chernoff's bound.
+
+    A batch is kept if neither server audits it. Of those that are kept or audited here, each is audited here with the
+    probability q, so that made is at most so many exactly if of the first `batches + made` of them no more are.
+    """
+    q = float(rate / (rate + (1 - rate) ** 2))
+    total = batches + made
+    share = made / total if total else 1.0
+    if share >= q:
+        return False
+    divergence = (share * math.log(share / q) if made else 0.0) + (1 - share) * math.log((1 - share) / (1 - q))
+    return total * divergence > FEW_BITS * math.log(2)
 
 
 def check_agreement(pair: Sequence[Stated]) -> None:
@@ -196,3 +244,39 @@ def check_agreement(pair: Sequence[Stated]) -> None:
             a.server.name,
             b.server.name,
         )
+
+
+def audits_stated(word: bytes, role: int) -> dict[str, object]:
+    """For this server's trail: what it has just stated of a round whose noise is audited."""
+    said = common_pb2.RoundStatement.FromString(common_pb2.SignedWord.FromString(word).body)
+    if not said.audit:
+        return {}
+    counts = {"audits_made": said.audits_made, "audits_passed": said.audits_passed}
+    return {"manifest": said.manifest_digest.hex(), "epoch": said.epoch.hex(), "server": role, **counts}
+
+
+@dataclass(frozen=True)
+class Audited:
+    """How far audits had come by both servers' statements of a round; they count within one noise session."""
+
+    epoch: bytes
+    end: int
+    """Of the round's noise in it."""
+    made: tuple[int, int]
+    """By A of B's batches, by B of A's."""
+
+
+def check_audits(before: Audited | None, pair: Sequence[Stated]) -> Audited:
+    """A StatementError unless each has audited what the other was audited in, and no count or place goes back."""
+    a, b = (stated.said for stated in pair)
+    names = [stated.server.name for stated in pair]
+    where = f"aggregators {names[0]} and {names[1]}"
+    if (a.audits_made, a.audits_passed) != (b.audits_passed, b.audits_made):
+        raise StatementError(f"{where} count different audits up to round {a.round}", *names)
+    found = Audited(a.epoch, a.start + a.length, (a.audits_made, b.audits_made))
+    if before is not None and before.epoch == found.epoch:
+        if a.start < before.end:
+            raise StatementError(f"{where} state noise for round {a.round} that was used before", *names)
+        if found.made[0] < before.made[0] or found.made[1] < before.made[1]:
+            raise StatementError(f"{where} count fewer audits in round {a.round} than before", *names)
+    return found

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Self
 
-from parley.federation.errors import TrailError, TrailRefusedError
+from parley.federation.errors import IdentityError, TrailError, TrailRefusedError
 from parley.federation.names import NodeName
 from parley.node.facts import TRAIL_FACTS, Fact
 from parley.privacy.head import START, Head
@@ -37,6 +37,11 @@ LABEL = b"parley trail 1\n"
 EVENT = re.compile(r"[a-z]{1,24}(\.[a-z_]{1,24}){0,3}")
 HASH_FIELD = b',"hash":"'
 TAIL = len(HASH_FIELD) + 64 + len(b'"}\n')
+TOLD = {"peer_event", "peer_events", "epoch"}
+"""What is laid beside other nodes' trails."""
+NEEDED = {"evidence.kept": {"digest", "peer"}, "evidence.answered": {"digest"}}
+AUDITED = {"run", "manifest", "round"}
+COUNTED = ({"server", "audits_made", "audits_passed"}, {"audits"})
 KEYS = ["sequence", "time", "node", "event", "fields", "previous", "hash"]
 SYNC_SECONDS = 1.0
 ID_DIGITS = 16
@@ -80,6 +85,8 @@ class Verified:
     ids: frozenset[str] = field(repr=False)
     references: tuple[tuple[int, str], ...] = field(repr=False)
     """Which entry refers to which event of a peer."""
+    notes: tuple[Event, ...] = field(default=(), repr=False)
+    """What it says of audits and of evidence."""
 
     @property
     def name(self) -> str:
@@ -215,28 +222,54 @@ class Trail:
         return lost
 
 
+def says(path: Path, event: str, digest: str, **fields: str) -> bool:
+    """Whether a trail has this of a piece of evidence: what a crash cut off is not written twice."""
+    wanted = {"digest": digest, **fields}
+    return any(each.event == event and wanted.items() <= each.fields.items() for each in verify(path).notes)
+
+
 def verify(path: Path, anchor: Head | None = None) -> Verified:
     """Check every line, and that the anchor is among them; a TrailError says what is wrong first."""
-    ids, references = [], []
+    ids, references, notes = [], [], []
     head, node, size, anchored = START, "", 0, anchor is None or anchor == START
     try:
         with path.open("rb") as file:
             for event, length in _events(file, START, path.name):
                 if node and event.node != node:
-                    raise TrailError(f"{path.name}: entry {event.sequence} is of another node, {event.node}")
+                    raise TrailError(f"{path.name}: entry {event.sequence} is of another node, {event.node[:200]!r}")
                 head, node, size = Head(event.sequence, event.hash), event.node, size + length
                 anchored = anchored or head == anchor
                 ids.append(event.id)
+                if event.fields.keys() & TOLD or event.event in NEEDED:
+                    _require_facts(event, path.name)
                 heard = [event.fields["peer_event"]] if "peer_event" in event.fields else []
                 heard += event.fields.get("peer_events", [])
-                references += [(event.sequence, str(each)) for each in heard]
+                references += [(event.sequence, each) for each in heard]
+                if "epoch" in event.fields or event.event in NEEDED:
+                    notes.append(event)
             incomplete = file.seek(0, os.SEEK_END) - size
     except OSError as error:
         raise TrailError(f"{path} cannot be read: {error.strerror}") from None
+    except IdentityError as error:
+        raise TrailError(f"{path.name} is no node's: {error}") from None
     if anchor is not None and not anchored:
         what = "was cut" if anchor.sequence > head.sequence else "was rewritten"
         raise TrailError(f"{path.name} {what}: entry {anchor.sequence} is not the one of the anchor; restore it")
-    return Verified(path, node, head, incomplete, frozenset(ids), tuple(references))
+    return Verified(path, node, head, incomplete, frozenset(ids), tuple(references), tuple(notes))
+
+
+def events_in(path: Path) -> Iterator[Event]:
+    """Of a whole trail, in order, each link checked before the event is given; a TrailError says what is wrong."""
+    node = ""
+    try:
+        with path.open("rb") as file:
+            for event, _ in _events(file, START, path.name):
+                if node and event.node != node:
+                    raise TrailError(f"{path.name}: entry {event.sequence} is of another node, {event.node}")
+                node = event.node
+                yield event
+    except OSError as error:
+        raise TrailError(f"{path} cannot be read: {error.strerror}") from None
 
 
 @dataclass(frozen=True)
@@ -283,6 +316,20 @@ def _checked(fields: Mapping[str, object]) -> dict[str, Fact]:
             raise TrailRefusedError(f"field {name} {why} (parley.node.facts): nothing was recorded")
         found[name] = fact
     return found
+
+
+def _require_facts(event: Event, name: str) -> None:
+    """Whoever hands in a trail has made its chain, and may have written anything: nodes write facts alone."""
+    have = event.fields.keys()
+    whole = have >= NEEDED.get(event.event, set())
+    if "epoch" in have:
+        whole = have >= AUDITED and any(have >= each for each in COUNTED)
+    try:
+        if whole and _checked(event.fields) == event.fields:
+            return
+    except TrailRefusedError:
+        pass
+    raise TrailError(f"{name}: entry {event.sequence} is not what a node writes: ask its operator for the trail")
 
 
 def _digest(text: bytes) -> str:

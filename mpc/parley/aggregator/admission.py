@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import threading
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +16,12 @@ from parley.federation.errors import ApprovalError, FederationError, ManifestErr
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning, verify_apart
 from parley.federation.names import NodeName, Role
-from parley.federation.policy import AggregatorPolicy, Policy
+from parley.federation.policy import AggregatorPolicy, Policy, Reason
 from parley.federation.policy_file import read_policy
 from parley.mpc import crash
-from parley.node import logs, trust
+from parley.node import bell, logs, trust
 from parley.node.credentials import Identity
+from parley.node.evidence import Held, waits_for_answer
 from parley.node.node_file import NoiseSettings
 from parley.v1 import common_pb2
 
@@ -70,8 +71,8 @@ def reasons_against_server(
         )
     if manifest.noise.parts.joint and not offered.capacity:
         reasons.append(
-            "noise.security: is semi-honest, which takes noise that both servers sample together, and this server "
-            "samples none (its noise.capacity is 0): use malicious in the manifest"
+            f"noise.security: is {manifest.noise.parts.security}, which takes noise that both servers sample together, "
+            "and this server samples none (its noise.capacity is 0): use malicious in the manifest"
         )
     return reasons
 
@@ -91,7 +92,10 @@ class Admissions:
     def __init__(
         self, *, record: AdmissionRecord, identity: Callable[[], Identity], peer: NodeName, role: int,
         offered: NoiseSettings, policy_path: Path, verified: Path, note: Callable[..., str],
+        pending: Callable[[], Sequence[Held]] = tuple,
     ) -> None:  # fmt: skip
+        """`pending` is evidence against the other server that this one's operator has not answered."""
+        self._pending = pending
         self._record, self._role, self._offered, self._policy_path = record, role, offered, policy_path
         self._node, self._peer, self._note, self._kept = identity().name, peer, note, verified
         self._identity = identity
@@ -120,6 +124,11 @@ class Admissions:
     def admitted(self) -> list[bytes]:
         """Their digests."""
         return [digest for digest in self._admitted if digest not in self._withdrawn]
+
+    def runs(self) -> list[Manifest]:
+        """Those that are admitted, as the record has it now."""
+        self._follow()
+        return [manifest for digest, manifest in tuple(self._admitted.items()) if digest not in self._withdrawn]
 
     def _follow(self) -> None:
         """What a person approved or withdrew meanwhile, in another process."""
@@ -179,9 +188,18 @@ class Admissions:
         self._require_name(manifest)
         if self.manifest(manifest.digest) is not None:
             return Proposal(True)
+        if pending := self._pending():
+            return Proposal(False, (waits_for_answer(pending),), True)
         if held := reasons_even_if_true(manifest, self._node, self.policy()):
-            return Proposal(False, tuple(map(str, held)), not any(reason.final for reason in held))
+            return self._held_against(manifest, held)
         return self._judged(manifest, caller)
+
+    def _held_against(self, manifest: Manifest, reasons: Sequence[Reason]) -> Proposal:
+        """By the policy: a person may wave it through, unless a reason is final."""
+        waits = not any(reason.final for reason in reasons)
+        if waits:
+            bell.ring(bell.APPROVAL, manifest.run, manifest.digest.hex())
+        return Proposal(False, tuple(map(str, reasons)), waits)
 
     async def _read_from(self, data: bytes, digest: bytes, caller: str) -> Manifest:
         """Off the event loop, one of a caller at a time: parties go on being served meanwhile."""
@@ -268,8 +286,7 @@ class Admissions:
             del self._verified[manifest.digest]
             self._take(manifest)
             return Proposal(True)
-        final = any(reason.final for reason in outcome.reasons)
-        return Proposal(False, tuple(str(reason) for reason in outcome.reasons), not final)
+        return self._held_against(manifest, outcome.reasons)
 
     def _make_room(self, queue: list[bytes]) -> None:
         """For one more manifest of a coordinator: in place of the oldest that is verified, or not at all."""

@@ -12,6 +12,7 @@ from parley.federation.admission import AdmissionRecord, Refusal, approve_by_han
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import verify_apart
 from parley.node.errors import NodeError
+from parley.node.evidence import EvidenceFolder, waits_for_answer
 from parley.node.node_file import AggregatorNode
 from parley.node.trail import Trail
 
@@ -31,6 +32,8 @@ def approve(node: AggregatorNode, manifest: Manifest, digest: str, by: str, say:
     peer = replace(name, name=node.peer_name)
     if against := reasons_against_server(manifest, name, peer, node.index, node.noise):
         return Approved(against=against)
+    if pending := EvidenceFolder(node.state).against(manifest):
+        return Approved(against=[waits_for_answer(pending)])
     say("verifying what the manifest claims")
     node.state.mkdir(mode=0o700, exist_ok=True)
     meaning = verify_apart(manifest, node.verified)

@@ -8,12 +8,14 @@ import contextlib
 import queue
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Set
 from typing import Any
 
 import grpc
 
+from parley.aggregator.refusals import CallWaitsError
 from parley.federation.errors import NotAuthorisedError
 from parley.federation.rounds import PIECE_BYTES
 from parley.mpc.errors import FrameError, PeerClosedError, PeerError, PeerTimeoutError
@@ -25,6 +27,55 @@ GRACE_SECONDS = 1.0
 MOST_FRAME_BYTES = 1 << 26
 MOST_WAITING_FRAMES = 2
 """Read ahead of the protocol: more than one is a peer that does not wait for answers, and is made to wait."""
+MOST_HELD_BYTES = 1 << 29
+"""Of frames in all links of a process, whole or half read: a peer that sends on many streams at once would fill the
+memory otherwise, and who runs out of it dies at a moment of the peer's choice.
+"""
+
+
+class Room:
+    """For what was read and is not done with."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.held = 0
+
+    def take(self, size: int) -> None:
+        with self._lock:
+            if self.held + size > MOST_HELD_BYTES:
+                raise PeerError(f"more than {MOST_HELD_BYTES:,} bytes from the other server are waiting to be read")
+            self.held += size
+
+    def give(self, size: int) -> None:
+        with self._lock:
+            self.held -= size
+
+
+ROOM = Room()
+
+
+class _Share:
+    """One link's, given back at the latest when the link is gone."""
+
+    def __init__(self) -> None:
+        self._room, self._held = ROOM, 0
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> None:
+        self._room.take(size)
+        with self._lock:
+            self._held += size
+
+    def give(self, size: int) -> None:
+        with self._lock:
+            size = min(size, self._held)
+            self._held -= size
+        self._room.give(size)
+
+    def give_all(self) -> None:
+        with self._lock:
+            size, self._held = self._held, 0
+        self._room.give(size)
 
 
 class GrpcLink:
@@ -33,10 +84,12 @@ class GrpcLink:
     def __init__(self, piece: Callable[..., Any], incoming: Iterator[Any], cancel: Callable[[], Any]) -> None:
         self._piece, self._incoming, self._cancel = piece, incoming, cancel
         self._outbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._inbox: deque[bytes] = deque()
+        self._inbox: deque[bytes | bytearray] = deque()
+        self._share, self._lent = _Share(), 0
+        weakref.finalize(self, self._share.give_all)
         self._changed = threading.Condition()
         self._ended: PeerError | None = None
-        self._closed = False
+        self._closed, self._unread = False, True
         threading.Thread(target=self._read, daemon=True, name="noise-link").start()
 
     def outgoing(self) -> Iterator[Any]:
@@ -57,17 +110,30 @@ class GrpcLink:
             stop = start + PIECE_BYTES
             self._outbox.put(self._piece(data=bytes(view[start:stop]), last=stop >= len(view)))
 
-    def receive(self, deadline: float) -> bytes:
+    def receive(self, deadline: float) -> bytes | bytearray:
         with self._changed:
+            self._share.give(self._lent)  # what came before this is done with, or the protocol's own to keep
+            self._lent = 0
             left = max(deadline - time.monotonic(), 0)
             if not self._changed.wait_for(lambda: self._inbox or self._ended or self._closed, left):
                 raise PeerTimeoutError("the other server did not answer in time")
             if not self._inbox:
                 raise self._ended or PeerClosedError("the connection to the other server is closed")
             self._changed.notify_all()
-            return self._inbox.popleft()
+            frame = self._inbox.popleft()
+            self._lent = len(frame)
+            return frame
 
     def close(self) -> None:
+        """By whoever reads: what is still here is of no use to anybody."""
+        with self._changed:
+            self._unread = False
+            self._inbox.clear()
+        self._share.give_all()
+        self.stop()
+
+    def stop(self) -> None:
+        """Nothing more is sent; what has come can still be read."""
         with self._changed:
             if self._closed:
                 return
@@ -87,28 +153,42 @@ class GrpcLink:
             while (frame := self._next_frame()) is not None:
                 with self._changed:
                     self._changed.wait_for(lambda: len(self._inbox) < MOST_WAITING_FRAMES or self._closed)
+                    if not self._unread:
+                        self._share.give(len(frame))
+                        continue
                     self._inbox.append(frame)
                     self._changed.notify_all()
         except PeerError as error:
             ended = error
+            with self._changed:
+                self._inbox.clear()
+            self._share.give_all()
         except grpc.RpcError as error:
             ended = PeerClosedError(f"the connection to the other server broke: {_describe(error)}")
         with self._changed:
             self._ended = ended
             self._changed.notify_all()
-        self.close()
+            if not self._unread:
+                self._share.give_all()  # half a frame
+        self.stop()
 
-    def _next_frame(self) -> bytes | None:
-        """Pieces put together; None when the stream has ended."""
-        pieces: list[bytes] = []
-        size = 0
+    def _next_frame(self) -> bytes | bytearray | None:
+        """Pieces put together as they come, for small ones take many times their length; None when the stream has
+        ended.
+        """
+        frame: bytes | bytearray = b""
         for piece in self._incoming:
-            pieces.append(piece.data)
-            size += len(piece.data)
-            if size > MOST_FRAME_BYTES or not piece.data:
+            data = piece.data
+            if len(frame) + len(data) > MOST_FRAME_BYTES or not data:
                 raise FrameError(f"frame of more than {MOST_FRAME_BYTES} bytes, or with an empty piece")
+            self._share.take(len(data))
+            if not frame:
+                frame = data
+            else:
+                frame = bytearray(frame) if isinstance(frame, bytes) else frame
+                frame += data
             if piece.last:
-                return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+                return frame
         return None
 
 
@@ -130,27 +210,67 @@ def begin(method: Callable[..., Any], piece: Callable[..., Any], timeout_seconds
     return link
 
 
-def dial(channel: grpc.Channel) -> GrpcLink:
+def dial(channel: grpc.Channel, covert: bool = False) -> GrpcLink:
     """Server A's end: one noise session over `channel`. It lasts, so only its frames have deadlines."""
-    return begin(noise_pb2_grpc.NoiseServiceStub(channel).Converse, noise_pb2.ConverseRequest)
+    stub = noise_pb2_grpc.NoiseServiceStub(channel)
+    return begin(stub.ConverseCovert if covert else stub.Converse, noise_pb2.ConverseRequest)
+
+
+class Door:
+    """Server B's: streams of one kind that A has dialled, until somebody takes them."""
+
+    def __init__(self, wanted: Callable[[], bool] = lambda: True) -> None:
+        self._wanted = wanted
+        self._waiting: queue.SimpleQueue[GrpcLink | None] = queue.SimpleQueue()
+
+    def require_wanted(self) -> None:
+        if not self._wanted():
+            raise CallWaitsError("no open run of this server needs such noise", "dial again")
+
+    def put(self, link: GrpcLink) -> None:
+        self._waiting.put(link)
+
+    def take(self) -> GrpcLink:
+        link = self._waiting.get()
+        if link is None:
+            raise PeerClosedError("this server is stopping")
+        return link
+
+    def close(self) -> None:
+        """Whoever waits for a stream waits no longer."""
+        self._waiting.put(None)
 
 
 class NoiseServicer(noise_pb2_grpc.NoiseServiceServicer):
-    """Server B's end: hands each accepted stream to `on_link`, and keeps it open until the link is closed.
+    """Server B's end: hands each accepted stream to `on_link`, or puts it at the door of audited noise, and keeps it
+    open until the link is closed.
 
     `allowed` are the identities (URIs in the certificate's subject alternative name) that may be server A.
     """
 
-    def __init__(self, on_link: Callable[[GrpcLink], None], allowed: Set[str]) -> None:
+    def __init__(self, on_link: Callable[[GrpcLink], None], allowed: Set[str], covert: Door | None = None) -> None:
         self._on_link, self._allowed = on_link, {uri.encode() for uri in allowed}
+        self._covert = covert or Door(lambda: False)
 
     def Converse(self, request_iterator: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
+        yield from self._converse(self._on_link, request_iterator, context)
+
+    def ConverseCovert(self, request_iterator: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
+        try:
+            self._covert.require_wanted()
+        except CallWaitsError as error:
+            abort(context, error)
+        yield from self._converse(self._covert.put, request_iterator, context)
+
+    def _converse(
+        self, on_link: Callable[[GrpcLink], None], request_iterator: Iterator[Any], context: grpc.ServicerContext
+    ) -> Iterator[Any]:
         if not self._allowed & set(context.auth_context().get("x509_subject_alternative_name", ())):
             abort(context, NotAuthorisedError("this identity is not the other aggregation server"))
         done = threading.Event()
         link = GrpcLink(noise_pb2.ConverseResponse, request_iterator, done.set)
-        context.add_callback(lambda: link.close())
-        self._on_link(link)
+        context.add_callback(lambda: link.stop())
+        on_link(link)
         yield from link.outgoing()
         with contextlib.suppress(ValueError):
             context.cancel()

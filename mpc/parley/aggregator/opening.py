@@ -31,11 +31,12 @@ import hashlib
 import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.aggregator.hello import Hello, greet
 from parley.aggregator.opening_store import Counts, Opened, OpeningStore, Phase, RefusedError, Stored
 from parley.aggregator.pool import NoisePool, Reservation
 from parley.aggregator.request import Request
@@ -49,13 +50,7 @@ from parley.mpc.ring import expand
 from parley.mpc.steps import Steps
 
 Words = NDArray[np.uint64]
-HELLO = struct.Struct("<B16s?32sB16s16sIQQ")
-"""Role, random bytes, whether only to settle, request digest, phase, opening, noise epoch, number of contributions, own
-commits, the other's commits as seen."""
 POSITION = struct.Struct("<Q")
-MOST_CONTRIBUTIONS = 1 << 20
-MOST_COMMITS = 1 << 32
-"""Of one run; the wire's rounds are 32 bits. SQLite could not hold all that a hello can say."""
 NO_EPOCH = bytes(16)
 MOST_NOISINGS = 4
 """Of one round: the first, and three more."""
@@ -115,43 +110,17 @@ class Contributions:
         self.shares.clear()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Hello:
-    """What one server says first."""
-
-    role: int
-    nonce: bytes
-    settling: bool
-    request_digest: bytes
-    phase: Phase
-    opening: bytes
-    epoch: bytes
-    count: int
-    mine: int
-    seen: int
-
-    def packed(self) -> bytes:
-        return HELLO.pack(*vars(self).values())
-
-    @classmethod
-    def read(cls, data: bytes) -> "Hello":
-        said = dict(zip((each.name for each in fields(cls)), HELLO.unpack(data), strict=True))
-        if said["phase"] not in set(Phase):
-            raise FrameError(f"the other server claims phase {said['phase']}, which there is not")
-        found = cls(**{**said, "phase": Phase(said["phase"])})
-        if max(found.mine, found.seen) > MOST_COMMITS:
-            raise FrameError("the other server claims more commits than there are rounds")
-        return found
-
-
 class Aggregator:
     """One server's part in opening sums."""
 
-    def __init__(self, role: int, pool: NoisePool, store: OpeningStore, timeout_seconds: float = 60.0) -> None:
-        self._role, self._pool, self._store, self._timeout_seconds = role, pool, store, timeout_seconds
+    def __init__(
+        self, role: int, pool: NoisePool, store: OpeningStore, timeout_seconds: float = 60.0,
+        covert: NoisePool | None = None,
+    ) -> None:  # fmt: skip
+        self._role, self._store, self._timeout_seconds = role, store, timeout_seconds
+        self._pool, self._covert = pool, covert
         self._guard = threading.Lock()
         self._busy: set[str] = set()
-        self._placing = threading.Lock()
         self.own = OwnNoise(pool.tables)
         """This server's own samples."""
 
@@ -202,8 +171,8 @@ class Aggregator:
         stored = self._store.get(request)
         shares = dict(contributions.shares)
         tags = {_tag(request, party, digest): party for party, (digest, _) in shares.items()}
-        joint = request.lattice.parts.joint
-        epoch = self._epoch(stored) if joint else random_bytes(len(NO_EPOCH))
+        joint, pool = request.lattice.parts.joint, self._pool_of(request)
+        epoch = self._epoch(pool, stored, request) if joint else random_bytes(len(NO_EPOCH))
         settled, theirs = self._compare(
             channel, request.run, request.round, stored, request.digest(), epoch, len(tags), False
         )
@@ -211,8 +180,8 @@ class Aggregator:
             contributions.erase()
             return settled
         again = self._wasted(request)
-        with self._placing if joint and self._role == 0 else contextlib.nullcontext():
-            current, position = (NO_EPOCH, 0) if not joint or epoch == NO_EPOCH else self._pool.position(0)
+        with pool.placing if joint and self._role == 0 else contextlib.nullcontext():
+            current, position = (NO_EPOCH, 0) if not joint or epoch == NO_EPOCH else pool.position(0)
             if joint and (current == NO_EPOCH or {epoch, theirs.epoch} != {current}):
                 raise PeerError("the two servers are not in the same noise session: try again")
             common = _common(tags, max(len(tags), theirs.count), position)
@@ -221,13 +190,13 @@ class Aggregator:
                 raise TooFewError(parties, request.minimum_parties)
             # From here on the other server takes its place, whatever happens here: to stay behind would accuse it.
             if joint:
-                place = self._pool.reserve(epoch, start, request.dimension)
+                place = pool.reserve(epoch, start, request.dimension)
             else:
                 place = Reservation(_unlike(self._role, epoch, theirs.epoch), 0, request.dimension)
         try:
             agreed(again)
         except Exception:
-            self._pool.release(place)
+            pool.release(place)
             raise
         try:
             opened = self._noised(request, parties, shares, place, sign)
@@ -250,12 +219,22 @@ class Aggregator:
             )
         return wasted
 
-    def _epoch(self, stored: Stored | None) -> bytes:
-        """Of the noise there is; what is stored may turn out to need none."""
+    def _pool_of(self, request: Request) -> NoisePool:
+        """By what the run's manifest says, on both servers alike: no sample of one is ever in the other."""
+        if request.lattice.parts.security != "covert":
+            return self._pool
+        if self._covert is None:
+            raise RefusedError("this server makes no audited noise: take another security in the manifest")
+        return self._covert
+
+    def _epoch(self, pool: NoisePool, stored: Stored | None, request: Request) -> bytes:
+        """Of the noise there is, audited as the run says; what is stored may turn out to need none."""
+        rate = request.lattice.parts.audit_rate
+        audited = (rate, request.most_lanes) if rate else ()
         if stored is None:
-            return self._pool.position(self._timeout_seconds)[0]
+            return pool.position(self._timeout_seconds, *audited)[0]
         try:
-            return NO_EPOCH if stored.phase is Phase.committed else self._pool.position(0)[0]
+            return NO_EPOCH if stored.phase is Phase.committed else pool.position(0, *audited)[0]
         except PeerError:
             return NO_EPOCH
 
@@ -279,17 +258,15 @@ class Aggregator:
         draft = Draft(
             round=request.round, query=request.query, contributions=contributions, opening=opening, epoch=place.epoch,
             start=place.start, length=place.count, share=hashlib.sha256(share).digest(),
-            previous=before[0] if before else None,
+            previous=before[0] if before else None, audits=place.audits,
         )  # fmt: skip
         return Opened(parties, share, opening, sign(draft))
 
     def _noise(self, request: Request, place: Reservation) -> Iterator[Words]:
         """This server's share of the noise, piece by piece."""
         parts = request.lattice.parts
-        if parts.joint:
-            pieces = self._pool.collect(place, self._timeout_seconds)
-        else:
-            pieces = iter((np.zeros(request.dimension, np.uint64),))
+        own = iter((np.zeros(request.dimension, np.uint64),))
+        pieces = self._pool_of(request).collect(place, self._timeout_seconds) if parts.joint else own
         return pieces if parts.shift is None else self._with_own(pieces, parts.shift)
 
     def _with_own(self, pieces: Iterator[Words], shift: int) -> Iterator[Words]:
@@ -309,7 +286,7 @@ class Aggregator:
             role=self._role, nonce=nonce, settling=settling, request_digest=request_digest, phase=phase,
             opening=opening, epoch=epoch, count=count, mine=counts.mine, seen=counts.seen,
         )  # fmt: skip
-        theirs, session = channel.run(_greet(mine))
+        theirs, session = channel.run(greet(mine))
         channel.open_session(session, self._role)
         _check_counts(run, counts, theirs)
         what = f"round {round_index} of run {run}"
@@ -347,22 +324,6 @@ def _check_counts(run: str, counts: Counts, theirs: Hello) -> None:
             f"run {run}: this server has {counts.mine} commits and the other one has seen {theirs.seen}: this server "
             "was restored from an old snapshot, so the run has to end"
         )
-
-
-def _greet(mine: Hello) -> Steps[tuple[Hello, bytes]]:
-    """What the other says, and a fresh id for this conversation, from both servers, who must have different roles."""
-    sent = mine.packed()
-    (answer,) = yield [np.frombuffer(sent, np.uint8)]
-    got = answer.tobytes()
-    theirs = Hello.read(got)
-    if theirs.role != 1 - mine.role:
-        raise FrameError(f"both ends of the conversation claim role {mine.role}: one must be 0 (A), the other 1 (B)")
-    if theirs.settling != mine.settling:
-        raise FrameError("one server wants to open and the other to settle: try again")
-    if theirs.count > MOST_CONTRIBUTIONS:
-        raise FrameError("more than a million contributions announced")
-    ordered = (sent + got) if mine.role == 0 else (got + sent)
-    return theirs, hashlib.sha256(b"parley opening conversation v4" + ordered).digest()[:16]
 
 
 def _both_prepared(opening: bytes) -> Steps[None]:

@@ -16,6 +16,7 @@ noticed before what it says is believed.
 
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -104,6 +105,17 @@ class Counts:
     """On this server."""
     seen: int
     """The most that the other server has said of itself."""
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Of one run's committed openings."""
+
+    openings: int
+    numbers: int
+    """In all shares that may have left."""
+    present: dict[str, int]
+    """Party to the sums that it is in."""
 
 
 class OpeningStore:
@@ -271,6 +283,25 @@ class OpeningStore:
                     break
                 found.append(stated[2])
         return found
+
+    def totals(self, run: str) -> Totals:
+        """Over all that was committed, each row's seal checked."""
+        openings, numbers, present = 0, 0, Counter[str]()
+        with self._lock:
+            rounds = self._rounds(run)
+        for index in rounds:
+            stored = self.find(run, index)
+            if stored is not None and stored.phase is Phase.committed:
+                openings, numbers = openings + 1, numbers + stored.length
+                present.update(stored.opened.contributors)
+        return Totals(openings, numbers, dict(present))
+
+    def _rounds(self, run: str) -> list[int]:
+        try:
+            with closing(self._database.execute("SELECT round FROM commits WHERE run = ?", (run,))) as rows:
+                return [int(row[0]) for row in rows.fetchall()]
+        except sqlite3.DatabaseError as error:
+            raise DamagedError(f"the store of openings cannot be read ({error}): restore it from a backup") from None
 
     def counts(self, run: str) -> Counts:
         with self._lock:

@@ -180,7 +180,7 @@ class OpeningServicer(aggregator_pb2_grpc.OpeningServiceServicer):
         link = GrpcLink(aggregator_pb2.OpeningServiceConverseResponse, request_iterator, lambda: None)
 
         def over() -> None:
-            link.close()
+            link.stop()
             if not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(gone.set)
 
@@ -207,9 +207,10 @@ class OpeningServicer(aggregator_pb2_grpc.OpeningServiceServicer):
             link.close()
 
 
-def _named(frame: bytes) -> tuple[bytes, int, bool, Halves]:
+def _named(frame: bytes | bytearray) -> tuple[bytes, int, bool, Halves]:
     try:
         digest, index, settling = NAMING.unpack_from(frame)
-        return digest, index, settling, aggregator_pb2.RelayedHalves.FromString(frame[NAMING.size :]).halves
+        relayed = bytes(memoryview(frame)[NAMING.size :])
+        return digest, index, settling, aggregator_pb2.RelayedHalves.FromString(relayed).halves
     except (struct.error, DecodeError):
         raise FrameError("the first frame of an opening does not name it") from None

@@ -7,18 +7,28 @@ it and a new one is opened. Nothing is ever written to disk. Memory is bounded b
 servers pause until half is used, so that rounds in between have the processors for themselves; they say so to each
 other, so that a slower consumer on one side is no time-out on the other.
 
-A batch or a position that no honest server comes up with ends the session: `cheated` is told why.
+What kind of session fills a pool is its maker's choice (`begin`), and so is whether it fills at all now, and how large
+a batch is (`demand`): both servers ask that of themselves before each batch, and the smaller batch is made. A session
+may hand out less than it makes, or nothing for a while; what it hands out is the same on both servers.
+
+A batch or a position that no honest server comes up with ends the session: `cheated` is told why. `broken` is told of
+every session that ends so, or in the middle of a batch.
 """
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.aggregator.level import Audits, Level
+from parley.errors import ParleyError
 from parley.mpc.channel import DEADLINE_SECONDS, Channel, Link
-from parley.mpc.errors import MpcError, PeerCheatedError, PeerError, PositionError, SessionClosedError
+from parley.mpc.errors import FrameError, PeerCheatedError, PeerError, PositionError, SessionClosedError
 from parley.mpc.sampler import LANES
 from parley.mpc.session import Session
 from parley.mpc.steps import Steps
@@ -31,28 +41,49 @@ RETRY_SECONDS = 0.5
 AHEAD_SECONDS = 1.0
 """For this server to come to where the other one says it is: both have agreed on the sums in between."""
 STOP_SECONDS = 5.0
+MOST_BITS = 32
+"""Of a batch's length: more is no length."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Reservation:
     """Samples start .. start + count of one epoch."""
 
     epoch: bytes
     start: int
     count: int
+    audits: Audits = (0, 0)
+    """In that epoch, before the batch that the last of these samples is from: known when it was collected. What is made
+    on one server is passed on the other.
+    """
 
 
-@dataclass
-class Level:
-    """What an operator sees of the pool; all of it public between the servers."""
+@dataclass(frozen=True)
+class Demand:
+    """What is asked of a pool now."""
 
-    available: int
-    capacity: int
-    produced: int
-    used: int
-    lost: int
-    sessions: int
-    last_error: str | None
+    lanes: int
+    """Of a batch, a power of two; with 0 no session is kept open."""
+    audit_rate: Fraction | None = None
+    """Of a session that audits batches. Where another, or smaller batches, are asked for, a new session begins."""
+    reason: str = ""
+    """Where nothing is asked for: why not."""
+
+
+class NoiseSession(Protocol):
+    """What a pool draws on: `parley.mpc.session.Session`, or one that keeps to its methods."""
+
+    id: bytes
+    channel: Channel
+
+    def samples(self, lanes: int) -> Words:
+        """One batch is made; what is ready comes back, in order, the same on both servers."""
+        ...
+
+    def close(self) -> None: ...
+
+
+Begin = Callable[[Channel, Demand], NoiseSession]
 
 
 class NoisePool:
@@ -61,19 +92,34 @@ class NoisePool:
     def __init__(
         self, connect: Callable[[], Link], role: int, tables: Tables, capacity: int = 16 * LANES, lanes: int = LANES,
         deadline_seconds: float = DEADLINE_SECONDS, cheated: Callable[[PeerCheatedError], None] = lambda error: None,
+        *, begin: Begin | None = None, demand: Callable[[], Demand] | None = None, least_lanes: int | None = None,
+        broken: Callable[[Exception], None] = lambda error: None,
     ) -> None:  # fmt: skip
-        self._connect, self._role, self._tables = connect, role, tables
-        self._capacity, self._lanes, self._deadline_seconds = max(capacity, 2 * lanes), lanes, deadline_seconds
-        self._cheated = cheated
+        """`lanes` is the largest batch. Without `begin` and `demand`: plain sessions, always wanted."""
+        self._connect, self._tables = connect, tables
+        self._begin: Begin = begin or (lambda channel, demand: Session(channel, role, tables))
+        self._demand = demand or (lambda: Demand(lanes))
+        self._capacity, self._deadline_seconds = max(capacity, 2 * lanes), deadline_seconds
+        self._lanes, self._least = lanes, least_lanes or lanes
+        self._cheated, self._broken = cheated, broken
+        self.placing = threading.Lock()
+        """Of server A: held from saying a place in the noise to taking it (parley.aggregator.opening)."""
+        self._in_batch = False
         self._changed = threading.Condition()
         self._chunks: list[tuple[int, Words]] = []
         self._live: set[Reservation] = set()
-        self._epoch = b""
+        self._epoch, self._rate, self._largest = b"", Fraction(0), 0
+        """Of the session: its name, how often its batches are audited, lanes of the largest one."""
         self._produced = self._next = 0
         self._filling = True
         """Until it is full; then again once half is used."""
         self._level = Level(0, self._capacity if capacity else 0, 0, 0, 0, 0, None)
         self._channel: Channel | None = None
+        self._session: NoiseSession | None = None
+        self._audits: Audits = (0, 0)
+        """Of sessions that have ended."""
+        self._counted: deque[tuple[int, Audits]] = deque()
+        """Of each batch that is not used up yet: where its samples end, and the audits before it."""
         self._stopping = False
         self._thread = threading.Thread(target=self._fill, daemon=True, name="noise-pool")
 
@@ -99,18 +145,26 @@ class NoisePool:
 
     def level(self) -> Level:
         with self._changed:
-            self._level.available = max(self._produced - self._next, 0)
-            return Level(**vars(self._level))
+            self._level.available = max(self._produced - self._next, 0) if self._epoch else 0
+            return Level(**{**vars(self._level), "audits": _sum(self._audits, _audits(self._session))})
 
     # ------------------------------------------------------------ using samples
 
-    def position(self, timeout_seconds: float) -> tuple[bytes, int]:
-        """The epoch, and the first sample in it that is not reserved here; waits for a session to be open."""
+    def position(
+        self, timeout_seconds: float, rate: Fraction | int = 0, most_lanes: int = 1 << MOST_BITS
+    ) -> tuple[bytes, int]:
+        """The epoch, and the first sample in it that is not reserved here; waits for a session to be open that is
+        audited at this rate at least, in batches of so many lanes at most. An older one goes on for as long as the
+        other server is silent.
+        """
+
+        def fits() -> bool:
+            return bool(self._epoch) and self._rate >= rate and self._largest <= most_lanes
+
         with self._changed:
-            if not self._changed.wait_for(lambda: self._epoch or self._stopping, timeout_seconds) or not self._epoch:
-                raise PeerError(
-                    f"no noise: no session with the other server ({self._level.last_error or 'still connecting'})"
-                )
+            if not self._changed.wait_for(lambda: self._stopping or fits(), timeout_seconds) or not fits():
+                why = self._level.resting or self._level.last_error or "still connecting"
+                raise PeerError(f"no noise: no session with the other server ({why})")
             return self._epoch, self._next
 
     def reserve(self, epoch: bytes, start: int, count: int) -> Reservation:
@@ -175,6 +229,8 @@ class NoisePool:
                 if not ready:
                     raise PeerError(f"no noise within {timeout_seconds:g} s")
                 piece = self._extract(position, end)
+                if position + len(piece) == end:
+                    reservation.audits = next((found for upto, found in self._counted if upto >= end), (0, 0))
                 self._level.used += len(piece)
                 self._changed.notify_all()
             position += len(piece)
@@ -195,6 +251,9 @@ class NoisePool:
             self._forget(at, start)
             at = max(at, end)
         self._forget(at, self._next)
+        needed = min((live.start for live in self._live), default=self._next)
+        while self._counted and self._counted[0][0] <= needed:
+            self._counted.popleft()
 
     def _forget(self, start: int, end: int) -> None:
         """Erase samples start .. end; a chunk goes when nothing of it is left."""
@@ -215,40 +274,72 @@ class NoisePool:
 
     def _fill(self) -> None:
         while not self._stopping:
+            if not (demand := self._demand()).lanes:
+                self._rest(demand.reason)
+                continue
             try:
                 channel = Channel(self._connect(), self._deadline_seconds)
                 with self._changed:
                     self._channel = channel
-                self._one_session(Session(channel, self._role, self._tables))
-            except (MpcError, OSError, ValueError) as error:
+                self._one_session(self._begin(channel, demand), demand)
+            except (ParleyError, OSError, ValueError) as error:
                 self._end_session(str(error))
-                if isinstance(error, PeerCheatedError):
-                    self._cheated(error)
+                self._tell(error)
                 with self._changed:
                     self._changed.wait_for(lambda: self._stopping, RETRY_SECONDS)
             finally:
                 self._end_session(self._level.last_error or "the pool's thread has ended")
 
-    def _one_session(self, session: Session) -> None:
+    def _rest(self, reason: str) -> None:
+        """Until something is asked for; looked at again and again, for what decides it may be in other processes."""
         with self._changed:
+            self._level.resting = reason or "nothing is asked for"
+            self._changed.notify_all()
+            if self._changed.wait_for(lambda: self._stopping or self._demand().lanes, RETRY_SECONDS):
+                self._level.resting = ""
+
+    def _tell(self, error: Exception) -> None:
+        """Whoever counts how sessions end: only what may be the other server's doing."""
+        suspicious = isinstance(error, PeerCheatedError | FrameError) or self._in_batch
+        self._in_batch = False
+        if suspicious and not self._stopping:
+            self._broken(error)
+        if isinstance(error, PeerCheatedError):
+            self._cheated(error)
+
+    def _one_session(self, session: NoiseSession, demand: Demand) -> None:
+        with self._changed:
+            self._session, self._rate, self._largest = session, demand.audit_rate or Fraction(0), 0
             self._epoch, self._produced, self._next = session.id, 0, 0
             self._level.sessions += 1
             self._changed.notify_all()
         try:
             while not self._stopping:
+                now = self._demand()
+                if now.lanes < max(self._largest, 1) or now.audit_rate != demand.audit_rate:
+                    self._end_session("the runs that are open ask for other noise")
+                    return
                 session.channel.next_batch()
-                if not session.channel.run(_both_ready(self._wants_more())):
+                lanes = session.channel.run(_both_ready(now.lanes if self._wants_more() else 0, self._least))
+                if not lanes:
                     self._wait_for_room()
                     continue
-                samples = session.samples(self._lanes)
-                with self._changed:
-                    self._chunks.append((self._produced, samples))
-                    self._produced += len(samples)
-                    self._level.produced += len(samples)
-                    self._drop_dead()
-                    self._changed.notify_all()
+                self._in_batch, self._level.lanes, self._largest = True, lanes, max(self._largest, lanes)
+                self._take(session.samples(lanes))
+                self._in_batch = False
         finally:
             session.close()
+
+    def _take(self, samples: Words) -> None:
+        if not len(samples):
+            return
+        with self._changed:
+            self._chunks.append((self._produced, samples))
+            self._produced += len(samples)
+            self._counted.append((self._produced, _audits(self._session)))
+            self._level.produced += len(samples)
+            self._drop_dead()
+            self._changed.notify_all()
 
     def _wants_more(self) -> bool:
         with self._changed:
@@ -270,6 +361,8 @@ class NoisePool:
             for _, chunk in self._chunks:
                 chunk[:] = 0
             channel, self._channel = self._channel, None
+            self._audits, self._session = _sum(self._audits, _audits(self._session)), None
+            self._counted.clear()
             self._chunks, self._epoch = [], b""
             self._live.clear()
             self._changed.notify_all()
@@ -277,7 +370,19 @@ class NoisePool:
             channel.close(reason)
 
 
-def _both_ready(mine: bool) -> Steps[bool]:
-    """Whether both servers have room for a batch."""
-    (theirs,) = yield [np.array([mine], np.uint8)]
-    return mine and bool(theirs[0])
+def _audits(session: NoiseSession | None) -> Audits:
+    """Of a session that has some."""
+    return getattr(session, "audits_made", 0), getattr(session, "audits_borne", 0)
+
+
+def _sum(one: Audits, other: Audits) -> Audits:
+    return one[0] + other[0], one[1] + other[1]
+
+
+def _both_ready(mine: int, least: int) -> Steps[int]:
+    """The smaller of both servers' batches, each a power of two; 0 where either has no room for one."""
+    (theirs,) = yield [np.array([mine.bit_length()], np.uint8)]
+    said = int(theirs[0])
+    if said and not least.bit_length() <= said <= MOST_BITS:
+        raise FrameError(f"the other server wants batches of 2^{said - 1} lanes: at least {least} are made here")
+    return min(mine, 1 << (said - 1)) if mine and said else 0

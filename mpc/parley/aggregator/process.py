@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from concurrent import futures
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import grpc
 from grpc_health.v1 import health_pb2_grpc
@@ -20,10 +19,11 @@ from parley.aggregator.service import Service
 from parley.aggregator.servicers import ControlServicer, ShareServicer
 from parley.federation.names import NodeName, Role
 from parley.mpc.kernels import best_variant
-from parley.node import meters, trust
+from parley.node import bell, meters, trust
+from parley.node.alone import alone
 from parley.node.authorization import AioAuthorization, Authorization, Authorizer
 from parley.node.collector import settle
-from parley.node.connections import listening
+from parley.node.connections import bound, listening
 from parley.node.doorkeeper import Doorkeeper, room_for
 from parley.node.errors import NodeError
 from parley.node.node_file import Address, AggregatorNode, read_node
@@ -43,7 +43,7 @@ STOP_SECONDS = 2.0
 SERVICE = "parley.v1."
 HEALTH = "/grpc.health.v1.Health/Check"
 """And no watches, which have no end: each keeps one of a port's calls, and on the peer's port a thread."""
-SHARE_METHODS = ("Upload", "Recall", "Statements")
+SHARE_METHODS = ("Upload", "Recall", "Statements", "Evidence")
 """What members of admitted runs may call on the share port."""
 
 
@@ -85,8 +85,8 @@ class AggregatorProcess:
                 # A run that was proposed and never admitted is ended, too.
                 **{f"{control}{method}": admissions.proposers for method in ("Propose", "End")},
                 **{f"{control}{method}": lambda: led for method in ("Open", "FetchShare")},
-                f"{control}Status": admissions.proposers,
-                f"/{SERVICE}NoiseService/Converse": peer_only,
+                **{f"{control}{method}": admissions.proposers for method in ("Status", "Evidence")},
+                **{f"/{SERVICE}NoiseService/{method}": peer_only for method in ("Converse", "ConverseCovert")},
                 f"/{SERVICE}OpeningService/Converse": peer_only,
                 HEALTH: _Known(admissions, {self.server.name, peer}),
             },
@@ -104,7 +104,7 @@ class AggregatorProcess:
         )
         health_pb2_grpc.add_HealthServicer_to_server(AioHealth(self.vigil), server)
         ports = [
-            _bound(server, str(address), server_credentials(self.node.identity, lambda name: name.role is callers))
+            bound(server, str(address), server_credentials(self.node.identity, lambda name: name.role is callers))
             for address in addresses
         ]
         return server, ports[0]
@@ -117,12 +117,13 @@ class AggregatorProcess:
             maximum_concurrent_rpcs=MOST_PEER_CALLS,
         )
         if self.node.noise.capacity:
-            sessions = NoiseServicer(self.server.accepted.put, {self.server.peer.uri})
+            doors = self.server.doors
+            sessions = NoiseServicer(doors.plain.put, {self.server.peer.uri}, doors.covert)
             noise_pb2_grpc.add_NoiseServiceServicer_to_server(sessions, server)
         opening = OpeningServicer(asyncio.get_running_loop(), self.service.serve_peer)
         aggregator_pb2_grpc.add_OpeningServiceServicer_to_server(opening, server)
         health_pb2_grpc.add_HealthServicer_to_server(Health(self.vigil), server)
-        return server, _bound(server, address, server_credentials(self.node.identity, self.server.peer.__eq__))
+        return server, bound(server, address, server_credentials(self.node.identity, self.server.peer.__eq__))
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT."""
@@ -138,6 +139,9 @@ class AggregatorProcess:
         )
         aggregator_pb2_grpc.add_ControlServiceServicer_to_server(ControlServicer(self.service), control)
         ports = {"share": share_port, "control": control_port}
+        # What is left of evidence is held against the runs that were open; and before anybody asks for a sum.
+        self.server.follow()
+        await asyncio.to_thread(self.server.docket.catch_up)
         peer = None
         if self.node.peer_listener is not None:
             peer, ports["peer"] = self._peer_server(str(self.node.peer_listener))
@@ -154,10 +158,10 @@ class AggregatorProcess:
         )
         doorkeeper.start()
         await asyncio.to_thread(self.server.opener.own.prepare)
-        if self.node.noise.capacity:
-            self.server.pool.start()
-        self.vigil.start()
         self.service.start(self.server.admissions.admitted)
+        if self.node.noise.capacity:
+            self.server.noise.start()
+        self.vigil.start()
         settle()
         ready = {"ready": True, "role": "aggregator", "name": self.server.name.name, "ports": ports}
         meters.pool(meters.start(self.node, self.server.name), self.service.status)
@@ -166,13 +170,13 @@ class AggregatorProcess:
         await stopping.wait()
         self.server.note("process.stopping")
         self.service.close()
-        self.server.accepted.put(None)
+        self.server.doors.close()
         await asyncio.to_thread(self.vigil.stop)
         await asyncio.gather(share.stop(STOP_SECONDS / 2), control.stop(STOP_SECONDS / 2))
         if peer is not None:
             peer.stop(0)
         doorkeeper.stop()
-        await asyncio.to_thread(self.server.pool.stop)
+        await asyncio.to_thread(self.server.noise.stop)
         self.server.close()
 
 
@@ -187,20 +191,14 @@ class _Known:
         return name in self._everyone or name in known.parties or name in known.proposers()
 
 
-def _bound(server: Any, address: str, credentials: grpc.ServerCredentials) -> int:
-    try:
-        port = int(server.add_secure_port(address, credentials))
-    except RuntimeError:
-        port = 0
-    if not port:
-        raise NodeError(f"cannot listen on {address}: choose another address in node.toml, or stop what uses it")
-    return port
-
-
 def run(path: Path) -> None:
     """Serve as the node in this folder."""
 
     async def serve() -> None:
         await AggregatorProcess(path).run()
 
-    asyncio.run(serve())
+    node = aggregator_node(path)
+    with alone(node.state, node.role):  # before anything there is opened
+        bell.install(node, node.identity.load().name)
+        asyncio.run(serve())
+        bell.remove()

@@ -4,8 +4,10 @@ import hashlib
 from dataclasses import dataclass
 from typing import Self
 
+from parley.aggregator.noise import batch_lanes
 from parley.federation.manifest import Manifest
 from parley.mpc.errors import ConfigurationError
+from parley.mpc.evidence import MOST_LANES
 from parley.mpc.ring import Lattice
 
 
@@ -23,6 +25,8 @@ class Request:
     clip: float
     query: bytes = b""
     """SHA-256 of the question that the parties answer."""
+    most_lanes: int = MOST_LANES
+    """Of the audited batches that its noise is from. Follows from the manifest, as all of this does."""
 
     @classmethod
     def of(cls, manifest: Manifest, index: int, length: int, query: bytes) -> Self:
@@ -36,6 +40,7 @@ class Request:
             most_records=manifest.most_contributions(index),
             clip=manifest.mechanism.clip.contribution_bound(index),
             query=query,
+            most_lanes=batch_lanes(manifest.joint_samples),
         )
 
     def digest(self) -> bytes:

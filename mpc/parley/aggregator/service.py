@@ -5,19 +5,23 @@ from collections.abc import Iterable
 from typing import Any
 
 from parley.aggregator.peer import UNREADY, AnsweringLink, Halves
-from parley.aggregator.refusals import CallRefusedError
+from parley.aggregator.refusals import CallRefusedError, malformed
 from parley.aggregator.run import Run
 from parley.aggregator.server import Server
 from parley.federation.names import NodeName, Role
 from parley.federation.rounds import DIGEST_BYTES
 from parley.mpc.errors import MpcError
-from parley.node import mentions
+from parley.node import logs, mentions
 from parley.node.authorization import peer_of
 from parley.v1 import aggregator_pb2 as wire
 from parley.v1 import common_pb2
 
 MOST_RECALLED = 256
 """Runs that one answer looks at."""
+MOST_KNOWN, MOST_PIECES = 64, 8
+"""Of evidence: what a caller may name, and what one answer holds."""
+FOLLOW_SECONDS = 2.0
+log = logs.logger()
 
 
 class Service:
@@ -26,6 +30,7 @@ class Service:
     def __init__(self, server: Server, version: str) -> None:
         self.server, self._version = server, version
         self._runs: dict[bytes, Run] = {}
+        self._following: asyncio.Task[None] | None = None
         self.share_bytes = 0
 
     def run(self, manifest_digest: bytes, ending: bool = False) -> Run:
@@ -48,6 +53,17 @@ class Service:
         """After a restart: whatever a crash left of these runs is settled with the other server."""
         for digest in manifest_digests:
             self.run(digest).check_soon()
+        self.server.follow()
+        self._following = asyncio.create_task(self._follow())
+
+    async def _follow(self) -> None:
+        """What a person admits or withdraws, in another process."""
+        while True:
+            await asyncio.sleep(FOLLOW_SECONDS)
+            try:
+                self.server.follow()
+            except MpcError as error:  # a store that is damaged: said once more where a run is asked for
+                log.error("the runs that are open cannot be told", error=error)
 
     def party(self, run: Run, context: Any) -> str:
         """The calling party's name in the run, from its certificate."""
@@ -76,7 +92,7 @@ class Service:
 
     def status(self) -> wire.StatusResponse:
         """Public facts."""
-        level = self.server.pool.level()
+        level = self.server.noise.plain.level()
         return wire.StatusResponse(
             pool_available=level.available,
             pool_capacity=level.capacity,
@@ -86,7 +102,30 @@ class Service:
             pool_error=level.last_error or "",
             version=self._version,
             share_bytes=self.share_bytes,
+            covert=self._covert(),
+            evidence=[bytes.fromhex(held.digest) for held in self.server.pending()],
         )
+
+    def _covert(self) -> wire.CovertPool:
+        level = self.server.noise.covert.level()
+        return wire.CovertPool(
+            available=level.available,
+            capacity=level.capacity,
+            produced=level.produced,
+            used=level.used,
+            lost=level.lost,
+            error=level.last_error or "",
+            resting=level.resting,
+            lanes=level.lanes,
+            audits_made=level.audits[0],
+            audits_passed=level.audits[1],
+        )
+
+    def evidence(self, request: wire.EvidenceRequest) -> wire.EvidenceResponse:
+        """What this server holds against the other one: for every member of its runs, who verifies it."""
+        if len(request.known) > MOST_KNOWN:
+            raise malformed(f"{len(request.known)} known pieces of evidence", f"name at most {MOST_KNOWN}")
+        return wire.EvidenceResponse(evidence=self.server.pieces(request.known, MOST_PIECES))
 
     def recall(self, caller: NodeName, offset: int) -> wire.RecallResponse:
         """What was opened with contributions of the caller, in some of its runs, and whether there are more."""
@@ -112,6 +151,8 @@ class Service:
         await run.serve(link, index, settling, halves, gone)
 
     def close(self) -> None:
+        if self._following is not None:
+            self._following.cancel()
         for run in self._runs.values():
             run.close()
 

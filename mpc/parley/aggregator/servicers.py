@@ -40,6 +40,12 @@ class ShareServicer(aggregator_pb2_grpc.ShareServiceServicer):
         run = self._service.run(request.manifest_digest, ending=True)
         return run.statements(self._service.party(run, context), request)
 
+    @answered
+    async def Evidence(self, request: wire.EvidenceRequest, context: Any) -> wire.EvidenceResponse:
+        self._service.share_bytes += request.ByteSize()
+        peer_of(context)  # a member of some run: what is here concerns all of them
+        return self._service.evidence(request)
+
 
 class ControlServicer(aggregator_pb2_grpc.ControlServiceServicer):
     """For coordinators."""
@@ -50,6 +56,8 @@ class ControlServicer(aggregator_pb2_grpc.ControlServiceServicer):
     @answered
     async def Propose(self, request: wire.ProposeRequest, context: Any) -> wire.ProposeResponse:
         proposal = await self._server.admissions.propose(request.manifest, peer_of(context).uri)
+        if proposal.admitted:
+            self._server.follow()
         digest = hashlib.sha256(request.manifest).digest()
         return wire.ProposeResponse(
             admitted=proposal.admitted,
@@ -80,6 +88,7 @@ class ControlServicer(aggregator_pb2_grpc.ControlServiceServicer):
             return wire.EndResponse(end=signer.end(digest, 0))
         run = self._service.led(digest, context, ending=True)
         openings = await run.end()
+        self._server.follow()
         mention(run, context)
         return wire.EndResponse(end=signer.end(digest, openings))
 
@@ -87,3 +96,8 @@ class ControlServicer(aggregator_pb2_grpc.ControlServiceServicer):
     async def Status(self, request: wire.StatusRequest, context: Any) -> wire.StatusResponse:
         peer_of(context)  # nobody who was not looked at
         return self._service.status()
+
+    @answered
+    async def Evidence(self, request: wire.EvidenceRequest, context: Any) -> wire.EvidenceResponse:
+        peer_of(context)
+        return self._service.evidence(request)

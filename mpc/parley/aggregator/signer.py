@@ -1,13 +1,17 @@
 """What one aggregation server signs: that it takes part in a run, each upload in time, each opened sum, and the end."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from parley.aggregator.opening_store import RefusedError
 from parley.federation.errors import FederationError
 from parley.federation.manifest import Manifest
+from parley.federation.names import NodeName
+from parley.mpc.covert import COVERT_LABEL, Signing
 from parley.mpc.history import Draft
 from parley.mpc.randomness import random_bytes
+from parley.node import signatures
 from parley.node.credentials import Identity
+from parley.node.docket import Pair, context_of, signed_by
 from parley.node.endings import sign_admission, sign_end
 from parley.node.statements import LIFE_BYTES, mode_of, sign_receipt, sign_statement
 from parley.v1 import common_pb2
@@ -29,12 +33,27 @@ class Signer:
         """For a whole half of an upload that is in time for the round's sum: a serialized SignedWord."""
         return sign_receipt(self._identity(), manifest.digest, self._role, self._life, index, query, upload)
 
-    def statement(self, manifest: Manifest, draft: Draft) -> bytes:
-        """Of a round, before its share may leave: a serialized SignedWord, or a RefusedError."""
+    def statement(self, manifest: Manifest, draft: Draft, pending: Sequence[str] = ()) -> bytes:
+        """Of a round, before its share may leave: a serialized SignedWord, or a RefusedError.
+
+        `pending` is evidence against the other server that waits for this one's operator, by its digests.
+        """
+        mode = mode_of(manifest)
         try:
-            return sign_statement(self._identity(), manifest.digest, self._role, mode_of(manifest), self._life, draft)
+            return sign_statement(self._identity(), manifest.digest, self._role, mode, self._life, draft, pending)
         except FederationError as error:
             raise RefusedError(str(error)) from None
+
+    def signing(self, peer: NodeName, pair: Pair) -> Signing:
+        """How a noise session that is audited signs: with the key that is installed when it begins."""
+        identity = self._identity()
+        return Signing(
+            key=identity.pin,
+            sign=lambda statement: signatures.sign(identity, COVERT_LABEL, statement),
+            peer_keys=lambda: self._identity().pins.of(peer),
+            verify=signed_by,
+            context=context_of(pair),
+        )
 
     def end(self, manifest_digest: bytes, openings: int) -> common_pb2.SignedEnd:
         """This server's word that a run is over."""

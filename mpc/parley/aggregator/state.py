@@ -21,6 +21,7 @@ from parley.federation.names import NodeName
 from parley.federation.rounds import MOST_WAIT_SECONDS
 from parley.mpc.errors import MpcError
 from parley.node.relay import Keys
+from parley.node.statements import audits_stated
 from parley.v1 import aggregator_pb2 as wire
 from parley.v1 import common_pb2
 
@@ -76,11 +77,13 @@ class RunState:
         self.event = self._server.note(event, run=self.manifest.run, peer_events=heard, **facts)
 
     def _require_admitted(self) -> None:
-        """It may have been withdrawn since it was asked for."""
+        """It may have been withdrawn since it was asked for, or the other server caught."""
         if self._server.admissions.manifest(self.manifest.digest) is None:
             raise CallRefusedError(
                 common_pb2.REFUSAL_NOT_ADMITTED, f"run {self.manifest.run} is withdrawn here", "end the run"
             )
+        if (held := self._server.held_against(self.manifest)) is not None:
+            raise CallRefusedError(common_pb2.REFUSAL_CAUGHT, str(held), "fetch the evidence, and verify it")
 
     def _require_open(self) -> None:
         self._require_admitted()
@@ -105,7 +108,8 @@ class RunState:
             contributions = current.contributions()
             self._waiting = channel = connect()
             try:
-                sign = functools.partial(self._server.signer.statement, self.manifest)
+                pending = [held.digest for held in self._server.pending()]
+                sign = functools.partial(self._server.signer.statement, self.manifest, pending=pending)
                 opened = self._server.opener.open(channel, fixed, contributions, agreed, sign)
                 channel.finish()
             finally:
@@ -124,7 +128,8 @@ class RunState:
             self._look()
         self._latest = (current.index, result)
         present = len(result.opened.contributors)
-        self._note("round.opened", round=current.index, present=present)
+        audits = audits_stated(result.opened.statement, self._server.role)
+        self._note("round.opened", round=current.index, present=present, **audits)
         self._check_later()
         return result
 

@@ -7,13 +7,12 @@ for AVX2 and for any other processor of PLATFORMS; all give the same integers.
 import ctypes
 import math
 from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parley.mpc.errors import ConfigurationError
-from parley.mpc.processor import BUILDS, Build, of_build
+from parley.mpc.processor import BUILDS, Build, address, checked, of_build
 
 Singles = NDArray[np.float32]
 Flags = NDArray[np.bool_]
@@ -87,10 +86,10 @@ def clip_sums(
     library = _open(build)
     scratch = np.zeros((2, d), np.int32)
     library.clip_sums(
-        _at(fresh, (rows, d), np.float32, "gradients"),
-        None if before is None else _at(before, (rows, d), np.float32, "gradients at the point before"),
-        _at(present, (rows,), np.bool_, "present"), rows, d, *weights, limit,
-        _address(scratch[0]), _address(scratch[1]), _at(total, (d,), np.int64, "total"),
+        checked(fresh, (rows, d), np.float32, "gradients"),
+        None if before is None else checked(before, (rows, d), np.float32, "gradients at the point before"),
+        checked(present, (rows,), np.bool_, "present"), rows, d, *weights, limit,
+        address(scratch[0]), address(scratch[1]), checked(total, (d,), np.int64, "total"),
     )  # fmt: skip
 
 
@@ -109,21 +108,8 @@ def encode_row(
     """
     whole, squares = np.zeros(fresh.shape, np.int32), np.zeros(2, np.uint64)
     _open(build).encode_row(
-        _at(fresh, (len(fresh),), np.float32, "gradient"),
-        None if before is None else _at(before, (len(fresh),), np.float32, "gradient at the point before"),
-        len(fresh), *weights, nearest, limit, _address(whole), _address(squares),
+        checked(fresh, (len(fresh),), np.float32, "gradient"),
+        None if before is None else checked(before, (len(fresh),), np.float32, "gradient at the point before"),
+        len(fresh), *weights, nearest, limit, address(whole), address(squares),
     )  # fmt: skip
     return whole, int(squares[0]) + (int(squares[1]) << 64)
-
-
-def _address(array: NDArray[Any]) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
-
-
-def _at(array: NDArray[Any], shape: tuple[int, ...], dtype: Any, name: str) -> int:
-    if array.shape != shape or array.dtype != dtype or not array.flags.c_contiguous:
-        raise ValueError(
-            f"{name}: need contiguous {np.dtype(dtype).name}{list(shape)}, got {array.dtype}{list(array.shape)}"
-        )
-    return _address(array)

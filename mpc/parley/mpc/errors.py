@@ -1,6 +1,11 @@
 """What can go wrong in the two-party computation, as types. Nothing here is retried on the same random material."""
 
+from typing import TYPE_CHECKING
+
 from parley.errors import ParleyError
+
+if TYPE_CHECKING:
+    from parley.mpc.evidence import Evidence
 
 
 class MpcError(ParleyError):
@@ -45,6 +50,23 @@ class SealBrokenError(PeerCheatedError):
 
 class PositionError(PeerCheatedError):
     """The other server is further ahead in the noise than an honest one can be."""
+
+
+class CaughtError(PeerCheatedError):
+    """An audit found that the other server departed from the noise protocol, and there is proof that anybody can
+    check."""
+
+    def __init__(self, message: str, evidence: "Evidence") -> None:
+        super().__init__(message)
+        self.evidence = evidence
+
+
+class TermsDifferError(PeerError):
+    """The two servers would run a session on different terms: federation, keys or audit rate."""
+
+
+class EvidenceError(MpcError):
+    """These bytes are no evidence."""
 
 
 class TablesDifferError(PeerError):

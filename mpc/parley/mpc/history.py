@@ -30,6 +30,10 @@ class Draft:
     """SHA-256 of this server's release share."""
     previous: bytes | None
     """The signed statement of the round before, if there is one."""
+    audits: tuple[int, int] = (0, 0)
+    """In this epoch, before the last sample's batch: batches of the other server that this one has audited, and of its
+    own that it was audited in and passed.
+    """
 
 
 Sign = Callable[[Draft], bytes]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.mpc.errors import ConfigurationError
-from parley.mpc.processor import native, processor_features
+from parley.mpc.processor import address, checked, native, processor_features
 
 Bytes = NDArray[np.uint8]
 Words = NDArray[np.uint64]
@@ -53,20 +53,6 @@ def _not_compiled(error: OSError) -> ConfigurationError:
     )
 
 
-def _pointer(array: NDArray[Any]) -> int:
-    address: int = array.__array_interface__["data"][0]  # a third of the time of array.ctypes.data
-    return address
-
-
-def _check(array: NDArray[Any], shape: tuple[int, ...], dtype: Any, name: str) -> int:
-    """The array's address, if it is what the loop will assume."""
-    if array.shape != shape or array.dtype != dtype or not array.flags.c_contiguous:
-        raise ValueError(
-            f"{name}: need contiguous {np.dtype(dtype).name}{list(shape)}, got {array.dtype}{list(array.shape)}"
-        )
-    return _pointer(array)
-
-
 class Kernels:
     """One compiled variant."""
 
@@ -102,7 +88,7 @@ class Kernels:
     def expand_keys(self, keys: Bytes) -> Bytes:
         """AES-128 key schedules: uint8[n, 16] -> uint8[n, 176]."""
         out = np.empty((len(keys), 176), np.uint8)
-        self._library.aes_expand(_check(keys, (len(keys), 16), np.uint8, "keys"), len(keys), _pointer(out))
+        self._library.aes_expand(checked(keys, (len(keys), 16), np.uint8, "keys"), len(keys), address(out))
         return out
 
     def encrypt(self, key: Bytes, data: Bytes) -> None:
@@ -110,28 +96,35 @@ class Kernels:
         if data.size % 256:
             raise ValueError("data: need a multiple of 256 bytes")
         blocks = data.size // 16
-        self._library.aes_ecb(_check(key, (176,), np.uint8, "key"), _check(data, data.shape, np.uint8, "data"), blocks)
+        self._library.aes_ecb(
+            checked(key, (176,), np.uint8, "key"), checked(data, data.shape, np.uint8, "data"), blocks
+        )
 
-    def extend_receiver(self, keys: Bytes, k: int, first_block: int, chunks: int) -> tuple[Bytes, Bytes, Bytes]:
-        """Choices (packed), corrections for the sender, rows[chunks * 2048, 16]."""
+    def extend_receiver(
+        self, keys: Bytes, k: int, first_block: int, chunks: int, rows: Bytes | None = None
+    ) -> tuple[Bytes, Bytes, Bytes]:
+        """Choices (packed), corrections for the sender, rows[chunks * 2048, 16]: those given, or new ones."""
         trees = 128 // k
         choices = np.empty((chunks, CHUNK_BYTES), np.uint8)
         corrections = np.empty((chunks, trees - 1, CHUNK_BYTES), np.uint8)
-        rows = np.empty((chunks * CHUNK, ROW_BYTES), np.uint8)
-        address = _check(keys, (trees, 1 << k, 176), np.uint8, "keys")
+        rows = np.empty((chunks * CHUNK, ROW_BYTES), np.uint8) if rows is None else rows
         self._library.extend_receiver(
-            address, k, first_block, chunks, _pointer(choices), _pointer(corrections), _pointer(rows)
-        )
+            checked(keys, (trees, 1 << k, 176), np.uint8, "keys"), k, first_block, chunks, address(choices),
+            address(corrections), checked(rows, (chunks * CHUNK, ROW_BYTES), np.uint8, "rows"),
+        )  # fmt: skip
         return choices, corrections, rows
 
-    def extend_sender(self, keys: Bytes, k: int, first_block: int, delta_masks: Bytes, corrections: Bytes) -> Bytes:
-        """rows[chunks * 2048, 16] of the sender; corrections[chunks, 128 / k - 1, 256] as received."""
+    def extend_sender(
+        self, keys: Bytes, k: int, first_block: int, delta_masks: Bytes, corrections: Bytes, rows: Bytes | None = None
+    ) -> Bytes:
+        """rows[chunks * 2048, 16] of the sender, as above; corrections[chunks, 128 / k - 1, 256] as received."""
         trees, chunks = 128 // k, len(corrections)
-        rows = np.empty((chunks * CHUNK, ROW_BYTES), np.uint8)
+        rows = np.empty((chunks * CHUNK, ROW_BYTES), np.uint8) if rows is None else rows
         self._library.extend_sender(
-            _check(keys, (trees, 1 << k, 176), np.uint8, "keys"), k, first_block, chunks,
-            _check(delta_masks, (128,), np.uint8, "delta masks"),
-            _check(corrections, (chunks, trees - 1, CHUNK_BYTES), np.uint8, "corrections"), _pointer(rows),
+            checked(keys, (trees, 1 << k, 176), np.uint8, "keys"), k, first_block, chunks,
+            checked(delta_masks, (128,), np.uint8, "delta masks"),
+            checked(corrections, (chunks, trees - 1, CHUNK_BYTES), np.uint8, "corrections"),
+            checked(rows, (chunks * CHUNK, ROW_BYTES), np.uint8, "rows"),
         )  # fmt: skip
         return rows
 
@@ -139,8 +132,8 @@ class Kernels:
         """Unreduced sum of products over GF(2)[x]: uint8[n, 16] twice -> uint8[32]."""
         total = np.zeros(32, np.uint8)
         self._library.inner_product(
-            _check(blocks, (len(blocks), 16), np.uint8, "blocks"),
-            _check(challenges, (len(blocks), 16), np.uint8, "challenges"), len(blocks), _pointer(total),
+            checked(blocks, (len(blocks), 16), np.uint8, "blocks"),
+            checked(challenges, (len(blocks), 16), np.uint8, "challenges"), len(blocks), address(total),
         )  # fmt: skip
         return total
 
@@ -151,27 +144,27 @@ class Kernels:
         chunks = len(rows) // CHUNK
         sums = np.zeros((128, 32), np.uint8)
         self._library.hash_columns(
-            _check(rows, (chunks * CHUNK, ROW_BYTES), np.uint8, "rows"),
-            _check(challenges, (chunks * 16, 16), np.uint8, "challenges"), chunks, _pointer(sums),
+            checked(rows, (chunks * CHUNK, ROW_BYTES), np.uint8, "rows"),
+            checked(challenges, (chunks * 16, 16), np.uint8, "challenges"), chunks, address(sums),
         )  # fmt: skip
         return sums
 
     def hash_words(self, key: Bytes, rows: Bytes, offset: Bytes, index: int, block: int) -> Words:
         """The low 64 bits of H(row ^ offset, index + i, block): uint64[n]."""
         out = np.empty(len(rows), np.uint64)
-        self._hash(key, rows, offset, index, block, 8, _pointer(out))
+        self._hash(key, rows, offset, index, block, 8, address(out))
         return out
 
     def hash_blocks(self, key: Bytes, rows: Bytes, offset: Bytes, index: int, blocks: int) -> Bytes:
         """H(row ^ offset, index + i, 0), H(..., 1), ... side by side: uint8[n, 16 * blocks]."""
         out = np.empty((len(rows), 16 * blocks), np.uint8)
-        self._hash(key, rows, offset, index, 0, 16 * blocks, _pointer(out))
+        self._hash(key, rows, offset, index, 0, 16 * blocks, address(out))
         return out
 
     def _hash(self, key: Bytes, rows: Bytes, offset: Bytes, index: int, block: int, stride: int, out: int) -> None:
         self._library.hash_rows(
-            _check(key, (176,), np.uint8, "key"), _check(rows, (len(rows), ROW_BYTES), np.uint8, "rows"),
-            _check(offset, (ROW_BYTES,), np.uint8, "offset"), index, block, len(rows), stride, out,
+            checked(key, (176,), np.uint8, "key"), checked(rows, (len(rows), ROW_BYTES), np.uint8, "rows"),
+            checked(offset, (ROW_BYTES,), np.uint8, "offset"), index, block, len(rows), stride, out,
         )  # fmt: skip
 
     def xor_message(self, k0: Bytes, k1: Bytes, vectors: Bytes, last: int) -> Bytes:
@@ -181,8 +174,8 @@ class Kernels:
             raise ValueError("pads shorter than the vectors, or no vectors")
         message = np.empty((count, width), np.uint8)
         self._library.xor_message(
-            _check(k0, (count, stride), np.uint8, "k0"), _check(k1, (count, stride), np.uint8, "k1"), stride,
-            _check(vectors, (count, width), np.uint8, "vectors"), width, last, count, _pointer(message),
+            checked(k0, (count, stride), np.uint8, "k0"), checked(k1, (count, stride), np.uint8, "k1"), stride,
+            checked(vectors, (count, width), np.uint8, "vectors"), width, last, count, address(message),
         )  # fmt: skip
         return message
 
@@ -195,10 +188,10 @@ class Kernels:
             raise ValueError("pads shorter than the vectors, or no vectors")
         share = np.empty((count, width), np.uint8)
         self._library.xor_share(
-            _check(k0, (count, stride), np.uint8, "k0"), _check(k1, (count, stride), np.uint8, "k1"),
-            _check(kc, (count, stride), np.uint8, "kc"), stride, _check(flips, (count,), np.uint8, "flips"),
-            _check(bits, (count,), np.uint8, "bits"), _check(message, (count, width), np.uint8, "message"),
-            _check(vectors, (count, width), np.uint8, "vectors"), width, last, count, _pointer(share),
+            checked(k0, (count, stride), np.uint8, "k0"), checked(k1, (count, stride), np.uint8, "k1"),
+            checked(kc, (count, stride), np.uint8, "kc"), stride, checked(flips, (count,), np.uint8, "flips"),
+            checked(bits, (count,), np.uint8, "bits"), checked(message, (count, width), np.uint8, "message"),
+            checked(vectors, (count, width), np.uint8, "vectors"), width, last, count, address(share),
         )  # fmt: skip
         return share
 
@@ -210,9 +203,9 @@ class Kernels:
         step = 0 if values.shape == (1,) else 1
         message = np.empty((count, width), np.uint8)
         self._library.ring_message(
-            _check(k0, (count,), np.uint64, "k0"), _check(k1, (count,), np.uint64, "k1"),
-            _check(bits, (count,), np.uint8, "bits"), _check(values, (count,) if step else (1,), np.uint64, "values"),
-            step, (1 << ring_bits) - 1, width, count, _pointer(message),
+            checked(k0, (count,), np.uint64, "k0"), checked(k1, (count,), np.uint64, "k1"),
+            checked(bits, (count,), np.uint8, "bits"), checked(values, (count,) if step else (1,), np.uint64, "values"),
+            step, (1 << ring_bits) - 1, width, count, address(message),
         )  # fmt: skip
         return message
 
@@ -221,9 +214,9 @@ class Kernels:
         count = len(share)
         step = 0 if values.shape == (1,) else 1
         self._library.ring_sender_share(
-            _check(k0, (count,), np.uint64, "k0"), _check(flips, (count,), np.uint8, "flips"),
-            _check(bits, (count,), np.uint8, "bits"), _check(values, (count,) if step else (1,), np.uint64, "values"),
-            step, count, _check(share, (count,), np.uint64, "share"),
+            checked(k0, (count,), np.uint64, "k0"), checked(flips, (count,), np.uint8, "flips"),
+            checked(bits, (count,), np.uint8, "bits"), checked(values, (count,) if step else (1,), np.uint64, "values"),
+            step, count, checked(share, (count,), np.uint64, "share"),
         )  # fmt: skip
 
     def ring_receiver_share(self, kc: Words, flips: Bytes, choices: Bytes, message: Bytes, share: Words) -> None:
@@ -232,9 +225,9 @@ class Kernels:
         if width > 8:
             raise ValueError("ring_receiver_share: message wider than a word")
         self._library.ring_receiver_share(
-            _check(kc, (count,), np.uint64, "kc"), _check(flips, (count,), np.uint8, "flips"),
-            _check(choices, (count,), np.uint8, "choices"), _check(message, (count, width), np.uint8, "message"), width,
-            count, _check(share, (count,), np.uint64, "share"),
+            checked(kc, (count,), np.uint64, "kc"), checked(flips, (count,), np.uint8, "flips"),
+            checked(choices, (count,), np.uint8, "choices"), checked(message, (count, width), np.uint8, "message"),
+            width, count, checked(share, (count,), np.uint64, "share"),
         )  # fmt: skip
 
     def digit_send(
@@ -244,18 +237,18 @@ class Kernels:
         """One-of-sixteen tables of two-bit answers: k0, k1, flips [4, n], the rest [n]."""
         count = len(digits)
         self._library.digit_send(
-            _check(k0, (4, count), np.uint64, "k0"), _check(k1, (4, count), np.uint64, "k1"),
-            _check(flips, (4, count), np.uint8, "flips"), _check(digits, (count,), np.uint8, "digits"),
-            _check(tables, (16,), np.uint32, "tables"), _check(masks, (count,), np.uint8, "masks"), count,
-            _check(message, (count,), np.uint32, "message"),
+            checked(k0, (4, count), np.uint64, "k0"), checked(k1, (4, count), np.uint64, "k1"),
+            checked(flips, (4, count), np.uint8, "flips"), checked(digits, (count,), np.uint8, "digits"),
+            checked(tables, (16,), np.uint32, "tables"), checked(masks, (count,), np.uint8, "masks"), count,
+            checked(message, (count,), np.uint32, "message"),
         )  # fmt: skip
 
     def digit_receive(self, kc: Words, digits: Bytes, message: NDArray[np.uint32], out: Bytes) -> None:
         """The other end of digit_send."""
         count = len(digits)
         self._library.digit_receive(
-            _check(kc, (4, count), np.uint64, "kc"), _check(digits, (count,), np.uint8, "digits"),
-            _check(message, (count,), np.uint32, "message"), count, _check(out, (count,), np.uint8, "out"),
+            checked(kc, (4, count), np.uint64, "kc"), checked(digits, (count,), np.uint8, "digits"),
+            checked(message, (count,), np.uint32, "message"), count, checked(out, (count,), np.uint8, "out"),
         )  # fmt: skip
 
     def lookup(self, onehot: Bytes, rows: Bytes, matrices: Words) -> Bytes:
@@ -265,9 +258,9 @@ class Kernels:
             raise ValueError("one-hot vectors of more than 2,048 entries")
         out = np.empty((tables, count, ROW_BYTES), np.uint8)
         self._library.lookup(
-            _check(onehot, (count, width), np.uint8, "one-hot"), width,
-            _check(rows, (tables, 8 * width, ROW_BYTES), np.uint8, "rows"),
-            _check(matrices, (tables, width, ROW_BYTES), np.uint64, "matrices"), tables, count, _pointer(out),
+            checked(onehot, (count, width), np.uint8, "one-hot"), width,
+            checked(rows, (tables, 8 * width, ROW_BYTES), np.uint8, "rows"),
+            checked(matrices, (tables, width, ROW_BYTES), np.uint64, "matrices"), tables, count, address(out),
         )  # fmt: skip
         return out
 
@@ -277,7 +270,7 @@ class Kernels:
             raise ValueError("bits beyond the row")
         count = len(rows)
         out = np.empty((bits, count), np.uint8)
-        self._library.row_bits(_check(rows, (count, ROW_BYTES), np.uint8, "rows"), first, bits, count, _pointer(out))
+        self._library.row_bits(checked(rows, (count, ROW_BYTES), np.uint8, "rows"), first, bits, count, address(out))
         return out
 
 

@@ -3,7 +3,10 @@
 import ctypes
 from functools import cache
 from importlib import resources
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 Build = Literal["avx512", "avx2", "portable"]
 
@@ -25,6 +28,23 @@ BUILDS: dict[Build, set[str]] = {
 def native(name: str) -> ctypes.CDLL:
     """A compiled library of `native/`; OSError on a platform that the package was not compiled for."""
     return ctypes.CDLL(str(resources.files("parley.mpc").joinpath("native", f"{name}.so")))
+
+
+def address(array: NDArray[Any]) -> int:
+    """Where an array's memory begins."""
+    if array.flags.writeable and array.size and array.flags.c_contiguous:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))  # a third of the other's time
+    found: int = array.__array_interface__["data"][0]
+    return found
+
+
+def checked(array: NDArray[Any], shape: tuple[int, ...], dtype: Any, name: str) -> int:
+    """The array's address, if it is what a loop will assume."""
+    if array.shape != shape or array.dtype != dtype or not array.flags.c_contiguous:
+        raise ValueError(
+            f"{name}: need contiguous {np.dtype(dtype).name}{list(shape)}, got {array.dtype}{list(array.shape)}"
+        )
+    return address(array)
 
 
 @cache

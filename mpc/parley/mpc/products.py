@@ -7,12 +7,11 @@ a chunk has to fit, and the caller states a bound that proves it.
 
 import ctypes
 from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.mpc.processor import native, processor_features
+from parley.mpc.processor import address, native, processor_features
 
 CHUNK = 256
 """Records at once: what is packed stays in the second-level cache."""
@@ -58,10 +57,5 @@ def outer_sums(left: NDArray[np.int16], right: NDArray[np.int16], out: NDArray[n
         if len(x) % 2:
             x, y = (np.concatenate([each, np.zeros_like(each[:1])]) for each in (x, y))
         sums[:] = 0
-        library.outer_sums(_at(x), _at(y), len(x), d, k, _at(scratch), _at(sums))
+        library.outer_sums(address(x), address(y), len(x), d, k, address(scratch), address(sums))
         out += sums
-
-
-def _at(array: NDArray[Any]) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address

@@ -8,25 +8,26 @@ Everything is exact integer arithmetic on shares: no share is ever truncated her
 a server knows of its own shares says nothing of x. The only rounding is the release's (parley.mpc.ring).
 """
 
+import copy
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
 from parley.mpc.acceptance import check_accepted
 from parley.mpc.gates import Gates
-from parley.mpc.kernels import Bytes, Kernels, Words, as_matrices
+from parley.mpc.kernels import Bytes, Kernels, Words
 from parley.mpc.law import DITHER_BITS
 from parley.mpc.randomness import Csprng
 from parley.mpc.sealed_shares import exchanged
 from parley.mpc.steps import Steps, pack, together, unpack
-from parley.mpc.tables import INDEX_BITS, Tables
+from parley.mpc.tables import INDEX_BITS, MULTIPLEXED_BITS, Tables
 from parley.mpc.transfers import Transfers, TransferSource
 
 LANES = 8192
 """Of a full batch: 30 MB of transfers, large enough that an exchange's latency does not matter."""
 LANE_STEP = 16
 """Lanes come in multiples of this."""
-MULTIPLEXED_BITS = 2
 
 
 @dataclass
@@ -53,25 +54,20 @@ class Sampler:
 
     def __init__(self, kernels: Kernels, role: int, tables: Tables, source: TransferSource, rng: Csprng) -> None:
         self._kernels, self._role, self._tables, self._source, self._rng = kernels, role, tables, source, rng
-        quarters = tables.head.reshape(1 << MULTIPLEXED_BITS, -1, 16)
-        self._rows = [np.ascontiguousarray(quarters), tables.tail]
-        self._matrices = [as_matrices(rows) for rows in self._rows]
-        self._slots: int | None = None
+        self._lookups = tables.lookups
 
     def batch(self, lanes: int) -> Steps[Words]:
         """Shares of the accepted samples of one batch of about `lanes` lanes, dithered: uint64[accepted]."""
         view = yield from self.view(lanes)
         check_accepted(self._tables, len(view.accepted), int(view.accepted.sum()))
         kept: Words = view.product[view.accepted.astype(bool)]
-        return kept + self._dither(len(kept))
+        return kept + dither(self._tables, len(kept), self._rng)
 
-    def _dither(self, count: int) -> Words:
-        """Two uniforms of width 2^-DITHER_BITS standard deviations, this server's own secret: what smooths the law
-        (parley.mpc.law).
-        """
-        shift = np.uint64(64 - (self._tables.format.scale_bits - DITHER_BITS))
-        words = self._rng.words(2, count) >> shift
-        return np.asarray(words[0] + words[1] - (np.uint64(1) << np.uint64(64 - int(shift))))
+    def fed_by(self, source: TransferSource, rng: Csprng) -> Self:
+        """The same sampler on other transfers and other randomness."""
+        other = copy.copy(self)
+        other._source, other._rng = source, rng
+        return other
 
     def view(self, lanes: int) -> Steps[Batch]:
         """One batch with everything a server holds at its end."""
@@ -114,7 +110,7 @@ class Sampler:
         index, chosen = yield from together(
             gates.one_hot(INDEX_BITS - MULTIPLEXED_BITS), gates.pairs_one_hot(MULTIPLEXED_BITS // 2)
         )
-        rows = gates.kernels.lookup(index, self._rows[0], self._matrices[0])
+        rows = gates.kernels.lookup(index, *self._lookups[0])
         width, bits = self._tables.format.row_bytes, self._tables.format.row_bits
         parts, _ = yield from gates.select((rows[1:] ^ rows[0])[:, :, :width], bits, chosen[0])
         row = rows[0]
@@ -124,7 +120,7 @@ class Sampler:
     def _tail(self, gates: Gates) -> Steps[tuple[Bytes, Bytes, Bytes]]:
         """The tail's row: one index for all levels, one level chosen."""
         index, level = yield from together(gates.one_hot(self._tables.format.tail_bits), self._level(gates))
-        rows = gates.kernels.lookup(index, self._rows[1], self._matrices[1])
+        rows = gates.kernels.lookup(index, *self._lookups[1])
         width, bits = self._tables.format.row_bytes, self._tables.format.row_bits
         parts, _ = yield from gates.select(rows[:, :, :width], bits, level)
         return np.bitwise_xor.reduce(parts), index, level
@@ -185,9 +181,12 @@ class Sampler:
         private = low if self._role == 0 else np.uint64((1 << bits) - 1) - low
         carry = yield from gates.less(private, bits)
         top = (difference >> np.uint64(bits) & np.uint64(1)).astype(np.uint8)
-        mine = pack(carry ^ top)
-        theirs = yield from exchanged(self._role, mine, self._rng)
-        return unpack(mine ^ theirs, gates.lanes)
+        opened = yield from self._opened(pack(carry ^ top))
+        return unpack(opened, gates.lanes)
+
+    def _opened(self, share: Bytes) -> Steps[Bytes]:
+        theirs = yield from exchanged(self._role, share, self._rng)
+        return share ^ theirs
 
     def _product(self, gates: Gates, heights: Transfers, w: Words) -> Steps[tuple[Bytes, Words]]:
         """<+-(2U + 1) W> = <W + sum of the height's bits times 2W, 4W, ...>, then a random sign."""
@@ -197,6 +196,15 @@ class Sampler:
         slot, sign = gates.random_bits(1)
         (turned,) = yield from gates.ring_products(slot, [(0, -(x + x)[None], 64)])
         return sign[0], x + turned
+
+
+def dither(tables: Tables, count: int, rng: Csprng) -> Words:
+    """Two uniforms of width 2^-DITHER_BITS standard deviations, one server's own secret: what smooths the law
+    (parley.mpc.law).
+    """
+    shift = np.uint64(64 - (tables.format.scale_bits - DITHER_BITS))
+    words = rng.words(2, count) >> shift
+    return np.asarray(words[0] + words[1] - (np.uint64(1) << np.uint64(64 - int(shift))))
 
 
 def _weighted(bits: Words) -> Words:

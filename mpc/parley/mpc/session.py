@@ -20,8 +20,9 @@ from parley.mpc.randomness import Csprng
 from parley.mpc.sampler import Sampler
 from parley.mpc.steps import Message, Steps
 from parley.mpc.tables import Tables
+from parley.mpc.transfers import Room
 
-MAGIC = b"parley.mpc.v2\0\0\0"
+MAGIC = b"parley.mpc.v3\0\0\0"
 HELLO = struct.Struct("<16sB32s32s")
 
 
@@ -60,7 +61,7 @@ class Session:
         channel.open_session(session, role)
         self.id = session
         base = channel.run(transfer(role, session, rng))
-        source = ObliviousTransfers(native, role, session, np.frombuffer(hash_key, np.uint8), base, rng, k)
+        source = ObliviousTransfers(native, role, session, np.frombuffer(hash_key, np.uint8), base, rng, k, Room())
         channel.run(source.set_up())
         self.sampler = Sampler(native, role, tables, source, rng)
         self.base_ot_seconds = time.perf_counter() - started

@@ -19,7 +19,7 @@ Covers: `strips`, boxes that hug C (acceptance 0.994); `rectangle`, the textbook
 
 import hashlib
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib import resources
 from typing import Literal, get_args
 
@@ -27,12 +27,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.mpc.errors import ConfigurationError
+from parley.mpc.kernels import Bytes, Words, as_matrices
 
 Cover = Literal["strips", "rectangle"]
 Precision = Literal["standard", "high"]
 
 INDEX_BITS = 11
 """Of level 0: 9 bits by a one-hot vector, 2 by a multiplexer."""
+MULTIPLEXED_BITS = 2
 GO_ON = 16
 """One sample in so many moves on from a tail level to the next."""
 
@@ -126,6 +128,12 @@ class Tables:
         text = f"parley sampler tables v1 {self.cover} {self.precision} {self.format}"
         return hashlib.sha256(text.encode() + self.head.tobytes() + self.tail.tobytes()).digest()
 
+    @cached_property
+    def lookups(self) -> tuple[tuple[Bytes, Words], tuple[Bytes, Words]]:
+        """Level 0 in quarters and the tail, each as rows and as matrices: what kernels look up in. Made once."""
+        quarters = np.ascontiguousarray(self.head.reshape(1 << MULTIPLEXED_BITS, -1, 16))
+        return (quarters, as_matrices(quarters)), (self.tail, as_matrices(self.tail))
+
     def field(self, rows: NDArray[np.uint8], name: str) -> NDArray[np.int64]:
         """One field of `rows` (uint8[..., 16]) as integers, slopes of the threshold with their sign."""
         start, width = self.format.fields()[name]
@@ -169,3 +177,10 @@ def load(cover: Cover, precision: Precision) -> Tables:
     rows = np.frombuffer(raw, np.uint8).reshape(-1, 16)
     head, tail = rows[: 1 << INDEX_BITS], rows[1 << INDEX_BITS :]
     return Tables(cover, precision, form, head, tail.reshape(form.tail_levels, 1 << form.tail_bits, 16))
+
+
+@cache
+def by_digest() -> dict[bytes, Tables]:
+    """All shipped tables, by what sessions and evidence name them by."""
+    every = (load(cover, precision) for cover in get_args(Cover) for precision in get_args(Precision))
+    return {tables.digest: tables for tables in every}

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from parley.mpc.errors import SessionClosedError
-from parley.mpc.kernels import Bytes, Kernels, Words
+from parley.mpc.kernels import ROW_BYTES, Bytes, Kernels, Words
 from parley.mpc.steps import Steps
 
 MOST_TRANSFERS = 1 << 34
@@ -76,6 +76,24 @@ class Transfers:
         """As receiver_words, 16 * blocks bytes each."""
         index = self._index(1 - self.role)
         return self.kernels.hash_blocks(self.hash_key, self.receiver_rows, NO_OFFSET, index, blocks)
+
+
+class Room:
+    """Memory for the rows of one extension after another.
+
+    Those of a large batch take tens of megabytes each way, more than the C library keeps: the system would clear them
+    anew for each batch, which costs a tenth of it.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[int, Bytes] = {}
+
+    def rows(self, sender: int, count: int) -> Bytes:
+        """uint8[count, 16], without meaning, for what that server sends."""
+        held = self._held.get(sender)
+        if held is None or len(held) < count:
+            held = self._held[sender] = np.empty((count, ROW_BYTES), np.uint8)
+        return held[:count]
 
 
 class TransferSource(Protocol):

@@ -8,12 +8,11 @@ import ctypes
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.mpc.processor import BUILDS, Build, of_build
+from parley.mpc.processor import BUILDS, Build, address, checked, of_build
 
 Singles = NDArray[np.float32]
 Integers = NDArray[np.int64]
@@ -86,34 +85,20 @@ def scatter(
     ):  # fmt: skip
         if places.size and not 0 <= places.min() <= places.max() < most:
             raise ValueError(f"a border names a place outside an image's {most}")
-        _at(places, (size,), np.int64, "a border")
+        checked(places, (size,), np.int64, "a border")
     due = sizes.tables()
     if len(tables) != len(due):
         raise ValueError(f"{len(tables)} tables, and {len(due)} are due")
     addresses = np.array(
-        [_at(each, shape, np.float32, "a table") for each, shape in zip(tables, due, strict=True)], np.uint64
+        [checked(each, shape, np.float32, "a table") for each, shape in zip(tables, due, strict=True)], np.uint64
     )
     told = np.array(astuple(sizes), np.uint64)
     out = np.empty((len(planes), *sizes.shape), np.float32)
-    room = np.empty(library.scatter_room(_address(told), sizes.channels) + ALIGNED // 4, np.float32)
-    start = -_address(room) % ALIGNED // 4
+    room = np.empty(library.scatter_room(address(told), sizes.channels) + ALIGNED // 4, np.float32)
+    start = -address(room) % ALIGNED // 4
     library.scatter(
-        _address(told), _address(above), _address(left), _address(addresses), sizes.channels,
-        _at(planes, (len(planes), sizes.height, sizes.width), np.float32, "planes"), len(planes),
-        _address(room[start:]), _address(out),
+        address(told), address(above), address(left), address(addresses), sizes.channels,
+        checked(planes, (len(planes), sizes.height, sizes.width), np.float32, "planes"), len(planes),
+        address(room[start:]), address(out),
     )  # fmt: skip
     return out
-
-
-def _address(array: NDArray[Any]) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
-
-
-def _at(array: NDArray[Any], shape: tuple[int, ...], dtype: Any, name: str) -> int:
-    """The array's address, if it is what the loop will assume."""
-    if array.shape != shape or array.dtype != dtype or not array.flags.c_contiguous:
-        raise ValueError(
-            f"{name}: need contiguous {np.dtype(dtype).name}{list(shape)}, got {array.dtype}{list(array.shape)}"
-        )
-    return _address(array)

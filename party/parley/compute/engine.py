@@ -56,7 +56,7 @@ PATIENCE = 20
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 AWAY_SECONDS = 300.0
 """That one question waits for the cluster; then its asker hears whether the run still wants an answer."""
-SEARCH_PASSES = 18
+SEARCH_PASSES = 16
 """At most, of one chunk, until a record is found that makes a module raise (`parley.models.chunks`)."""
 PUBLIC_UNITS = 64
 PUBLIC, PRIVATE = "public", "records"

@@ -7,7 +7,7 @@ import grpc
 from parley.compute.errors import ComputeError, LostError
 
 ASKED = "/ray.rpc.NodeInfoGcsService/CheckAlive"
-SECONDS = 10.0
+SECONDS = 30.0
 OPTIONS = (("grpc.enable_http_proxy", 0),)
 """As Ray itself asks its nodes: no proxy of this machine's stands between."""
 

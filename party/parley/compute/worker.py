@@ -24,6 +24,7 @@ from parley.models.registry import open_model
 
 Array = NDArray[Any]
 
+ANY_FAILURES = 1 << 40
 PIECE = 1 << 16
 """Below what Ray keeps in its object store (max_direct_call_object_size, 100 KiB)."""
 
@@ -85,7 +86,7 @@ class ShardWorker(Worker):
         engine = self._engines[order["of"]]
         if (chunks := getattr(self._model, "chunks", None)) is not None:  # a user's module's
             # A slot has room to find one record that makes it raise: with more of them the run is left.
-            chunks.failures = len(points[0]) if order["of"] == "records" else None
+            chunks.failures = len(points[0]) if order["of"] == "records" else ANY_FAILURES
         return question.answered(engine, tuple(points[0]), places, present, order["chunk"])
 
 

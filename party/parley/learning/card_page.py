@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeGuard
 
 from parley.learning.plain_page import Block, Page, Points, Quote, Table, text
+from parley.mpc.parts import AUDITS, worth_of_audits
 
 MOST_ROWS = 200
 MOST_WORDS = 30
@@ -231,11 +232,19 @@ def _adversaries(card: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("the coordinator, all other parties and one aggregator that follows the protocol, together", whole),
         (
             "the same with one aggregator that does anything whatever",
-            f"ε = {number(lying)} at δ = {number(card.get('delta'))}" if _finite(lying) else "no guarantee",
+            (f"ε = {number(lying)} at δ = {number(card.get('delta'))}" if _finite(lying) else "no guarantee")
+            + _audits(card),
         ),
         ("both aggregators together", "nothing: they could see everything"),
         ("the operator of a party's machine", "nothing for that party's own records"),
     ]
+
+
+def _audits(card: Mapping[str, Any]) -> str:
+    """What they are worth, of a card that says something which there is."""
+    audit = card.get("audit")
+    known = card.get("security") == "covert" and isinstance(audit, str) and audit in AUDITS
+    return f". {worth_of_audits(str(audit))}" if known else ""
 
 
 def _quality(card: Mapping[str, Any]) -> list[Block]:
@@ -311,6 +320,7 @@ TRAINING = {
     "unit": "unit of privacy",
     "security": "security of the noise",
     "own": "own noise of each aggregator",
+    "audit": "share of the noise that each aggregator audits",
 }
 
 

@@ -6,9 +6,11 @@ left out), the transforms, and the version of this code. One that was altered or
 """
 
 import contextlib
+import errno
 import hashlib
 import os
 import secrets
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +28,8 @@ from parley.privacy.canonical import canonical_json
 ENDING = ".features"
 DIGEST_BYTES = 32
 PIECE = 1 << 24
+LEAST_FREE = 2
+"""Times what is written, or it is not."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +72,10 @@ class FeatureCache:
         self.folder.mkdir(mode=0o700, exist_ok=True)
 
     def _write(self, path: Path, values: NDArray[Any]) -> None:
-        """Whole or not at all; no need to be on the disk when it returns."""
+        """Whole or not at all; no need to be on the disk when it returns. Its last space is the ledger's beside it."""
         self._make_folder()
+        if shutil.disk_usage(self.folder).free < LEAST_FREE * values.nbytes:
+            raise OSError(errno.ENOSPC, "too little is free beside it")
         fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
         handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:

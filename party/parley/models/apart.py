@@ -23,7 +23,7 @@ from parley.learning.slots import Pace
 from parley.models.child import Child, ModuleLostError, ModuleRefusedError
 from parley.models.frames import Array, Due
 from parley.models.module_spec import ModuleSpec
-from parley.models.serve import count_to_json, records_to_frame, spec_to_json
+from parley.models.serve import count_to_json, records_to_frame, spec_to_frame
 from parley.mpc.ring import Lattice
 from parley.privacy.clipping import Terms
 from parley.privacy.sampling import Batch
@@ -96,7 +96,8 @@ class Apart:
         child = Child(threads)
         try:
             told = {"outputs": outputs, "device": device, "threads": threads, "chunk": chunk}
-            answer = child.ask({"ask": "open", "spec": spec_to_json(spec), **told}, seconds=patience)
+            body, reach = spec_to_frame(spec)
+            answer = child.ask({"ask": "open", "spec": body, **told}, (reach,), seconds=patience)
             found = cls(child, spec, outputs, _checked(answer.header), patience)
             if records is not None:
                 found.hold(records)

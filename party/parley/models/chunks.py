@@ -23,8 +23,10 @@ from parley.models.verified_import import said
 Flags = NDArray[np.bool_]
 Singles = NDArray[np.float32]
 FORWARD_ROWS = 256
-"""In a chunk where no gradient is kept."""
+"""In a chunk of public rows where no gradient is kept."""
 MOST_ROWS = 128
+ANY = 1 << 40
+"""Failures, where they are counted as those of records are, and never too many."""
 NUMBERS_AT_ONCE = 1 << 21
 """Of one point's gradients: 8 MB, two points of a small network fit a processor's second cache."""
 
@@ -65,15 +67,22 @@ class Chunks:
 
     def outcomes(self, flat: Tensor, inputs: Tensor, targets: Tensor) -> tuple[Singles, Singles]:
         """Scores float32[records, outputs] and losses float32[records]; nan of a record that makes it raise."""
+        rows = self.forward_rows
         parts = [
-            self._outcomes(flat, inputs[start : start + FORWARD_ROWS], targets[start : start + FORWARD_ROWS])
-            for start in range(0, max(1, len(inputs)), FORWARD_ROWS)
+            self._outcomes(flat, inputs[start : start + rows], targets[start : start + rows], rows)
+            for start in range(0, max(1, len(inputs)), rows)
         ]
         return np.concatenate([each[0] for each in parts]), np.concatenate([each[1] for each in parts])
 
-    def _outcomes(self, flat: Tensor, inputs: Tensor, targets: Tensor) -> tuple[Singles, Singles]:
+    @property
+    def forward_rows(self) -> int:
+        """In a chunk where no gradient is kept. Of records no more than in any other: one that makes the module raise
+        is looked for in as many passes, none of them slower than those that a slot has room for."""
+        return FORWARD_ROWS if self.failures is None else self.size
+
+    def _outcomes(self, flat: Tensor, inputs: Tensor, targets: Tensor, rows: int) -> tuple[Singles, Singles]:
         found: list[tuple[Tensor, Tensor]] = []
-        padded = self._padded(inputs, targets, FORWARD_ROWS)
+        padded = self._padded(inputs, targets, rows)
         sound = self._confined(lambda x, y: found.append(self.route.outcomes(flat, x, y)), *padded)
         scores, losses = (each.cpu().numpy().copy() for each in found[-1])
         scores[~sound], losses[~sound] = np.nan, np.nan

@@ -71,7 +71,7 @@ def described(arrays: Sequence[Array]) -> list[list[Any]]:
 def write(handle: int, frame: Frame, deadline: Deadline) -> None:
     """The whole frame; the pipe does not block."""
     arrays = [np.ascontiguousarray(each) for each in frame.arrays]
-    header = json.dumps({**frame.header, "arrays": described(arrays)}).encode()
+    header = json.dumps({**frame.header, "arrays": described(arrays)}, separators=(",", ":")).encode()
     _send(handle, memoryview(len(header).to_bytes(8, "little") + header), deadline)
     for each in arrays:
         if each.nbytes:

@@ -5,10 +5,11 @@ exact sum's claim rests on it: what one record does to another's gradient no cli
 """
 
 import itertools
+from dataclasses import replace
 
 import torch
 
-from parley.models.chunks import FORWARD_ROWS, Chunks
+from parley.models.chunks import ANY, FORWARD_ROWS, Chunks
 from parley.models.losses import Tensor
 from parley.models.public_rows import public_point, public_rows
 
@@ -61,11 +62,21 @@ def _gradients_mixed(chunks: Chunks, flat: Tensor) -> str | None:
 
 
 def _outcomes_mixed(chunks: Chunks, flat: Tensor) -> str | None:
-    inputs, targets = public_rows(chunks.network, FORWARD_ROWS)
+    """In chunks of public rows and in those of records."""
+    for rows in sorted({chunks.size, FORWARD_ROWS}):
+        failures = None if rows == FORWARD_ROWS else ANY
+        wrong = _outcomes_of_mixed(replace(chunks, failures=failures), flat, rows)
+        if wrong is not None:
+            return wrong
+    return None
+
+
+def _outcomes_of_mixed(chunks: Chunks, flat: Tensor, rows: int) -> str | None:
+    inputs, targets = public_rows(chunks.network, rows)
     want = [torch.from_numpy(each) for each in chunks.outcomes(flat, inputs, targets)]
-    for (name, value), place in itertools.product(HOSTILE.items(), _places(FORWARD_ROWS)[-1:]):
+    for (name, value), place in itertools.product(HOSTILE.items(), _places(rows)[-1:]):
         found = chunks.outcomes(flat, _with(inputs, place, value), targets)
-        others = [row for row in range(FORWARD_ROWS) if row != place]
+        others = [row for row in range(rows) if row != place]
         if not all(_same(a[others], torch.from_numpy(b)[others]) for a, b in zip(want, found, strict=True)):
             return f"a record that is {name} changes the scores of the records beside it"
     return None

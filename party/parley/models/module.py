@@ -55,6 +55,7 @@ class TorchModel:
             size = usual_chunk(network.dimension) if chunk is None else chunk
             findings = examine(network, size, full=checked)
             findings.require()
+        network.files.require_same()  # what is read when it is first used, too
         network.spec = findings.spec
         return cls(network, findings.chunks, threads, findings)
 

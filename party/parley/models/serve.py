@@ -39,12 +39,12 @@ FEWEST_MEASURED = 3
 MEASURED_SECONDS = 0.2
 
 
-def spec_to_json(spec: ModuleSpec) -> dict[str, Any]:
-    """With what follows from the schema, which stays with whoever has it."""
-    return {"body": spec.body(), "reach": [list(each) for each in spec.reach], "whole": spec.whole}
+def spec_to_frame(spec: ModuleSpec) -> tuple[dict[str, Any], Array]:
+    """With what follows from the schema, which stays with whoever has it; of many columns no header has room for it."""
+    return {"body": spec.body(), "whole": spec.whole}, np.array(spec.reach, np.float64)
 
 
-def spec_from_json(found: Mapping[str, Any]) -> ModuleSpec:
+def spec_from_frame(found: Mapping[str, Any], reach: Array) -> ModuleSpec:
     body = found["body"]
     return ModuleSpec(
         body["kind"],
@@ -53,7 +53,7 @@ def spec_from_json(found: Mapping[str, Any]) -> ModuleSpec:
         body["loss"],
         body.get("digest"),
         tuple(body.get("probe", ())),
-        tuple((low, high) for low, high in found["reach"]),
+        tuple((low, high) for low, high in reach.tolist()),
         found["whole"],
     )
 
@@ -124,7 +124,7 @@ class Served:
 
     def _open(self, header: Mapping[str, Any], arrays: tuple[Array, ...]) -> Frame:
         """On public inputs alone: there is no record in this process yet, so that its words may be told."""
-        spec = spec_from_json(header["spec"])
+        spec = spec_from_frame(header["spec"], arrays[0])
         try:
             from parley.models.module import TorchModel
 

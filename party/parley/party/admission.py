@@ -8,7 +8,6 @@ with the whole schema before (`parley.party.seal`). What costs time or memory co
 `parley.mpc.crash`, `privacy`, `parley` and `party` only.
 """
 
-import contextlib
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,19 +26,20 @@ from parley.models.extractor_apart import ExtractorsApart
 from parley.mpc import crash
 from parley.node.data_sets import DataSet
 from parley.node.endings import verify_admissions
+from parley.node.evidence import EvidenceFolder, waits_for_answer
+from parley.node.evidence import Stamp as EvidenceStamp
 from parley.node.pins import Pins
 from parley.node.trail import Trail
+from parley.party.books import epsilon_spent, open_ledger, require_populations, spent_if_a_server_lies
 from parley.party.code import opened, opened_extractors
 from parley.party.data import Shelf, Understood, data_set_of, moved, require_equal, understand, unreadable
 from parley.party.errors import AskAgainError, UnfitRecordsError, exceeded, refused
-from parley.party.memory import require_agreement, require_ledger
+from parley.party.memory import require_agreement
 from parley.party.outbox import VERIFYING, Outbox
 from parley.party.seal import Sealed, Stamp
 from parley.party.settings import Settings
 from parley.privacy.errors import BudgetExceededError, LedgerRefusedError, OtherContentError
-from parley.privacy.filters import Charge, Limit, epsilon_of
-from parley.privacy.filters import Policy as Filter
-from parley.privacy.ledger import Ledger
+from parley.privacy.filters import Charge, Limit
 from parley.privacy.mechanism import Unit
 from parley.v1 import common_pb2
 
@@ -75,39 +75,6 @@ class Ready:
     """Of a user's own features, likewise."""
 
 
-def open_ledger(settings: Settings) -> Ledger:
-    """This party's ledger; an empty one at first, and never where anything says that there was one."""
-    if not settings.ledger.exists():
-        require_ledger(settings)
-        with contextlib.suppress(LedgerRefusedError):  # another thread was faster
-            Ledger.create(settings.ledger, Filter()).close()
-    return Ledger.open_newest(settings.ledger)
-
-
-def require_populations(ledger: Ledger, settings: Settings) -> None:
-    """A LedgerRefusedError where a name in node.toml would be a fresh budget that nobody answers for.
-
-    Names that were not charged yet count as well: of two of them each has to be declared apart.
-    """
-    for name in settings.populations:
-        ledger.require_own(name, None, settings.populations)
-
-
-def epsilon_spent(ledger: Ledger, population: str) -> float:
-    """What the ledger has charged for these records, as one ε."""
-    if population not in ledger.populations:
-        return 0.0
-    held = ledger.populations[population]
-    return epsilon_of(ledger.policy, held.cap, held.spent)
-
-
-def spent_if_a_server_lies(ledger: Ledger, population: str) -> float | None:
-    """The sum of ε₂ over these records' runs; None where one had no guarantee."""
-    if population not in ledger.populations:
-        return 0.0
-    return ledger.populations[population].spent.epsilon_if_a_server_lies
-
-
 def policy_of(settings: Settings) -> Policy | None:
     """Read at every manifest; none where there is no file, an error where it is not understood."""
     return read_policy(settings.policy) if settings.policy.exists() else None
@@ -121,6 +88,7 @@ class Gate:
         # The ledger before anything else is made: what is there says whether there was one.
         self.ledger = open_ledger(settings)
         self.record = AdmissionRecord(settings.admissions)
+        self.evidence = EvidenceFolder(settings.state)
         self.outbox = Outbox(settings.outbox)
         self.trail = Trail.open(settings.trail, node)
 
@@ -144,6 +112,9 @@ class Gate:
 
     def decide(self, manifest: Manifest) -> Ready | Waiting:
         """Admit by policy if that is what it says; a RefusedRunError where nobody may wave it through."""
+        if (pending := self.evidence.against(manifest)) and not self._admitted(manifest):
+            return Waiting(waits_for_answer(pending))
+        self.require_followed(manifest)
         data = self._chosen(manifest)
         sealed = self._sealed(data)
         if sealed is None:
@@ -215,20 +186,20 @@ class Gate:
         contributor.last_round = last.round_index if last else -1
         return contributor
 
-    def stamp(self) -> tuple[tuple[int, int, int] | None, tuple[Stamp, ...]]:
-        """Changes when policy.toml, a seal, a schema or records do."""
+    def stamp(self) -> tuple[tuple[int, int, int] | None, EvidenceStamp, tuple[Stamp, ...]]:
+        """Changes when policy.toml, evidence, a seal, a schema or records do."""
         seals = tuple(each.stamp() for each in self.shelf.seals.values())
         try:
             found = self.settings.policy.stat()
         except OSError:
-            return None, seals
-        return (found.st_mtime_ns, found.st_size, found.st_ino), seals
+            return None, self.evidence.stamp(), seals
+        return (found.st_mtime_ns, found.st_size, found.st_ino), self.evidence.stamp(), seals
 
     def approved(self, manifest: Manifest) -> Ready | None:
         """Ready once a person has approved it; None before."""
         data = self._chosen(manifest)
         sealed = self._sealed(data)
-        if sealed is None or not self._admitted(manifest):
+        if sealed is None or not self._admitted(manifest) or self.evidence.against(manifest):
             return None
         found = self._ready(manifest, self._understood(manifest, sealed), None, data, sealed)
         return found if isinstance(found, Ready) else None
@@ -237,6 +208,12 @@ class Gate:
         """A refusal if that has changed since."""
         if not self._admitted(manifest):
             raise refused("not_admitted", f"run {manifest.run} is not admitted here any more", "propose a new one")
+        self.require_followed(manifest)
+
+    def require_followed(self, manifest: Manifest) -> None:
+        """A refusal of a run whose noise a server has a hand in that is known not to follow the protocol."""
+        if manifest.noise.parts.joint and (pending := self.evidence.against(manifest)):
+            raise refused("caught", str(pending[-1]), "this party's operator has to answer the evidence")
 
     def charged(self, manifest: Manifest) -> bool:
         """Whether the ledger was charged for this run, and not for another one of its name."""
@@ -267,9 +244,19 @@ class Gate:
         except OtherContentError:
             raise moved() from None
         crash.point("party.charged")
+        self._charge_what_came_meanwhile(manifest)
         head = self.ledger.verify()
         self.trail.append("run.charged", durable=True, run=manifest.run, sequence=head.sequence)
         ready.charge = None
+
+    def _charge_what_came_meanwhile(self, manifest: Manifest) -> None:
+        """Evidence that was written down before this charge and could not charge the run then: what was not in the
+        ledger is passed over. Whoever writes evidence down looks for runs afterwards, so that neither misses the other.
+        """
+        for held in self.evidence.all():
+            if manifest.run in held.runs:
+                self.ledger.charge_for_cheating([manifest.run], held.digest)
+        self.require_followed(manifest)
 
     def _admitted(self, manifest: Manifest) -> bool:
         held = self.record.held(manifest.run)
@@ -282,6 +269,8 @@ class Gate:
             )
         if withdrawn:
             raise refused("not_admitted", f"this party has left run {manifest.run}", "propose a new one")
+        if manifest.expired:
+            raise refused("not_admitted", f"the last day of run {manifest.run} is over", "propose a new one")
         return True
 
     def _verified(self, manifest: Manifest) -> tuple[Meaning, Charge]:

@@ -8,8 +8,10 @@ from parley.federation.errors import ApprovalError, PolicyError
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning, verify_apart_with_charge
 from parley.learning.holding import read_holding
+from parley.node.evidence import EvidenceFolder, waits_for_answer
 from parley.node.trail import Trail
-from parley.party.admission import epsilon_spent, open_ledger, policy_of, spent_if_a_server_lies
+from parley.party.admission import policy_of
+from parley.party.books import epsilon_spent, open_ledger, spent_if_a_server_lies
 from parley.party.data import data_set_of, require_equal, understand
 from parley.party.settings import Settings
 
@@ -28,6 +30,8 @@ def approve(settings: Settings, manifest: Manifest, digest: str, by: str, say: C
     """`digest` is of the manifest that the person has read; `say` tells them what takes time."""
     if digest.strip().lower() != manifest.digest.hex():
         raise ApprovalError("the digest is not this manifest's: read the manifest, and give the digest it shows")
+    if pending := EvidenceFolder(settings.state).against(manifest):
+        raise ApprovalError(waits_for_answer(pending))
     say("computing what the run costs, and the law of its noise")
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     ledger, record = open_ledger(settings), AdmissionRecord(settings.admissions)

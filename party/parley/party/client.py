@@ -1,7 +1,6 @@
 """A party's process: asks the coordinator for runs, one thread for each."""
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import threading
@@ -9,17 +8,20 @@ import time
 
 import grpc
 
-from parley.federation.errors import FederationError, ManifestError, PolicyError, WrongIdentityError
+from parley.federation.errors import ManifestError, PolicyError, WrongIdentityError
 from parley.federation.manifest import Manifest, of_an_earlier_version
 from parley.federation.names import NodeName, Role
 from parley.federation.policy import PartyPolicy
 from parley.federation.rounds import MOST_WAIT_SECONDS
 from parley.node import logs
+from parley.node.alone import only_one
 from parley.node.backoff import Backoff
 from parley.node.vigil import QUIET_SECONDS, Vigil, quiet_seconds
-from parley.party.admission import Gate, policy_of, require_populations
+from parley.party.admission import Gate, policy_of
+from parley.party.books import require_populations
 from parley.party.data import Shelf
 from parley.party.errors import OutboxError, StoppedError
+from parley.party.lookout import Lookout
 from parley.party.memory import Recollection
 from parley.party.outbox import ENDED, OVER, REFUSED, Outbox
 from parley.party.run import PartyRun
@@ -51,7 +53,7 @@ class PartyClient:
         if self.node.role is not Role.party:
             raise WrongIdentityError(f"{self.node} is not a party: start the process of its own kind")
         settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock = _only_one(settings)
+        self._lock = only_one(settings.state, Role.party)
         self._shelf = Shelf(settings)
         self._coordinator = NodeName(self.node.federation, Role.coordinator, settings.coordinator)
         self._stop = threading.Event()
@@ -66,8 +68,10 @@ class PartyClient:
         self._vigil = Vigil(settings.identity, self.node, settings.state, self._waited_for, quiet_seconds=self._quiet)
         self._settling_wire: Wire | None = None
         self._wire = self._new_wire()
+        self._lookout = Lookout(settings, self.node, lambda: self._wire.identity.pins)
         try:
             self._open_ledger()
+            self._lookout.catch_up()
             if not all(each.sealed() for each in self._shelf.seals.values()):
                 log.warning("the records are not sealed, run parley schema check")
             self._resume()
@@ -162,7 +166,8 @@ class PartyClient:
             log.warning("a refusal was not heard", error=self._wire.described(error, self._coordinator))
 
     def _start(self, manifest: Manifest) -> None:
-        run = PartyRun(manifest, self._new_gate, self._new_wire, self._recollection)
+        self._lookout.begun(manifest)
+        run = PartyRun(manifest, self._new_gate, self._new_wire, self._recollection, self._lookout)
         self._runs[manifest.digest] = run
         run.start()
 
@@ -183,23 +188,39 @@ class PartyClient:
         outbox.close()
 
     def _settle(self) -> None:
-        """Whatever was charged and ended without a proof, until there is one."""
+        """Whatever was charged and ended without a proof, until there is one; but first what may be charged for good,
+        for a coordinator can let this party wait for each proof, and for all of them in turn.
+        """
         backoff, manifests = Backoff(FIRST_SETTLE_SECONDS, SETTLE_SECONDS), dict[bytes, Manifest]()
         while not self._stop.is_set():
-            try:
-                with contextlib.closing(self._new_gate()) as gate:
-                    runs = [held for held in still_open(gate) if held.digest not in self._alive_digests()]
-                    manifests |= {run.manifest.digest: run.manifest for run in tuple(self._runs.values())}
-                    manifests = {held.digest: manifests[held.digest] for held in runs if held.digest in manifests}
-                    if runs:
-                        with contextlib.closing(self._new_wire()) as wire:
-                            self._settling_wire = wire
-                            settle_open(gate, wire, runs, self._stop, manifests)
-            except StoppedError:
-                return
-            except Exception as error:  # of this machine: tried again
-                log.error("what is open is not settled", error=error)
+            for step in (self._look_around, lambda: self._settle_ended(manifests)):
+                try:
+                    step()
+                except StoppedError:
+                    return
+                except Exception as error:  # of this machine: tried again
+                    log.error("what is open is not settled", error=error)
             self._stop.wait(backoff.next_seconds())
+
+    def _settle_ended(self, manifests: dict[bytes, Manifest]) -> None:
+        """`manifests` has those that are parsed already, of runs that are still to be settled."""
+        with contextlib.closing(self._new_gate()) as gate:
+            runs = [held for held in still_open(gate) if held.digest not in self._alive_digests()]
+            manifests |= {run.manifest.digest: run.manifest for run in tuple(self._runs.values())}
+            for digest in manifests.keys() - {held.digest for held in runs}:
+                del manifests[digest]
+            if runs:
+                with contextlib.closing(self._new_wire()) as wire:
+                    self._settling_wire = wire
+                    settle_open(gate, wire, runs, self._stop, manifests)
+
+    def _look_around(self) -> None:
+        """Whether a server that has served this party under audit was caught since, in whosoever's run."""
+        servers = {name for run in self._lookout.concerned() for name in run.identities(Role.aggregator)}
+        if known := servers & self._targets.keys():
+            with contextlib.closing(self._new_wire()) as wire:
+                self._settling_wire = wire
+                self._lookout.look(wire, known, self._stop)
 
     def _alive_digests(self) -> set[bytes]:
         return {run.manifest.digest for run in self._alive()}
@@ -248,15 +269,5 @@ class PartyClient:
         if self._settler.ident is not None:
             self._settler.join(10.0)
         self._wire.close()
+        self._lookout.close()
         os.close(self._lock)
-
-
-def _only_one(settings: Settings) -> int:
-    """Two processes of one party would both answer; the lock goes with the process."""
-    handle = os.open(settings.state / "party.lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        raise FederationError("another process of this party is running on this folder: stop it first") from None
-    return handle

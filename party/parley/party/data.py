@@ -3,9 +3,12 @@
 The first reads two documents; what goes wrong with the second may depend on records, so details stay on this machine.
 """
 
+import contextlib
+import os
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from weakref import WeakValueDictionary
 
 from parley.federation.errors import ManifestError
@@ -19,6 +22,7 @@ from parley.learning.features import Extract, unknown_code
 from parley.learning.holding import Holding, judge
 from parley.learning.models import Model
 from parley.learning.records import Records, encode
+from parley.learning.rows import integer_type
 from parley.learning.schema import Schema
 from parley.models.apart import Apart
 from parley.models.registry import model_of
@@ -31,6 +35,10 @@ from parley.party.seal import Sealed, Seals
 from parley.party.settings import Settings
 from parley.privacy.errors import PrivacyError
 from parley.privacy.randomness import SystemRandomness
+
+LARGEST_SHARE = 0.5
+"""Of a machine's memory, that one run's features may take."""
+CONTAINERS_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 @dataclass(frozen=True)
@@ -149,6 +157,28 @@ def require_equal(holding: Holding, manifest: Manifest, understood: Understood, 
             raise ManifestError(
                 "parties", f"count {units:,} units of {node.name} and it has {holding.units:,}: write that"
             )
+    require_room(understood.schema, holding.units, memory_bytes())
+
+
+def require_room(schema: Schema, rows: int, memory: int) -> None:
+    """A ManifestError where the features that a run names would not fit this machine: how many there are of each record
+    is for whoever writes manifests to say, and they are kept in memory. `rows` are public: of units, at least one each.
+    """
+    size = rows * schema.dimension * integer_type(schema.integer_reach).itemsize if schema.transform else 0
+    if size > LARGEST_SHARE * memory:
+        raise ManifestError(
+            "schema.transform",
+            f"makes {schema.dimension:,} features of each record, {size / 2**30:,.0f} GiB of this party's, which its "
+            "machine has no room for: pool them, use fewer scales or angles, or lower bits",
+        )
+
+
+def memory_bytes() -> int:
+    """Of this machine, or what its container may use of it."""
+    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with contextlib.suppress(OSError, ValueError):  # there is no such limit
+        found = min(found, int(CONTAINERS_LIMIT.read_text()))
+    return found
 
 
 def moved() -> RefusedRunError:

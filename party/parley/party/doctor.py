@@ -8,22 +8,24 @@ from importlib.util import find_spec
 from parley.compute.cluster import Cluster
 from parley.compute.errors import ComputeError
 from parley.compute.strangers import refuse_open
-from parley.federation.extras import install
-from parley.federation.manifest import Manifest
+from parley.federation.claimed import reasons_even_if_true
+from parley.federation.extras import pip
+from parley.federation.manifest import Manifest, of_an_earlier_version
+from parley.federation.meaning import verify_apart
 from parley.federation.names import NodeName
-from parley.federation.policy import PartyPolicy
+from parley.federation.policy import PartyPolicy, Policy, Reason, reasons_against
 from parley.federation.policy_file import read_policy
 from parley.learning.errors import PartyError
 from parley.learning.fit import fit
 from parley.learning.holding import read_holding
 from parley.learning.spreads import warnings_of
 from parley.node.data_sets import DataSet
-from parley.node.doctor import FAILED, OK, UNKNOWN, WARNING, Finding, guarded
-from parley.node.node_file import PartyNode
-from parley.party.admission import require_populations
+from parley.node.doctor import FAILED, OK, UNKNOWN, WARNING, Finding, edited, guarded
+from parley.node.node_file import NODE_FILE, PartyNode
+from parley.party.books import epsilon_spent, require_populations, spent_if_a_server_lies
 from parley.party.data import data_set_of, require_equal, understand
 from parley.party.memory import require_agreement, require_ledger
-from parley.party.outbox import Outbox
+from parley.party.outbox import ENDED, OVER, REFUSED, VERIFYING, WAITING, Outbox
 from parley.party.process import settings_of
 from parley.party.seal import taken, verified
 from parley.party.settings import Settings
@@ -52,6 +54,33 @@ def examine_party(node: PartyNode) -> Iterator[Finding]:
         yield guarded("memory", lambda: _memory(node, settings))
 
 
+def proposed_and_over(node: PartyNode) -> tuple[list[Manifest], set[bytes]]:
+    """Runs that wait here for a person, and digests of those that are over."""
+    settings = settings_of(node)
+    if not settings.outbox.exists():
+        return [], set()
+    with closing(Outbox(settings.outbox)) as outbox:
+        runs = [held for held in outbox.runs() if not of_an_earlier_version(held.manifest)]
+    waiting = [Manifest.from_canonical(held.manifest) for held in runs if held.state in (VERIFYING, WAITING)]
+    return waiting, {held.digest for held in runs if held.state in (ENDED, REFUSED, *OVER)}
+
+
+def judged(node: PartyNode, manifest: Manifest, name: NodeName, policy: Policy | None) -> tuple[Reason, ...]:
+    """What the policy holds against a run, with what this party's ledger has spent."""
+    data = data_set_of(settings_of(node), manifest, name)
+    spent: float = 0.0
+    lying: float | None = 0.0
+    if node.ledger.exists():
+        with closing(Ledger.open(node.ledger)) as ledger:
+            spent, lying = epsilon_spent(ledger, data.population), spent_if_a_server_lies(ledger, data.population)
+    limited = isinstance(policy, PartyPolicy) and (
+        policy.epsilon_if_a_server_lies_per_run is not None or policy.epsilon_if_a_server_lies_total is not None
+    )
+    if limited and manifest.guarantee.epsilon_if_a_server_lies is None:  # what a lie may cost has to be computed
+        return reasons_against(verify_apart(manifest), name, policy, spent, lying)
+    return reasons_even_if_true(manifest, name, policy, spent, lying)
+
+
 def columns_of_run(check: str, node: PartyNode, name: NodeName | None, manifest: Manifest) -> Finding:
     """Whether a run's columns are this party's, by schema.toml. Reads no record."""
     understood = understand(manifest)
@@ -74,7 +103,12 @@ def _data_set(node: PartyNode, settings: Settings, data: DataSet) -> Iterator[Fi
     for path in data.files:
         if not os.access(path, os.R_OK):
             why = "cannot be read" if path.exists() else "is not there"
-            yield Finding(f"data {path.name}", FAILED, why, "correct [data] files, or the file's mode")
+            yield Finding(
+                f"data {path.name}",
+                FAILED,
+                why,
+                f"correct [data] files, {edited(node.folder / NODE_FILE)}, or the file's mode",
+            )
         else:
             yield Finding(f"data {path.name}", OK, "can be read")
 
@@ -91,7 +125,7 @@ def _seal(check: str, node: PartyNode, settings: Settings, data: DataSet) -> Fin
         if policy.unit_column != sealed.holding.unit:
             units = [unit or "single rows" for unit in (policy.unit_column, sealed.holding.unit)]
             text = f"policy.toml protects {units[0]} and {data.schema.name} {units[1]}"
-            return Finding(check, FAILED, text, "make them agree: no run is admitted otherwise")
+            return Finding(check, FAILED, text, f"make them agree, {edited(node.policy)}: no run is admitted otherwise")
         if data.name and data.name not in policy.data_sets:
             text = f"policy.toml admits no run that names the data set {data.name}"
             return Finding(check, WARNING, text, "add it to data_sets, or approve each run by hand")
@@ -123,11 +157,11 @@ def _database(check: str, node: PartyNode, settings: Settings, data: DataSet) ->
 
 def _compute(cluster: Cluster) -> Finding:
     """[compute]: what a run would be late for. Starts no cluster; an operator's own one is asked without its token."""
-    fix = "correct [compute] of node.toml; until then this party is late in every run"
+    fix = "correct [compute] of node.toml, and `parley doctor` again; until then this party is late in every run"
     try:
         cluster.check()
         if find_spec("ray") is None:
-            return Finding("compute", FAILED, "[compute] is for Ray, which is not here", install("ray"))
+            return Finding("compute", FAILED, "[compute] is for Ray, which is not here", f"`{pip('ray')}`")
         if cluster.address is not None:
             certificate, key, authority = cluster.certificate, cluster.key, cluster.authority
             assert certificate is not None

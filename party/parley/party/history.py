@@ -10,10 +10,10 @@ have signed it.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from parley.federation.manifest import Manifest
-from parley.federation.names import Role
+from parley.federation.names import NodeName, Role
 from parley.node.pins import Pins
 from parley.node.statements import (
     MOST_STATEMENTS,
@@ -21,6 +21,7 @@ from parley.node.statements import (
     Stated,
     StatementError,
     check_agreement,
+    check_audits,
     check_statement,
     digest_of,
     read_receipt,
@@ -50,6 +51,8 @@ class History:
     """A sum was opened without what this party had sent for it."""
     blamed: tuple[str, ...] = ()
     """Whose word was against the rules."""
+    pending: dict[str, NodeName] = field(default_factory=dict)
+    """Evidence that statements have named, by its digest, and which server has it."""
 
     def follow(self, index: int, handed: Sequence[Word], last: Answer | None) -> Seen:
         """Everything up to the round before `index`; a typed refusal where a server's word is against the rules.
@@ -132,6 +135,8 @@ class History:
         for stated, digest in zip(pair, seen.digests, strict=True):
             check_statement(stated, self.manifest, digest)
         check_agreement(pair)
+        audited = check_audits(seen.audited, pair) if self.manifest.noise.parts.audit else None
+        self.pending |= {digest.hex(): stated.server for stated in pair for digest in stated.said.evidence}
         index = seen.round + 1
         answered = last if last is not None and last.round_index == index else None
         forgotten = self._own(pair, answered, index)
@@ -142,7 +147,11 @@ class History:
                 *(stated.server.name for stated in pair),
             )
         return replace(
-            seen, round=index, digests=(pair[0].digest, pair[1].digest), forgotten=seen.forgotten + forgotten
+            seen,
+            round=index,
+            digests=(pair[0].digest, pair[1].digest),
+            forgotten=seen.forgotten + forgotten,
+            audited=audited,
         )
 
     def _own(self, pair: Sequence[Stated], answered: Answer | None, index: int) -> bool:

@@ -20,12 +20,13 @@ from google.protobuf.message import DecodeError
 
 from parley.federation.rounds import BLIND_BYTES, commitment_a, commitment_b
 from parley.mpc import crash
+from parley.node.statements import Audited
 from parley.party.errors import OutboxError
 from parley.privacy.store import NoLogError, opened, row_seal, transaction
 from parley.v1 import common_pb2
 
-LAYOUT = 2
-"""As `PRAGMA user_version` says it; the first layout had no `seal`."""
+LAYOUT = 3
+"""As `PRAGMA user_version` says it; the first layout had no `seal`, the second no audits."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
     digest BLOB PRIMARY KEY, run TEXT NOT NULL, manifest BLOB NOT NULL,
@@ -39,6 +40,10 @@ CREATE TABLE IF NOT EXISTS answers (
 ) STRICT;
 CREATE TABLE IF NOT EXISTS seen (
     digest BLOB PRIMARY KEY, round INTEGER NOT NULL, a BLOB NOT NULL, b BLOB NOT NULL, forgotten INTEGER NOT NULL,
+    seal BLOB NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS audited (
+    digest BLOB PRIMARY KEY, epoch BLOB NOT NULL, place INTEGER NOT NULL, a INTEGER NOT NULL, b INTEGER NOT NULL,
     seal BLOB NOT NULL
 ) STRICT;
 CREATE TABLE IF NOT EXISTS receipts (
@@ -100,6 +105,8 @@ class Seen:
     """Of both servers' statements of that round, A's first; the manifest's before round 0."""
     forgotten: int
     """Uploads that a server had given a receipt for and left out, after a restart."""
+    audited: Audited | None = None
+    """How far audits had come, in a run that has them."""
 
 
 @dataclass(frozen=True)
@@ -181,11 +188,17 @@ class Outbox:
             return
         with transaction(self._database):
             found = execute("PRAGMA user_version").fetchone()[0]
-            if found not in (0, LAYOUT):
+            if found not in (0, 2, LAYOUT):
                 raise OutboxError(f"the outbox has the unknown layout {found}: upgrade parley")
             if found == 0:
                 self._seal_all()
-                execute(f"PRAGMA user_version = {LAYOUT}")
+            elif found == 2:
+                self._make_tables()
+            execute(f"PRAGMA user_version = {LAYOUT}")
+
+    def _make_tables(self) -> None:
+        for statement in SCHEMA.split(";")[:-1]:
+            self._database.execute(statement)
 
     def _seal_all(self) -> None:
         execute = self._database.execute
@@ -193,8 +206,7 @@ class Outbox:
             columns = {row[1] for row in execute(f"PRAGMA table_info({table})")}
             if columns and "seal" not in columns:
                 execute(f"ALTER TABLE {table} ADD COLUMN seal BLOB NOT NULL DEFAULT x''")
-        for statement in SCHEMA.split(";")[:-1]:
-            execute(statement)
+        self._make_tables()
         for rowid, *row in execute(f"SELECT rowid, {RUN} FROM runs").fetchall():
             execute("UPDATE runs SET seal = ? WHERE rowid = ?", (_seal(*row), rowid))
         for rowid, digest, *row in execute(f"SELECT rowid, digest, {ANSWER} FROM answers").fetchall():
@@ -230,6 +242,9 @@ class Outbox:
             if seen is not None:
                 history = (digest, seen.round, *seen.digests, seen.forgotten)
                 execute("INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?, ?, ?)", (*history, _seal(*history)))
+                if (audited := seen.audited) is not None:
+                    counts = (digest, audited.epoch, audited.end, *audited.made)
+                    execute("INSERT OR REPLACE INTO audited VALUES (?, ?, ?, ?, ?, ?)", (*counts, _seal(*counts)))
             crash.point("party.outbox.uncommitted")
         crash.point("party.outbox")
 
@@ -253,11 +268,13 @@ class Outbox:
         """How far the history of a run is known; None if nothing of it is."""
         with self._reading() as execute:
             row = execute("SELECT seal, round, a, b, forgotten FROM seen WHERE digest = ?", (digest,)).fetchone()
+            counts = execute("SELECT seal, epoch, place, a, b FROM audited WHERE digest = ?", (digest,)).fetchone()
         if row is None:
             return None
-        if row[0] != _seal(digest, *row[1:]):
+        if any(found[0] != _seal(digest, *found[1:]) for found in (row, counts) if found is not None):
             raise OutboxError(f"the history in the outbox is not what was written: {RESTORE}")
-        return Seen(row[1], (row[2], row[3]), row[4])
+        audited = Audited(counts[1], counts[2], (counts[3], counts[4])) if counts is not None else None
+        return Seen(row[1], (row[2], row[3]), row[4], audited)
 
     def keep_receipts(self, digest: bytes, answer: Answer) -> None:
         """Both servers' words that an upload is there, as evidence for as long as the outbox is kept."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from parley.federation.errors import ApprovalError
 from parley.federation.manifest import Manifest, of_an_earlier_version, read_manifest
-from parley.party.admission import open_ledger
+from parley.party.books import open_ledger
 from parley.party.outbox import Outbox, RunState
 from parley.party.seal import taken
 from parley.party.settings import Settings

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from parley.compute.cluster import Cluster
 from parley.federation.names import Role
-from parley.node import logs, meters, trust
+from parley.node import bell, logs, meters, trust
 from parley.node.collector import settle
 from parley.node.errors import NodeError
 from parley.node.node_file import PartyNode, read_node
@@ -54,9 +54,11 @@ def run(node: Path) -> None:
     name = identity.name
     logs.configure(Role.party, name, settings.state if here.log.file else None, here.log.level)
     meters.start(here, identity)
+    bell.install(here, identity)
     client = PartyClient(settings)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: client.stop())
     settle()
     print(json.dumps({"ready": True, "role": "party", "name": name}), flush=True)
     client.serve()
+    bell.remove()

@@ -12,7 +12,7 @@ from parley.learning.holding import read_holding
 from parley.node.data_sets import DataSet
 from parley.node.errors import NodeError
 from parley.node.trail import Trail
-from parley.party.admission import open_ledger
+from parley.party.books import open_ledger
 from parley.party.outbox import JOINED
 from parley.party.overview import states_of
 from parley.party.process import party_node, settings_of

@@ -28,12 +28,14 @@ from parley.models.extractor_apart import ExtractorsApart
 from parley.mpc import crash
 from parley.mpc.randomness import SEED_BYTES, random_bytes
 from parley.mpc.ring import share
-from parley.node import logs
+from parley.node import bell, logs
+from parley.node.evidence import Stamp
 from parley.node.statements import StatementError
 from parley.party.admission import UNSEALED, Gate, Ready, Waiting
 from parley.party.cluster import over_cluster
 from parley.party.errors import AskAgainError, OutboxError, RefusedRunError, StoppedError, refused
 from parley.party.history import History, beginning
+from parley.party.lookout import Lookout
 from parley.party.memory import Recollection
 from parley.party.outbox import ENDED, JOINED, LEFT, REFUSED, SETTLED, WAITING, Answer
 from parley.party.questions import LEAVE, Points, check_form
@@ -66,9 +68,10 @@ class PartyRun:
     """The thread of one run."""
 
     def __init__(
-        self, manifest: Manifest, gate: Callable[[], Gate], wire: Callable[[], Wire], recollection: Recollection
-    ) -> None:
-        self.manifest, self._recollection = manifest, recollection
+        self, manifest: Manifest, gate: Callable[[], Gate], wire: Callable[[], Wire], recollection: Recollection,
+        lookout: Lookout,
+    ) -> None:  # fmt: skip
+        self.manifest, self._recollection, self._lookout = manifest, recollection, lookout
         self._make_gate, self._make_wire = gate, wire
         self.stop = threading.Event()
         self.thread = threading.Thread(target=self._main, name=f"run {manifest.run}", daemon=True)
@@ -100,7 +103,7 @@ class PartyRun:
     def _once(self) -> None:
         with contextlib.closing(self._make_gate()) as gate, contextlib.closing(self._make_wire()) as wire:
             self._wire = wire
-            life = Life(self.manifest, gate, wire, self.stop, self._recollection)
+            life = Life(self.manifest, gate, wire, self.stop, self._recollection, self._lookout)
             try:
                 life.live()
             finally:
@@ -111,10 +114,11 @@ class Life:
     """What the thread does, with connections of its own."""
 
     def __init__(
-        self, manifest: Manifest, gate: Gate, wire: Wire, stop: threading.Event, recollection: Recollection
-    ) -> None:
+        self, manifest: Manifest, gate: Gate, wire: Wire, stop: threading.Event, recollection: Recollection,
+        lookout: Lookout,
+    ) -> None:  # fmt: skip
         self.manifest, self.gate, self.wire, self.stop = manifest, gate, wire, stop
-        self.recollection = recollection
+        self.recollection, self.lookout = recollection, lookout
         self.coordinator = NodeName(gate.node.federation, Role.coordinator, gate.settings.coordinator)
         self.wait = wait_seconds(manifest)
         self.timeout = self.wait + GRACE_SECONDS
@@ -124,8 +128,8 @@ class Life:
         self.uploader = Uploader(wire, manifest.digest, manifest.identities(Role.aggregator), self.timeout)
         self.speed = Speed(gate.settings.speed(manifest.digest))
         self.admitted = False
-        self._version: tuple[int, int] | None = None
-        """Of the record of admissions, when it was last read."""
+        self._version: tuple[tuple[int, int], Stamp, bool] | None = None
+        """Of the record of admissions and of the evidence, when they were last read."""
         self._said = ""
         self._module: Apart | None = None
         self._engine: RayEngine | None = None
@@ -170,6 +174,7 @@ class Life:
                 log.warning("the run waits for parley schema check", run=run, manifest=digest)
             else:
                 log.warning("the run waits for parley party approve", run=run, manifest=digest)
+            bell.ring(bell.APPROVAL, run, digest)  # whatever it waits for: the reasons are the operator's
             while self.gate.stamp() == stamp and not self.stop.wait(APPROVAL_POLL_SECONDS):
                 if (ready := self.gate.approved(self.manifest)) is not None:
                     return ready
@@ -208,6 +213,8 @@ class Life:
                 self._ended(response, last)
                 return
             if response.state != State.STATE_ROUND:
+                self._look()
+                self._require_admitted()
                 if self.stop.wait(SHORTEST_WAIT_SECONDS - (time.monotonic() - began)):
                     raise StoppedError("this process is ending")
                 continue
@@ -257,8 +264,11 @@ class Life:
         self.gate.charge(self.manifest, ready, response.admissions, self.wire.identity.pins)
 
     def _require_admitted(self) -> None:
-        """Its operator may have withdrawn it, in another process; or this party could not compute its last answer."""
-        if (version := self.gate.record.version()) != self._version:
+        """Its operator may have withdrawn it, in another process; this party could not compute its last answer; or the
+        run's last day is over.
+        """
+        version = self.gate.record.version(), self.gate.evidence.stamp(), self.manifest.expired
+        if version != self._version:
             self.gate.require_admitted(self.manifest)
             self._version = version
 
@@ -293,6 +303,9 @@ class Life:
         question = response.round
         check_form(question, self.manifest)
         seen = self.history.follow(question.index, response.statements, last)
+        if self.history.pending.keys() - {held.digest for held in self.gate.evidence.all()}:
+            self._look(at_once=True)
+            self._require_admitted()
         self.uploader.direct |= self.history.left_out
         query = self.points.query(question, self._fetch)
         try:
@@ -337,6 +350,7 @@ class Life:
                 )
         except grpc.RpcError as error:
             self._say(error, server)
+            self._look()
             raise AskAgainError("a server does not say what it has opened: ask for the round again") from None
         self.wire.heard(server)
         return found
@@ -408,6 +422,8 @@ class Life:
         self.gate.outbox.finish(self.manifest.digest, last)
         crash.point("party.finished")
         log.info("the run has ended", run=self.manifest.run)
+        self.lookout.hand_over(response.evidence, self.coordinator)
+        self._look(at_once=True)
         self._last_statements(last)
         if not self.gate.charged(self.manifest):
             self._note(SETTLED, response.outcome[:MOST_REASON])
@@ -419,7 +435,7 @@ class Life:
             backoff.pause()
             response = self._next(last.round_index if last else -1)
         try:
-            settle(self.gate.ledger, self.manifest, response.ends, self.wire.identity.pins)
+            settle(self.gate.ledger, self.manifest, response.ends, self.wire.identity.pins, self.gate.settings.state)
         except FederationError as error:
             log.error(
                 "both aggregators must confirm the end, until then the budget stays spent",
@@ -434,12 +450,18 @@ class Life:
             crash.point("party.settled")
             self._note(SETTLED, response.outcome[:MOST_REASON])
 
+    def _look(self, at_once: bool = False) -> None:
+        """Whether a server has something against the other one; only where noise is joint does that matter here."""
+        if self.manifest.noise.parts.joint:
+            self.lookout.look(self.wire, self.manifest.identities(Role.aggregator), self.stop, at_once)
+
     def _last_statements(self, last: Answer | None) -> None:
         """What the servers say of the rounds after the last one that was answered; nothing more is asked of this party,
         so that what is wrong with it can only be said.
         """
         try:
             self.history.seen = self.history.close(last)
+            self._trace_audits()
         except StatementError as error:
             log.error("the history is not in order", run=self.manifest.run, error=error)
             self.history.blamed = error.servers
@@ -452,6 +474,15 @@ class Life:
             members=self.history.blamed or None,
         )  # fmt: skip
 
+    def _trace_audits(self) -> None:
+        """What both servers have stated of their audits, up to the newest round that is known."""
+        seen = self.history.seen
+        if seen.audited is not None:
+            epoch, made, of = seen.audited.epoch.hex(), seen.audited.made, self.manifest
+            self.gate.trail.append(
+                "statement.seen", run=of.run, manifest=of.digest.hex(), round=seen.round, epoch=epoch, audits=made
+            )
+
     def _note(self, state: str, reason: str = "") -> None:
         # Peers' words are shown on terminals.
         shown = "".join(each if each.isprintable() else "?" for each in reason)
@@ -459,6 +490,7 @@ class Life:
 
     def _trace(self, index: int, upload: bytes, size: int) -> None:
         """What is about to leave, in the audit trail: public facts of it, and no byte."""
+        self._trace_audits()
         heard = sorted(self.wire.mentioned.values())
         self.wire.mentioned.clear()
         self.wire.mention = self.gate.trail.append(

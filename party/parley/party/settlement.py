@@ -8,6 +8,7 @@ import contextlib
 import threading
 from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import grpc
 
@@ -20,6 +21,7 @@ from parley.node.pins import Pins
 from parley.node.refusals import RefusedCallError
 from parley.party.admission import Gate
 from parley.party.data import Shelf
+from parley.party.ends import keep
 from parley.party.outbox import ENDED, JOINED, LEFT, SETTLED, RunState
 from parley.party.settings import Settings
 from parley.party.wire import GRACE_SECONDS, Wire
@@ -42,8 +44,13 @@ class Outcome:
     """Where it was not: who does not say what."""
 
 
-def settle(ledger: Ledger, manifest: Manifest, ends: Sequence[common_pb2.SignedEnd], pins: Pins) -> None:
-    """Give back what the proof allows; a FederationError where there is none. Repeating it is free."""
+def settle(
+    ledger: Ledger, manifest: Manifest, ends: Sequence[common_pb2.SignedEnd], pins: Pins, state: Path | None = None
+) -> None:
+    """Give back what the proof allows; a FederationError where there is none. Repeating it is free.
+
+    `state` is the party's folder, where the proof is kept for whoever asks.
+    """
     openings = verify_ends(ends, manifest, pins)
     ledger.verify()
     if manifest.run in ledger.runs and ledger.runs[manifest.run].ended:
@@ -57,6 +64,8 @@ def settle(ledger: Ledger, manifest: Manifest, ends: Sequence[common_pb2.SignedE
             )
 
     evidence = coordinator_pb2.NextRoundResponse(ends=ends).SerializeToString()
+    if state is not None:
+        keep(state, manifest.run, evidence)
     # A round is answered before it is opened, and the next one is asked after: of the last, nothing may be opened.
     ledger.settle(EndProof(manifest.run, openings, "signed-ends", evidence), check, pending=1)
 
@@ -122,5 +131,5 @@ def _asked(gate: Gate, wire: Wire, manifest: Manifest, stop: threading.Event) ->
         return str(wire.described(error, coordinator))
     if answer.state != State.STATE_ENDED:
         return "the coordinator says that the run has not ended"
-    settle(gate.ledger, manifest, answer.ends, wire.identity.pins)
+    settle(gate.ledger, manifest, answer.ends, wire.identity.pins, gate.settings.state)
     return ""

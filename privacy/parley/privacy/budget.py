@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from parley.privacy.filters import Cap, Cost, Policy, epsilon_of, rdp_capacity
+from parley.privacy.filters import ROUNDING, Cap, Cost, Policy, epsilon_counted, rdp_capacity
 from parley.privacy.lying import guaranteed, in_words
 
 NEARLY = 0.1
@@ -23,22 +23,28 @@ class Budget:
     epsilon_if_a_server_lies: float | None = 0.0
     """ε₂ over all runs; none where one of them had no guarantee."""
     delta_if_a_server_lies: float = 0.0
+    caught: int = 0
+    """Runs that are charged at (ε₂, δ₂), because a server that had served them was caught."""
+    caught_without_guarantee: int = 0
 
     @property
     def epsilon_left(self) -> float:
-        return max(0.0, self.cap.epsilon - self.epsilon_spent)
+        return 0.0 if self.caught_without_guarantee else max(0.0, self.cap.epsilon - self.epsilon_spent)
 
     @property
     def delta_left(self) -> float:
-        return max(0.0, self.cap.delta - self.delta_spent)
+        return 0.0 if self.caught_without_guarantee else max(0.0, self.cap.delta - self.delta_spent)
+
+    @property
+    def _rdp_left(self) -> float:
+        return 0.0 if self.caught_without_guarantee else max(0.0, self.rdp_capacity - self.rdp_spent)
 
     @property
     def shares_left(self) -> dict[str, float]:
         """Of each part of the budget; what is at 0 admits nothing any more."""
         found = {"epsilon": self.epsilon_left / self.cap.epsilon, "delta": self.delta_left / self.cap.delta}
         if self.rule == "rdp":
-            left = max(0.0, self.rdp_capacity - self.rdp_spent)
-            found["epsilon"] = left / self.rdp_capacity if self.rdp_capacity > 0 else 0.0
+            found["epsilon"] = self._rdp_left / self.rdp_capacity if self.rdp_capacity > 0 else 0.0
         return found
 
     @property
@@ -50,18 +56,37 @@ class Budget:
     def used_up(self) -> tuple[str, ...]:
         return tuple(what for what, share in self.shares_left.items() if share <= 1e-9)
 
+    @property
+    def beyond_the_cap(self) -> bool:
+        """By a charge that no cap stood against: only a server that was caught makes one."""
+        if self.rule == "rdp":
+            return self.caught > 0 and self.rdp_spent > self.rdp_capacity
+        held = ((self.epsilon_spent, self.cap.epsilon), (self.delta_spent, self.cap.delta))
+        return self.caught > 0 and any(spent > cap * (1 + ROUNDING) for spent, cap in held)
+
     def __str__(self) -> str:
-        if self.epsilon_if_a_server_lies == 0:
-            return self._spent
-        return f"{self._spent}; {in_words(self.epsilon_if_a_server_lies, self.delta_if_a_server_lies)}"
+        parts = [self._spent]
+        if self.epsilon_if_a_server_lies != 0:
+            parts.append(in_words(self.epsilon_if_a_server_lies, self.delta_if_a_server_lies))
+        if self.caught:
+            parts.append(self._caught)
+        return "; ".join(parts)
+
+    @property
+    def _caught(self) -> str:
+        runs = f"{self.caught} run{'s' if self.caught > 1 else ''}"
+        said = f"a server was caught cheating, and {runs} of it count as what holds if a server lies"
+        if self.caught_without_guarantee:
+            return f"{said}: of {self.caught_without_guarantee} there is no guarantee, and nothing more is admitted"
+        return f"{said}: BEYOND THE CAP, nothing more is admitted" if self.beyond_the_cap else said
 
     @property
     def _spent(self) -> str:
         delta = f"delta {self.delta_spent:.3g} of {self.cap.delta:g}"
         if self.rule == "rdp":
-            left = max(0.0, self.rdp_capacity - self.rdp_spent)
             return (
-                f"Renyi divergence {self.rdp_spent:.4g} of {max(0.0, self.rdp_capacity):.4g} spent, {left:.4g} left; "
+                f"Renyi divergence {self.rdp_spent:.4g} of {max(0.0, self.rdp_capacity):.4g} spent, "
+                f"{self._rdp_left:.4g} left; "
                 f"{delta} taken beside it"
             )
         return (
@@ -80,6 +105,9 @@ class Budget:
             "delta_left": self.delta_left,
             "epsilon_if_a_server_lies": guaranteed(self.epsilon_if_a_server_lies),
             "delta_if_a_server_lies": self.delta_if_a_server_lies,
+            "caught": self.caught,
+            "caught_without_guarantee": self.caught_without_guarantee,
+            "beyond_the_cap": self.beyond_the_cap,
             "nearly_used_up": list(self.nearly_used_up),
             "summary": str(self),
         }
@@ -88,11 +116,22 @@ class Budget:
         return body
 
 
+def if_a_server_lies(cost: Cost) -> str:
+    """What stands beside the ε of runs; and that it was charged, where a server was caught."""
+    said = in_words(cost.epsilon_if_a_server_lies, cost.delta_if_a_server_lies)
+    return f"{said}; a server was caught, and this is charged" if cost.caught else said
+
+
 def budget_of(policy: Policy, cap: Cap, spent: Cost) -> Budget:
     """As the ledger's filter counts it."""
-    lying = (spent.epsilon_if_a_server_lies, spent.delta_if_a_server_lies)
+    also = (
+        spent.epsilon_if_a_server_lies,
+        spent.delta_if_a_server_lies,
+        spent.caught,
+        spent.caught_without_guarantee,
+    )
     if policy.rule == "basic":
-        return Budget(cap, spent.epsilon, spent.delta, "basic", 0.0, 0.0, *lying)
-    taken = spent.hop_delta + spent.tail_delta + spent.overflow
+        return Budget(cap, spent.epsilon, spent.delta, "basic", 0.0, 0.0, *also)
+    taken = spent.delta + spent.hop_delta + spent.tail_delta + spent.overflow
     capacity = rdp_capacity(policy, cap, spent)
-    return Budget(cap, epsilon_of(policy, cap, spent), taken, "rdp", spent.rdp, capacity, *lying)
+    return Budget(cap, epsilon_counted(policy, cap, spent), taken, "rdp", spent.rdp, capacity, *also)

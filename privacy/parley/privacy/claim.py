@@ -88,11 +88,13 @@ class Claim:
     def _otherwise(self) -> str:
         if self.servers.left == 1:
             return f"{TOGETHER} It protects the privacy of every record, not the correctness of the result."
+        audits = f" {self.servers.audits}" if self.servers.audits else ""
         if self.epsilon_if_a_server_lies is None:
-            return f"{TOGETHER[:-1]}, or one that does not follow the protocol: {NO_GUARANTEE}."
+            return f"{TOGETHER[:-1]}, or one that does not follow the protocol: {NO_GUARANTEE}.{audits}"
         return (
             f"If that aggregator does anything at all, they are ({self.epsilon_if_a_server_lies:.4g}, "
-            f"{self.delta:.3g})-differentially private by the noise that the other one adds of its own. {TOGETHER}"
+            f"{self.delta:.3g})-differentially private by the noise that the other one adds of its own. "
+            f"{TOGETHER}{audits}"
         )
 
     def as_json(self) -> dict[str, Any]:

@@ -13,7 +13,9 @@ LEFT_SECONDS = 3600.0
 """No writer takes as long: an older file of one was left by a crash."""
 
 
-def replace_durably(path: Path, text: str | Iterable[str], give: Callable[[int], None] = lambda handle: None) -> None:
+def replace_durably(
+    path: Path, text: str | bytes | Iterable[str], give: Callable[[int], None] = lambda handle: None
+) -> None:
     """After a crash either the old or the new content is there. `give` may hand the open file to another owner.
 
     Text that comes in pieces is written as it comes.
@@ -25,9 +27,10 @@ def replace_durably(path: Path, text: str | Iterable[str], give: Callable[[int],
     handle, name = tempfile.mkstemp(".new", f".{path.name}.", path.parent)  # a name of its own: two may write at once
     fresh = Path(name)
     try:
-        with os.fdopen(handle, "w") as file:
+        with os.fdopen(handle, "wb") as file:
             give(file.fileno())
-            file.writelines([text] if isinstance(text, str) else text)
+            for piece in [text] if isinstance(text, str | bytes) else text:
+                file.write(piece if isinstance(piece, bytes) else piece.encode())
             file.flush()
             os.fsync(file.fileno())
         os.replace(fresh, path)

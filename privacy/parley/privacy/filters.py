@@ -19,6 +19,11 @@ from parley.privacy.mechanism import Mechanism, Unit
 from parley.privacy.sampling import require_positive
 
 LYING = "epsilon_if_a_server_lies"
+CAUGHT = ("caught", "caught_without_guarantee")
+NOTHING_MORE = (
+    "a server was caught cheating that had served a run without any guarantee against that: nothing more fits this "
+    "population"
+)
 ROUNDING = 1e-12
 """Relative slack of a comparison, so that ten tenths fit one."""
 
@@ -65,9 +70,9 @@ class Cost:
     """What was charged so far, or what one run charges."""
 
     epsilon: float = 0.0
-    """Sum of the runs' total ε (basic filter)."""
+    """Sum of the runs' total ε (basic filter), and of ε₂ where a server was caught (either)."""
     delta: float = 0.0
-    """Sum of the runs' total δ (basic filter)."""
+    """Sum of the runs' total δ, likewise."""
     rdp: float = 0.0
     """Sum of the runs' Rényi divergences at the filter's order (rdp filter)."""
     xi: float = 0.0
@@ -79,6 +84,10 @@ class Cost:
     """Sum of the runs' ε₂ (under either filter); None where one of them has no guarantee if a server lies."""
     delta_if_a_server_lies: float = 0.0
     """Sum of the δ at which they are stated."""
+    caught: int = 0
+    """Runs that count at (ε₂, δ₂), because a server that had served them was caught."""
+    caught_without_guarantee: int = 0
+    """Those of them that have no ε₂: no figure covers what was spent, and nothing more fits."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -128,8 +137,23 @@ class Charge:
         return Cost(**kept)
 
     @property
+    def after_a_server_was_caught(self) -> Cost:
+        """All of the run, however it ended, at (ε₂, δ₂).
+
+        Nobody is charged less for it than before: under the rdp filter, which has no figure of ε₂ to put in place of
+        the run's divergence, both are.
+        """
+        cost, lying = self.cost, self.cost.epsilon_if_a_server_lies
+        if lying is None:
+            return replace(cost, caught=1, caught_without_guarantee=1)
+        epsilon, delta = max(cost.epsilon, lying), max(cost.delta, cost.delta_if_a_server_lies)
+        return replace(cost, epsilon=epsilon, delta=delta, caught=1)
+
+    @property
     def consistent(self) -> bool:
         """What a ledger can check without an accountant: that something is charged, and for every release."""
+        if self.cost.caught or self.cost.caught_without_guarantee:
+            return False
         if not self.rdp_per_release:
             return 0 < self.cost.delta < 1 and self.cost.rdp == 0
         counts = [count for count, _ in self.rdp_per_release]
@@ -148,7 +172,7 @@ class Charge:
             "unit": self.unit.column,
             "precision": self.precision.as_json(),
             "accountant": self.accountant,
-            "cost": vars(self.cost),
+            "cost": {name: value for name, value in vars(self.cost).items() if name not in CAUGHT},
             "rdp_per_release": [list(item) for item in self.rdp_per_release],
         }
 
@@ -248,13 +272,18 @@ class Limit:
 
 
 def epsilon_of(policy: Policy, cap: Cap, spent: Cost) -> float:
-    """What was spent, as one ε."""
+    """What was spent, as one ε; without bound after a run that no figure covers."""
+    return math.inf if spent.caught_without_guarantee else epsilon_counted(policy, cap, spent)
+
+
+def epsilon_counted(policy: Policy, cap: Cap, spent: Cost) -> float:
+    """The same of all that there are figures for, to be shown."""
     if policy.rule == "basic":
         return spent.epsilon
     if spent.rdp == 0 or policy.order is None:
-        return 0.0
+        return spent.epsilon
     # At half of the cap's δ, so that the sampler's terms have room beside it.
-    return spent.rdp + max(0.0, conversion(policy.order, cap.delta / 2)) + 2 * spent.xi
+    return spent.epsilon + spent.rdp + max(0.0, conversion(policy.order, cap.delta / 2)) + 2 * spent.xi
 
 
 def room_within(policy: Policy, cap: Cap, spent: Cost, wanted: Cost, limit: Limit) -> Room:
@@ -274,6 +303,8 @@ def room_within(policy: Policy, cap: Cap, spent: Cost, wanted: Cost, limit: Limi
 
 def room_for(policy: Policy, cap: Cap, spent: Cost, wanted: Cost) -> Room:
     """Whether `wanted` fits beside `spent`, and what would."""
+    if spent.caught_without_guarantee:
+        return Room(False, NOTHING_MORE, ("epsilon",))
     if policy.rule == "basic":
         epsilon_left, delta_left = max(0.0, cap.epsilon - spent.epsilon), max(0.0, cap.delta - spent.delta)
         over = {
@@ -300,14 +331,18 @@ def room_for(policy: Policy, cap: Cap, spent: Cost, wanted: Cost) -> Room:
 
 
 def rdp_capacity(policy: Policy, cap: Cap, spent: Cost) -> float:
-    """The Rényi divergence at the filter's order that the cap admits, after everything that is not one."""
+    """The Rényi divergence at the filter's order that the cap admits, after everything that is not one.
+
+    Runs of a server that was caught are (ε₂, δ₂), beside the divergences: basic composition of the two.
+    """
     if policy.order is None:
         raise InvalidParameterError("the rdp filter needs an order: fix one in the policy, such as 16")
-    epsilon = cap.epsilon - 2 * spent.xi
+    epsilon = cap.epsilon - spent.epsilon - 2 * spent.xi
     if epsilon <= 0:
         return -math.inf
     grown = math.exp(min(700.0, epsilon))
-    delta = (cap.delta - spent.hop_delta - grown * math.exp(spent.xi) * spent.tail_delta) * math.exp(-spent.xi)
+    left = cap.delta - spent.delta - spent.hop_delta
+    delta = (left - grown * math.exp(spent.xi) * spent.tail_delta) * math.exp(-spent.xi)
     delta -= (1 + grown) * spent.overflow
     if delta <= 0:
         return -math.inf

@@ -4,12 +4,16 @@ A whole run is charged durably at admission (`reserve`); each release is recorde
 not released comes back only when the run's end is proved (`settle`). So a crash at any point leaves at least what was
 spent. One ledger per party over all its runs, and one at the coordinator.
 
+Where a server is caught that had served runs under `covert`, these are charged at what holds against a server that does
+anything whatever (`charge_for_cheating`), beyond the cap if need be, and nothing takes that back.
+
 Rows are hashed under a salt that lies apart, in `<ledger>.salt`: the ledger alone answers no question about a row. Its
 first entry has the salt's digest. A ledger of the first layout had the salt in that entry; `Ledger.open_newest` writes
 such a one again (`Chain.rewrite`), and the head that it had is kept in the new first entry and checked ever after.
 """
 
 import hashlib
+import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,8 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parley.privacy.canonical import canonical_json
-from parley.privacy.chain import Chain, Entry, entry_digest
+from parley.privacy.chain import Chain, Entry
 from parley.privacy.errors import (
     BudgetExceededError,
     InvalidParameterError,
@@ -28,8 +31,8 @@ from parley.privacy.errors import (
 )
 from parley.privacy.event import NeighbouringRelation
 from parley.privacy.filters import Cap, Charge, Limit, Policy, room_for, room_within
-from parley.privacy.head import GENESIS, START, Head
-from parley.privacy.ledger_salt import read_salt, salt_digest, salt_path, write_salt
+from parley.privacy.head import START, Head
+from parley.privacy.ledger_salt import former_digests, read_salt, salt_digest, salt_path, write_salt
 from parley.privacy.ledger_state import LAYOUT, Population, Run, State, replay
 from parley.privacy.mechanism import Unit
 from parley.privacy.population import Identity
@@ -283,38 +286,33 @@ class Ledger:
                 },
             )
 
+    def charge_for_cheating(self, runs: Iterable[str], evidence: str) -> tuple[str, ...]:
+        """Charge each of these runs as a whole at (ε₂, δ₂), durably: a server that served them was caught.
+
+        `evidence` is the SHA-256, in hex, of what convicts it; whoever calls has verified that. No cap, no end of a run
+        and nothing given back stands against it, and it cannot be undone. A run without ε₂ leaves its population
+        without room for anything more. All of them in one entry, each once for one evidence however often this is
+        called: after a crash, call it again. Runs that this ledger never charged are passed over. Answers those that
+        are charged for it now and were not before.
+        """
+        if re.fullmatch("[0-9a-f]{64}", evidence) is None:
+            raise InvalidParameterError(f"{evidence[:80]!r} is no digest of evidence: give its SHA-256 in hex")
+        with self._writing():
+            known = self._state.runs
+            found = [run for run in dict.fromkeys(runs) if run in known and evidence not in known[run].evidence]
+            if found:
+                self._append("caught", {"evidence": evidence, "runs": found})
+        return tuple(found)
+
     def verify(self, anchor: Head | None = None) -> Head:
         """Check the chain from its first entry, and that no entry breaks the ledger's own rules; the newest head."""
-        head = self._chain.verify(anchor, self._former())
+        head = self._chain.verify(anchor, former_digests(self._chain))
         state = State()
         for entry in self._chain.entries():
             replay(state, entry)
             self._seen = Head(entry.sequence, entry.digest)
         self._state = state
         return head
-
-    def _former(self) -> dict[int, str]:
-        """The digests that the entries had in the first layout, which must lead to the head that the ledger had then.
-
-        Only with the salt can they be told; without it a ledger is read, and no row of it recognised.
-        """
-        entries = self._chain.entries()
-        first = next(entries, None)
-        before = first.body.get("before") if first is not None else None
-        if first is None or not before or not salt_path(self._chain.path).exists():
-            return {}
-        kept = Head.parse(str(before))
-        found, previous = {}, GENESIS
-        was = {"policy": first.body.get("policy"), "salt": read_salt(self._chain.path)}
-        for entry in [Entry(1, first.kind, was, ""), *entries]:
-            if entry.sequence <= kept.sequence:
-                previous = entry_digest(previous, entry.sequence, entry.kind, canonical_json(entry.body))
-                found[entry.sequence] = previous
-        if found.get(kept.sequence) != kept.digest:
-            raise LedgerCorruptError(
-                "the ledger or its salt is not the one that was migrated: restore both from a backup"
-            )
-        return found
 
     def _salt(self) -> str:
         if self._state.salt:

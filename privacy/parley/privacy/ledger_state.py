@@ -1,6 +1,7 @@
 """What the entries of a ledger amount to: populations, runs, and what each is charged."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from parley.privacy.chain import Entry
 from parley.privacy.errors import InvalidParameterError, LedgerCorruptError
@@ -34,6 +35,10 @@ class Run:
     """Digest of the rows that it was charged for; none where no rows are known, as at a coordinator."""
     recorded: dict[int, str] = field(default_factory=dict)
     ended: bool = False
+    evidence: list[str] = field(default_factory=list)
+    """Digests of what proves that a server which served it cheated; it is charged as a whole then, for good."""
+    proved: tuple[int, str] | None = None
+    """Of one that has ended: how many releases that was proved to be after, and the digest of the evidence."""
 
 
 @dataclass
@@ -79,8 +84,17 @@ class State:
                 self.runs[body["run"]].recorded[body["round"]] = body["digest"]
             case "settle":
                 run = self.runs[body["run"]]
-                run.ended, run.cost = True, run.charge.after(body["releases"])
+                run.ended, run.proved = True, (body["releases"], body["evidence"])
+                if not run.evidence:
+                    run.cost = run.charge.after(body["releases"])
                 self._recount(run.population)
+            case "caught":
+                for name in body["runs"]:
+                    run = self.runs[name]
+                    run.evidence.append(body["evidence"])
+                    run.cost = run.charge.after_a_server_was_caught
+                for population in {self.runs[name].population for name in body["runs"]}:
+                    self._recount(population)
             case _:
                 raise LedgerCorruptError(f"entry {entry.sequence} has the unknown kind {entry.kind!r}: upgrade parley")
 
@@ -110,6 +124,8 @@ def replay(state: State, entry: Entry) -> None:
             room = room_for(state.policy, budget.cap, budget.spent, charge.cost)
             if entry.body["run"] in state.runs or not room.fits:
                 raise LedgerCorruptError(f"entry {entry.sequence} admits a run that does not fit: restore the ledger")
+        if entry.kind == "caught" and not _is_news(state, entry.body):
+            raise LedgerCorruptError(f"entry {entry.sequence} charges for the same evidence again: restore the ledger")
         if entry.kind in ("release", "settle") and state.runs[entry.body["run"]].ended:
             raise LedgerCorruptError(f"entry {entry.sequence} goes on with a run that has ended: restore the ledger")
         if entry.kind == "population" and entry.body["name"] in state.populations:
@@ -117,3 +133,9 @@ def replay(state: State, entry: Entry) -> None:
         state.apply(entry)
     except (KeyError, TypeError, ValueError, InvalidParameterError) as error:
         raise LedgerCorruptError(f"entry {entry.sequence} makes no sense ({error}): restore the ledger") from None
+
+
+def _is_news(state: State, body: dict[str, Any]) -> bool:
+    """Of evidence: for at least one run, each named once, and for none of them a second time."""
+    runs: list[str] = body["runs"]
+    return 0 < len(runs) == len(set(runs)) and all(body["evidence"] not in state.runs[run].evidence for run in runs)

@@ -39,6 +39,8 @@ class Servers:
     left: float = 0.0
     """The deviation that is left if one server does anything whatever, over what the claim counts; 1 is all of it."""
     certify: Certify = uncertified
+    audits: str = ""
+    """What their audits of each other are worth, in a sentence of its own; empty where there are none."""
 
     def epsilon_if_one_lies(
         self, event: Event, dimension: int, delta: float, chosen: Accountant, epsilon: float

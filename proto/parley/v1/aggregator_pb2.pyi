@@ -58,6 +58,18 @@ class UploadResponse(_message.Message):
     receipt: _common_pb2.SignedWord
     def __init__(self, received: _Optional[int] = ..., complete: bool = ..., rejection: _Optional[_Union[UploadResponse.Rejection, str]] = ..., receipt: _Optional[_Union[_common_pb2.SignedWord, _Mapping]] = ...) -> None: ...
 
+class EvidenceRequest(_message.Message):
+    __slots__ = ("known",)
+    KNOWN_FIELD_NUMBER: _ClassVar[int]
+    known: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, known: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class EvidenceResponse(_message.Message):
+    __slots__ = ("evidence",)
+    EVIDENCE_FIELD_NUMBER: _ClassVar[int]
+    evidence: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, evidence: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
 class StatementsRequest(_message.Message):
     __slots__ = ("manifest_digest", "round", "most")
     MANIFEST_DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -203,7 +215,7 @@ class StatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class StatusResponse(_message.Message):
-    __slots__ = ("pool_available", "pool_capacity", "pool_produced", "pool_used", "pool_lost", "pool_error", "version", "share_bytes")
+    __slots__ = ("pool_available", "pool_capacity", "pool_produced", "pool_used", "pool_lost", "pool_error", "version", "share_bytes", "covert", "evidence")
     POOL_AVAILABLE_FIELD_NUMBER: _ClassVar[int]
     POOL_CAPACITY_FIELD_NUMBER: _ClassVar[int]
     POOL_PRODUCED_FIELD_NUMBER: _ClassVar[int]
@@ -212,6 +224,8 @@ class StatusResponse(_message.Message):
     POOL_ERROR_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     SHARE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    COVERT_FIELD_NUMBER: _ClassVar[int]
+    EVIDENCE_FIELD_NUMBER: _ClassVar[int]
     pool_available: int
     pool_capacity: int
     pool_produced: int
@@ -220,7 +234,33 @@ class StatusResponse(_message.Message):
     pool_error: str
     version: str
     share_bytes: int
-    def __init__(self, pool_available: _Optional[int] = ..., pool_capacity: _Optional[int] = ..., pool_produced: _Optional[int] = ..., pool_used: _Optional[int] = ..., pool_lost: _Optional[int] = ..., pool_error: _Optional[str] = ..., version: _Optional[str] = ..., share_bytes: _Optional[int] = ...) -> None: ...
+    covert: CovertPool
+    evidence: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, pool_available: _Optional[int] = ..., pool_capacity: _Optional[int] = ..., pool_produced: _Optional[int] = ..., pool_used: _Optional[int] = ..., pool_lost: _Optional[int] = ..., pool_error: _Optional[str] = ..., version: _Optional[str] = ..., share_bytes: _Optional[int] = ..., covert: _Optional[_Union[CovertPool, _Mapping]] = ..., evidence: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class CovertPool(_message.Message):
+    __slots__ = ("available", "capacity", "produced", "used", "lost", "error", "resting", "lanes", "audits_made", "audits_passed")
+    AVAILABLE_FIELD_NUMBER: _ClassVar[int]
+    CAPACITY_FIELD_NUMBER: _ClassVar[int]
+    PRODUCED_FIELD_NUMBER: _ClassVar[int]
+    USED_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    RESTING_FIELD_NUMBER: _ClassVar[int]
+    LANES_FIELD_NUMBER: _ClassVar[int]
+    AUDITS_MADE_FIELD_NUMBER: _ClassVar[int]
+    AUDITS_PASSED_FIELD_NUMBER: _ClassVar[int]
+    available: int
+    capacity: int
+    produced: int
+    used: int
+    lost: int
+    error: str
+    resting: str
+    lanes: int
+    audits_made: int
+    audits_passed: int
+    def __init__(self, available: _Optional[int] = ..., capacity: _Optional[int] = ..., produced: _Optional[int] = ..., used: _Optional[int] = ..., lost: _Optional[int] = ..., error: _Optional[str] = ..., resting: _Optional[str] = ..., lanes: _Optional[int] = ..., audits_made: _Optional[int] = ..., audits_passed: _Optional[int] = ...) -> None: ...
 
 class RelayedHalves(_message.Message):
     __slots__ = ("halves",)

@@ -50,6 +50,11 @@ class ShareServiceStub(object):
                 request_serializer=parley_dot_v1_dot_aggregator__pb2.StatementsRequest.SerializeToString,
                 response_deserializer=parley_dot_v1_dot_aggregator__pb2.StatementsResponse.FromString,
                 _registered_method=True)
+        self.Evidence = channel.unary_unary(
+                '/parley.v1.ShareService/Evidence',
+                request_serializer=parley_dot_v1_dot_aggregator__pb2.EvidenceRequest.SerializeToString,
+                response_deserializer=parley_dot_v1_dot_aggregator__pb2.EvidenceResponse.FromString,
+                _registered_method=True)
 
 
 class ShareServiceServicer(object):
@@ -77,6 +82,13 @@ class ShareServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Evidence(self, request, context):
+        """Evidence against the other server that this one holds. Whoever gets it verifies it, whoever has handed it over.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ShareServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -94,6 +106,11 @@ def add_ShareServiceServicer_to_server(servicer, server):
                     servicer.Statements,
                     request_deserializer=parley_dot_v1_dot_aggregator__pb2.StatementsRequest.FromString,
                     response_serializer=parley_dot_v1_dot_aggregator__pb2.StatementsResponse.SerializeToString,
+            ),
+            'Evidence': grpc.unary_unary_rpc_method_handler(
+                    servicer.Evidence,
+                    request_deserializer=parley_dot_v1_dot_aggregator__pb2.EvidenceRequest.FromString,
+                    response_serializer=parley_dot_v1_dot_aggregator__pb2.EvidenceResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -188,6 +205,33 @@ class ShareService(object):
             metadata,
             _registered_method=True)
 
+    @staticmethod
+    def Evidence(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/parley.v1.ShareService/Evidence',
+            parley_dot_v1_dot_aggregator__pb2.EvidenceRequest.SerializeToString,
+            parley_dot_v1_dot_aggregator__pb2.EvidenceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
 
 class ControlServiceStub(object):
     """On the control port; dialled by the coordinator.
@@ -223,6 +267,11 @@ class ControlServiceStub(object):
                 '/parley.v1.ControlService/Status',
                 request_serializer=parley_dot_v1_dot_aggregator__pb2.StatusRequest.SerializeToString,
                 response_deserializer=parley_dot_v1_dot_aggregator__pb2.StatusResponse.FromString,
+                _registered_method=True)
+        self.Evidence = channel.unary_unary(
+                '/parley.v1.ControlService/Evidence',
+                request_serializer=parley_dot_v1_dot_aggregator__pb2.EvidenceRequest.SerializeToString,
+                response_deserializer=parley_dot_v1_dot_aggregator__pb2.EvidenceResponse.FromString,
                 _registered_method=True)
 
 
@@ -265,6 +314,13 @@ class ControlServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Evidence(self, request, context):
+        """As ShareService.Evidence.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ControlServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -292,6 +348,11 @@ def add_ControlServiceServicer_to_server(servicer, server):
                     servicer.Status,
                     request_deserializer=parley_dot_v1_dot_aggregator__pb2.StatusRequest.FromString,
                     response_serializer=parley_dot_v1_dot_aggregator__pb2.StatusResponse.SerializeToString,
+            ),
+            'Evidence': grpc.unary_unary_rpc_method_handler(
+                    servicer.Evidence,
+                    request_deserializer=parley_dot_v1_dot_aggregator__pb2.EvidenceRequest.FromString,
+                    response_serializer=parley_dot_v1_dot_aggregator__pb2.EvidenceResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -430,6 +491,33 @@ class ControlService(object):
             '/parley.v1.ControlService/Status',
             parley_dot_v1_dot_aggregator__pb2.StatusRequest.SerializeToString,
             parley_dot_v1_dot_aggregator__pb2.StatusResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Evidence(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/parley.v1.ControlService/Evidence',
+            parley_dot_v1_dot_aggregator__pb2.EvidenceRequest.SerializeToString,
+            parley_dot_v1_dot_aggregator__pb2.EvidenceResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -20,6 +20,7 @@ class Refusal(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REFUSAL_LOST: _ClassVar[Refusal]
     REFUSAL_POLICY: _ClassVar[Refusal]
     REFUSAL_STATEMENT: _ClassVar[Refusal]
+    REFUSAL_CAUGHT: _ClassVar[Refusal]
 REFUSAL_UNSPECIFIED: Refusal
 REFUSAL_NOT_ADMITTED: Refusal
 REFUSAL_NOT_A_MEMBER: Refusal
@@ -31,6 +32,7 @@ REFUSAL_BUSY: Refusal
 REFUSAL_LOST: Refusal
 REFUSAL_POLICY: Refusal
 REFUSAL_STATEMENT: Refusal
+REFUSAL_CAUGHT: Refusal
 
 class RefusalDetail(_message.Message):
     __slots__ = ("refusal", "message", "hint")
@@ -73,7 +75,7 @@ class SignedWord(_message.Message):
     def __init__(self, body: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
 
 class RoundStatement(_message.Message):
-    __slots__ = ("aggregator", "role", "manifest_digest", "round", "query_digest", "contributions", "opening", "epoch", "start", "length", "security", "own", "share_digest", "previous", "life")
+    __slots__ = ("aggregator", "role", "manifest_digest", "round", "query_digest", "contributions", "opening", "epoch", "start", "length", "security", "own", "share_digest", "previous", "life", "audit", "audits_made", "audits_passed", "evidence")
     AGGREGATOR_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     MANIFEST_DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -89,6 +91,10 @@ class RoundStatement(_message.Message):
     SHARE_DIGEST_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_FIELD_NUMBER: _ClassVar[int]
     LIFE_FIELD_NUMBER: _ClassVar[int]
+    AUDIT_FIELD_NUMBER: _ClassVar[int]
+    AUDITS_MADE_FIELD_NUMBER: _ClassVar[int]
+    AUDITS_PASSED_FIELD_NUMBER: _ClassVar[int]
+    EVIDENCE_FIELD_NUMBER: _ClassVar[int]
     aggregator: str
     role: int
     manifest_digest: bytes
@@ -104,7 +110,11 @@ class RoundStatement(_message.Message):
     share_digest: bytes
     previous: bytes
     life: bytes
-    def __init__(self, aggregator: _Optional[str] = ..., role: _Optional[int] = ..., manifest_digest: _Optional[bytes] = ..., round: _Optional[int] = ..., query_digest: _Optional[bytes] = ..., contributions: _Optional[_Iterable[_Union[StatedContribution, _Mapping]]] = ..., opening: _Optional[bytes] = ..., epoch: _Optional[bytes] = ..., start: _Optional[int] = ..., length: _Optional[int] = ..., security: _Optional[str] = ..., own: _Optional[str] = ..., share_digest: _Optional[bytes] = ..., previous: _Optional[bytes] = ..., life: _Optional[bytes] = ...) -> None: ...
+    audit: str
+    audits_made: int
+    audits_passed: int
+    evidence: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, aggregator: _Optional[str] = ..., role: _Optional[int] = ..., manifest_digest: _Optional[bytes] = ..., round: _Optional[int] = ..., query_digest: _Optional[bytes] = ..., contributions: _Optional[_Iterable[_Union[StatedContribution, _Mapping]]] = ..., opening: _Optional[bytes] = ..., epoch: _Optional[bytes] = ..., start: _Optional[int] = ..., length: _Optional[int] = ..., security: _Optional[str] = ..., own: _Optional[str] = ..., share_digest: _Optional[bytes] = ..., previous: _Optional[bytes] = ..., life: _Optional[bytes] = ..., audit: _Optional[str] = ..., audits_made: _Optional[int] = ..., audits_passed: _Optional[int] = ..., evidence: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class StatedContribution(_message.Message):
     __slots__ = ("party", "upload_digest")

@@ -49,7 +49,7 @@ class NextRoundRequest(_message.Message):
     def __init__(self, manifest_digest: _Optional[bytes] = ..., after_round: _Optional[int] = ..., held_points: _Optional[_Iterable[bytes]] = ..., wait_seconds: _Optional[float] = ...) -> None: ...
 
 class NextRoundResponse(_message.Message):
-    __slots__ = ("state", "round", "ends", "outcome", "admissions", "statements")
+    __slots__ = ("state", "round", "ends", "outcome", "admissions", "statements", "evidence")
     class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         STATE_UNSPECIFIED: _ClassVar[NextRoundResponse.State]
@@ -66,13 +66,15 @@ class NextRoundResponse(_message.Message):
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     ADMISSIONS_FIELD_NUMBER: _ClassVar[int]
     STATEMENTS_FIELD_NUMBER: _ClassVar[int]
+    EVIDENCE_FIELD_NUMBER: _ClassVar[int]
     state: NextRoundResponse.State
     round: Round
     ends: _containers.RepeatedCompositeFieldContainer[_common_pb2.SignedEnd]
     outcome: str
     admissions: _containers.RepeatedCompositeFieldContainer[_common_pb2.SignedAdmission]
     statements: _containers.RepeatedCompositeFieldContainer[_common_pb2.SignedWord]
-    def __init__(self, state: _Optional[_Union[NextRoundResponse.State, str]] = ..., round: _Optional[_Union[Round, _Mapping]] = ..., ends: _Optional[_Iterable[_Union[_common_pb2.SignedEnd, _Mapping]]] = ..., outcome: _Optional[str] = ..., admissions: _Optional[_Iterable[_Union[_common_pb2.SignedAdmission, _Mapping]]] = ..., statements: _Optional[_Iterable[_Union[_common_pb2.SignedWord, _Mapping]]] = ...) -> None: ...
+    evidence: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, state: _Optional[_Union[NextRoundResponse.State, str]] = ..., round: _Optional[_Union[Round, _Mapping]] = ..., ends: _Optional[_Iterable[_Union[_common_pb2.SignedEnd, _Mapping]]] = ..., outcome: _Optional[str] = ..., admissions: _Optional[_Iterable[_Union[_common_pb2.SignedAdmission, _Mapping]]] = ..., statements: _Optional[_Iterable[_Union[_common_pb2.SignedWord, _Mapping]]] = ..., evidence: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class Round(_message.Message):
     __slots__ = ("index", "kind", "scale", "points", "local", "length", "query_digest")

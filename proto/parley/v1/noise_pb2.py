@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15parley/v1/noise.proto\x12\tparley.v1\"-\n\x0f\x43onverseRequest\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x0c\n\x04last\x18\x02 \x01(\x08\".\n\x10\x43onverseResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x0c\n\x04last\x18\x02 \x01(\x08\x32W\n\x0cNoiseService\x12G\n\x08\x43onverse\x12\x1a.parley.v1.ConverseRequest\x1a\x1b.parley.v1.ConverseResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15parley/v1/noise.proto\x12\tparley.v1\"-\n\x0f\x43onverseRequest\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x0c\n\x04last\x18\x02 \x01(\x08\".\n\x10\x43onverseResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x0c\n\x04last\x18\x02 \x01(\x08\x32\xa6\x01\n\x0cNoiseService\x12G\n\x08\x43onverse\x12\x1a.parley.v1.ConverseRequest\x1a\x1b.parley.v1.ConverseResponse(\x01\x30\x01\x12M\n\x0e\x43onverseCovert\x12\x1a.parley.v1.ConverseRequest\x1a\x1b.parley.v1.ConverseResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,6 +35,6 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CONVERSEREQUEST']._serialized_end=81
   _globals['_CONVERSERESPONSE']._serialized_start=83
   _globals['_CONVERSERESPONSE']._serialized_end=129
-  _globals['_NOISESERVICE']._serialized_start=131
-  _globals['_NOISESERVICE']._serialized_end=218
+  _globals['_NOISESERVICE']._serialized_start=132
+  _globals['_NOISESERVICE']._serialized_end=298
 # @@protoc_insertion_point(module_scope)

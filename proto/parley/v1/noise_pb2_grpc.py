@@ -40,6 +40,11 @@ class NoiseServiceStub(object):
                 request_serializer=parley_dot_v1_dot_noise__pb2.ConverseRequest.SerializeToString,
                 response_deserializer=parley_dot_v1_dot_noise__pb2.ConverseResponse.FromString,
                 _registered_method=True)
+        self.ConverseCovert = channel.stream_stream(
+                '/parley.v1.NoiseService/ConverseCovert',
+                request_serializer=parley_dot_v1_dot_noise__pb2.ConverseRequest.SerializeToString,
+                response_deserializer=parley_dot_v1_dot_noise__pb2.ConverseResponse.FromString,
+                _registered_method=True)
 
 
 class NoiseServiceServicer(object):
@@ -53,11 +58,24 @@ class NoiseServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ConverseCovert(self, request_iterator, context):
+        """The same of sessions whose batches both servers audit: samples of the one pool are never of the other. Refused while
+        this server has no open run that needs them.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_NoiseServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'Converse': grpc.stream_stream_rpc_method_handler(
                     servicer.Converse,
+                    request_deserializer=parley_dot_v1_dot_noise__pb2.ConverseRequest.FromString,
+                    response_serializer=parley_dot_v1_dot_noise__pb2.ConverseResponse.SerializeToString,
+            ),
+            'ConverseCovert': grpc.stream_stream_rpc_method_handler(
+                    servicer.ConverseCovert,
                     request_deserializer=parley_dot_v1_dot_noise__pb2.ConverseRequest.FromString,
                     response_serializer=parley_dot_v1_dot_noise__pb2.ConverseResponse.SerializeToString,
             ),
@@ -88,6 +106,33 @@ class NoiseService(object):
             request_iterator,
             target,
             '/parley.v1.NoiseService/Converse',
+            parley_dot_v1_dot_noise__pb2.ConverseRequest.SerializeToString,
+            parley_dot_v1_dot_noise__pb2.ConverseResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ConverseCovert(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/parley.v1.NoiseService/ConverseCovert',
             parley_dot_v1_dot_noise__pb2.ConverseRequest.SerializeToString,
             parley_dot_v1_dot_noise__pb2.ConverseResponse.FromString,
             options,

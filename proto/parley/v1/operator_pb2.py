@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18parley/v1/operator.proto\x12\tparley.v1\"!\n\rSubmitRequest\x12\x10\n\x08manifest\x18\x01 \x01(\x0c\" \n\x0eSubmitResponse\x12\x0e\n\x06\x64igest\x18\x01 \x01(\x0c\")\n\x0bStopRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\r\n\x05\x66inal\x18\x02 \x01(\x08\"\x1d\n\x0cStopResponse\x12\r\n\x05state\x18\x01 \x01(\t\"\x1c\n\rResumeRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\"\x1f\n\x0eResumeResponse\x12\r\n\x05state\x18\x01 \x01(\t\"\x1e\n\x0fPresenceRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\"\x83\x01\n\x10PresenceResponse\x12\r\n\x05round\x18\x01 \x01(\x11\x12\x10\n\x08uploaded\x18\x02 \x03(\t\x12\x0e\n\x06\x61\x62sent\x18\x03 \x03(\t\x12\x14\n\x0copen_seconds\x18\x04 \x01(\x01\x12(\n\x08troubles\x18\x05 \x03(\x0b\x32\x16.parley.v1.NodeTrouble\":\n\x0bNodeTrouble\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0f\n\x07seconds\x18\x03 \x01(\x01\x32\x8d\x02\n\x0fOperatorService\x12=\n\x06Submit\x12\x18.parley.v1.SubmitRequest\x1a\x19.parley.v1.SubmitResponse\x12\x37\n\x04Stop\x12\x16.parley.v1.StopRequest\x1a\x17.parley.v1.StopResponse\x12=\n\x06Resume\x12\x18.parley.v1.ResumeRequest\x1a\x19.parley.v1.ResumeResponse\x12\x43\n\x08Presence\x12\x1a.parley.v1.PresenceRequest\x1a\x1b.parley.v1.PresenceResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18parley/v1/operator.proto\x12\tparley.v1\"!\n\rSubmitRequest\x12\x10\n\x08manifest\x18\x01 \x01(\x0c\" \n\x0eSubmitResponse\x12\x0e\n\x06\x64igest\x18\x01 \x01(\x0c\")\n\x0bStopRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\r\n\x05\x66inal\x18\x02 \x01(\x08\"\x1d\n\x0cStopResponse\x12\r\n\x05state\x18\x01 \x01(\t\"\x1c\n\rResumeRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\"\x1f\n\x0eResumeResponse\x12\r\n\x05state\x18\x01 \x01(\t\"\x1e\n\x0fPresenceRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\"\x9c\x01\n\x10PresenceResponse\x12\r\n\x05round\x18\x01 \x01(\x11\x12\x10\n\x08uploaded\x18\x02 \x03(\t\x12\x0e\n\x06\x61\x62sent\x18\x03 \x03(\t\x12\x14\n\x0copen_seconds\x18\x04 \x01(\x01\x12(\n\x08troubles\x18\x05 \x03(\x0b\x32\x16.parley.v1.NodeTrouble\x12\x17\n\x0fgathering_until\x18\x06 \x01(\x01\":\n\x0bNodeTrouble\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0f\n\x07seconds\x18\x03 \x01(\x01\x32\x8d\x02\n\x0fOperatorService\x12=\n\x06Submit\x12\x18.parley.v1.SubmitRequest\x1a\x19.parley.v1.SubmitResponse\x12\x37\n\x04Stop\x12\x16.parley.v1.StopRequest\x1a\x17.parley.v1.StopResponse\x12=\n\x06Resume\x12\x18.parley.v1.ResumeRequest\x1a\x19.parley.v1.ResumeResponse\x12\x43\n\x08Presence\x12\x1a.parley.v1.PresenceRequest\x1a\x1b.parley.v1.PresenceResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -46,9 +46,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PRESENCEREQUEST']._serialized_start=245
   _globals['_PRESENCEREQUEST']._serialized_end=275
   _globals['_PRESENCERESPONSE']._serialized_start=278
-  _globals['_PRESENCERESPONSE']._serialized_end=409
-  _globals['_NODETROUBLE']._serialized_start=411
-  _globals['_NODETROUBLE']._serialized_end=469
-  _globals['_OPERATORSERVICE']._serialized_start=472
-  _globals['_OPERATORSERVICE']._serialized_end=741
+  _globals['_PRESENCERESPONSE']._serialized_end=434
+  _globals['_NODETROUBLE']._serialized_start=436
+  _globals['_NODETROUBLE']._serialized_end=494
+  _globals['_OPERATORSERVICE']._serialized_start=497
+  _globals['_OPERATORSERVICE']._serialized_end=766
 # @@protoc_insertion_point(module_scope)

@@ -51,18 +51,20 @@ class PresenceRequest(_message.Message):
     def __init__(self, run: _Optional[str] = ...) -> None: ...
 
 class PresenceResponse(_message.Message):
-    __slots__ = ("round", "uploaded", "absent", "open_seconds", "troubles")
+    __slots__ = ("round", "uploaded", "absent", "open_seconds", "troubles", "gathering_until")
     ROUND_FIELD_NUMBER: _ClassVar[int]
     UPLOADED_FIELD_NUMBER: _ClassVar[int]
     ABSENT_FIELD_NUMBER: _ClassVar[int]
     OPEN_SECONDS_FIELD_NUMBER: _ClassVar[int]
     TROUBLES_FIELD_NUMBER: _ClassVar[int]
+    GATHERING_UNTIL_FIELD_NUMBER: _ClassVar[int]
     round: int
     uploaded: _containers.RepeatedScalarFieldContainer[str]
     absent: _containers.RepeatedScalarFieldContainer[str]
     open_seconds: float
     troubles: _containers.RepeatedCompositeFieldContainer[NodeTrouble]
-    def __init__(self, round: _Optional[int] = ..., uploaded: _Optional[_Iterable[str]] = ..., absent: _Optional[_Iterable[str]] = ..., open_seconds: _Optional[float] = ..., troubles: _Optional[_Iterable[_Union[NodeTrouble, _Mapping]]] = ...) -> None: ...
+    gathering_until: float
+    def __init__(self, round: _Optional[int] = ..., uploaded: _Optional[_Iterable[str]] = ..., absent: _Optional[_Iterable[str]] = ..., open_seconds: _Optional[float] = ..., troubles: _Optional[_Iterable[_Union[NodeTrouble, _Mapping]]] = ..., gathering_until: _Optional[float] = ...) -> None: ...
 
 class NodeTrouble(_message.Message):
     __slots__ = ("node", "kind", "seconds")

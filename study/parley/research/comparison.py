@@ -133,5 +133,7 @@ def fit_logistic(rows: Floats, targets: Floats) -> Floats:
         if size <= TOLERANCE:  # down to rounding
             return theta
         theta = theta - size * direction
-        value = objective(theta)
+        before, value = value, objective(theta)
+        if value >= before:  # the step changed it by rounding alone
+            return theta
     raise StudyError(f"the logistic fit did not settle within {MOST_STEPS} steps: this is a defect, report it")

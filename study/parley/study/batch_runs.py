@@ -115,7 +115,7 @@ def guarantee(prepared: Prepared, private: bool) -> dict[str, Any]:
         return {"epsilon": None, "delta": None, "accountant": "none", "noise_multiplier": 0.0}
     chosen = prepared.calibrated
     found: dict[str, Any] = {"epsilon": chosen.epsilon, "delta": chosen.delta, "accountant": chosen.accountant}
-    found |= {"security": chosen.parts.security, "own": chosen.parts.own}
+    found |= {"security": chosen.parts.security, "own": chosen.parts.own, "audit": chosen.parts.audit}
     if chosen.claim:
         found["epsilon_if_a_server_lies"] = chosen.claim.epsilon_if_a_server_lies
         found["gaussian_epsilon"] = chosen.claim.gaussian.epsilon

@@ -75,6 +75,7 @@ def card_of(study: "Study", fit: Fit, repeatable: bool, total: Total) -> dict[st
         "delta": study.delta if private else None,
         "security": None,
         "own": None,
+        "audit": None,
         "epsilon_if_a_server_lies": None,
         "accountant": fit.accountant,
         "unit": fit.mechanism.unit.name,

@@ -10,7 +10,9 @@ from typing import Any, get_args
 
 from parley.algorithms.regularisers import Regulariser
 from parley.federation.fields import Fields
-from parley.federation.manifest import ACCOUNTANTS, LARGEST_EPSILON, Operator, noise_parts
+from parley.federation.manifest import ACCOUNTANTS, LARGEST_EPSILON, Operator
+from parley.federation.noise import noise_parts
+from parley.federation.people import NOBODY, Institution, Legal, institution_of, legal_of, optional_words
 from parley.federation.start_and_stop import LONGEST_DEADLINE_SECONDS, StopEarly, stop_early_of
 from parley.mpc.parts import usual_own
 from parley.mpc.tables import Cover, Precision
@@ -20,7 +22,7 @@ from parley.study.errors import Collected
 
 PLACES = {
     "privacy": ("epsilon", "delta", "accountant", "worst_epsilon"),
-    "noise": ("cover", "precision", "security", "own"),
+    "noise": ("cover", "precision", "security", "own", "audit"),
     "rounds": ("minimum_parties", "deadline_seconds", "stop_early"),
 }
 """Arguments by the table that holds them."""
@@ -42,7 +44,9 @@ def tables_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
     if arguments["parties"]:
         named = dict(arguments["data_sets"] or {})
         body["parties"] = [
-            {"name": name, "units": units} | ({"data_set": named[name]} if name in named else {})
+            {"name": name, "units": units}
+            | ({"data_set": named[name]} if name in named else {})
+            | _plain(dict(arguments["institutions"] or {}).get(name, {}))
             for name, units in dict(arguments["parties"]).items()
         ]
     operators: Sequence[Any] = arguments["aggregators"]
@@ -50,14 +54,16 @@ def tables_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
         body["aggregators"] = [_operator_table(each) for each in operators]
     if arguments["coordinator"] is not None:
         body["coordinator"] = _operator_table(arguments["coordinator"])
+    if arguments["legal"] is not None:
+        body["legal"] = _plain(arguments["legal"])
     return body
 
 
 def arguments_of(study: Fields) -> dict[str, Any]:
     """Arguments of a Study; a field that is missing, unknown or out of range is refused by its place."""
-    found: dict[str, Any] = {"parties": {}, "data_sets": {}}
+    found: dict[str, Any] = {"parties": {}, "data_sets": {}, "institutions": {}}
     wrong = Collected()
-    for read in (_recipe, _sizes, _privacy, _regulariser, _rounds, _noise, _operators):
+    for read in (_recipe, _sizes, _privacy, _regulariser, _rounds, _noise, _operators, _legal):
         wrong.look(partial(read, study, found))
     wrong.look(study.finish)
     wrong.finish()
@@ -80,6 +86,8 @@ def _sizes(study: Fields, found: dict[str, Any]) -> None:
         sizes[name] = party.whole("units", 1, LARGEST_POPULATION)
         if party.has("data_set"):
             found["data_sets"][name] = party.label("data_set")
+        if (institution := institution_of(party)) != NOBODY:
+            found["institutions"][name] = institution
         party.finish()
 
 
@@ -131,8 +139,10 @@ def _noise(study: Fields, found: dict[str, Any]) -> None:
         found["security"] = noise.text("security")
     if noise.has("own"):
         found["own"] = noise.number("own", -1, 1) + 0.0
+    if noise.has("audit"):
+        found["audit"] = noise.text("audit")
     security = found.get("security", "semi-honest")
-    noise_parts(noise, security, found.get("own", usual_own(security)))
+    noise_parts(noise, security, found.get("own", usual_own(security)), found.get("audit"))
     noise.finish()
 
 
@@ -146,14 +156,18 @@ def _operators(study: Fields, found: dict[str, Any]) -> None:
 
 
 def _operator(fields: Fields) -> Operator:
-    operator = Operator(fields.label("name"), fields.text("legal_entity"))
+    operator = Operator(fields.label("name"), fields.text("legal_entity"), optional_words(fields, "contact"))
     fields.finish()
     return operator
 
 
+def _legal(study: Fields, found: dict[str, Any]) -> None:
+    found["legal"] = legal_of(study)
+
+
 def _plain(given: Any) -> Any:
-    return given.as_json() if isinstance(given, StopEarly) else given
+    return given.as_json() if isinstance(given, StopEarly | Legal | Institution) else given
 
 
 def _operator_table(given: Any) -> Any:
-    return {"name": given.name, "legal_entity": given.legal_entity} if isinstance(given, Operator) else given
+    return given.as_json() if isinstance(given, Operator) else given

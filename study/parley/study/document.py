@@ -8,10 +8,11 @@
     [regulariser]                       kind and weight
     [schema]                            the columns; without it all those of [data] schema, and an intercept
     [data]                              files of records: parley.study.files
-    [noise]                             cover, precision, security, own
+    [noise]                             cover, precision, security, own, audit
     [rounds]                            minimum_parties, deadline_seconds, stop_early
-    [[parties]]                         name, units: the public size of each data set
-    [[aggregators]]  [coordinator]      name, legal_entity
+    [[parties]]                         name, units: the public size of each data set; legal_entity, contact
+    [[aggregators]]  [coordinator]      name, legal_entity, contact
+    [legal]                             purpose, legal_basis, ethics_number, expires, retention
 
 docs/study.md explains every key. Whatever a command does not need may be left out.
 """

@@ -19,12 +19,14 @@ from parley.federation.fields import Plain
 from parley.federation.manifest import PROTOCOL, Manifest, Operator, longest_answer
 from parley.federation.meaning import finite_precision, verify
 from parley.federation.mechanism import NO_DATA_SETS, mechanism_table, party_tables
+from parley.federation.noise import noise_table
+from parley.federation.people import NO_INSTITUTIONS, Institution, Legal, with_institutions
 from parley.federation.start_and_stop import StopEarly, optional
 from parley.learning.contributor import Encoding
 from parley.learning.schema import Schema
 from parley.models.extractor_spec import with_code_digests
 from parley.mpc.errors import MpcError
-from parley.mpc.parts import OWN, USUAL, NoiseParts
+from parley.mpc.parts import USUAL, NoiseParts
 from parley.mpc.tables import FORMATS, Cover, Precision
 from parley.privacy.accountants import Accountant, Reading, accountant
 from parley.privacy.calibration import smallest_noise
@@ -100,6 +102,8 @@ def draft(
     parts: NoiseParts = USUAL,
     start: Path | None = None,
     stop_early: StopEarly | None = None,
+    legal: Legal | None = None,
+    institutions: Mapping[str, Institution] = NO_INSTITUTIONS,
 ) -> Manifest:
     """A complete manifest that claims exactly (ε, δ).
 
@@ -131,22 +135,17 @@ def draft(
             "schema": {name: value for name, value in with_code_digests(schema).as_json().items() if value is not None},
             "privacy": {"epsilon": epsilon, "delta": delta, "accountant": accountant_name},
             "mechanism": mechanism_table(mechanism),
-            "parties": party_tables(mechanism, data_sets),
-            "noise": {
-                "cover": cover,
-                "precision": chosen,
-                "fraction_bits": bits,
-                "security": parts.security,
-                "own": parts.own,
-            },
+            "parties": with_institutions(party_tables(mechanism, data_sets), institutions),
+            "noise": noise_table(cover, chosen, bits, parts),
             "rounds": {
                 "minimum_parties": len(counted) if minimum_parties is None else minimum_parties,
                 "deadline_seconds": deadline_seconds,
                 **optional("stop_early", stop_early),
             },
             **optional("start", found.start if found is not None else None),
-            "aggregators": [{"name": each.name, "legal_entity": each.legal_entity} for each in aggregators],
-            "coordinator": {"name": coordinator.name, "legal_entity": coordinator.legal_entity},
+            **optional("legal", legal),
+            "aggregators": [each.as_json() for each in aggregators],
+            "coordinator": coordinator.as_json(),
         }
     )
 
@@ -235,6 +234,8 @@ def drafted(study: "Study", sizes: Mapping[str, int], **names: Any) -> Manifest:
         "precision": study.precision,
         "start": study.start,
         "stop_early": study.stop_early,
+        "legal": study.legal,
+        "institutions": study.institutions,
     }
     if study.worst_epsilon is None:
         return draft(**wanted, parts=study.parts)
@@ -261,7 +262,7 @@ def first_within(
     worst_epsilon: float, usual: NoiseParts, tried: Callable[[NoiseParts], tuple[Made, float | None]]
 ) -> Made:
     """What is made with the least own noise that keeps ε₂, which `tried` gives beside it, to `worst_epsilon`."""
-    choices = [NoiseParts("semi-honest", own) for own in OWN if own > 0] if usual.joint else [usual]
+    choices = usual.with_more_of_its_own
     found: float | None = None
     for each in choices:
         made, found = tried(each)

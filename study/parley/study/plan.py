@@ -86,6 +86,8 @@ class Plan:
     own: float
     """What each server adds of its own, over what they sample together."""
     security: str
+    audit: str | None
+    """The share of the batches that each server audits, under `covert`."""
     unit: str
     """Whose privacy is counted."""
     parties: Mapping[str, int]
@@ -198,6 +200,7 @@ def _plan(
         noise_multiplier=float(mechanism.noise_multiplier),
         own=parts.own,
         security=parts.security,
+        audit=parts.audit,
         unit=mechanism.unit.name,
         parties=sizes,
         statement=statement,
@@ -210,6 +213,8 @@ def _together(parts: NoiseParts, epsilon: float, lying: float | None) -> tuple[A
     held = bound(epsilon)
     liar = epsilon if not parts.joint else lying
     either = held if not parts.joint else NO_GUARANTEE if lying is None else bound(lying)
+    if parts.audits:
+        either = f"{either}. {parts.audits}"
     return (
         Adversary("the coordinator", epsilon, held),
         Adversary("all other parties together", epsilon, held),

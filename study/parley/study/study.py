@@ -16,6 +16,7 @@ from parley.algorithms.regularisers import Regulariser
 from parley.federation.fields import Fields, Plain
 from parley.federation.kinds import CENTRAL
 from parley.federation.manifest import Manifest, Operator
+from parley.federation.people import Institution, Legal
 from parley.federation.start_and_stop import StopEarly
 from parley.learning.holding import Layout
 from parley.learning.models import Model
@@ -68,10 +69,14 @@ class Study:
     _data_sets: tuple[tuple[str, str], ...]
     aggregators: tuple[Operator, ...]
     coordinator: Operator | None
+    _institutions: tuple[tuple[str, Institution], ...]
+    legal: Legal | None
+    """What runs are for and by what right."""
     minimum_parties: int | None
     deadline_seconds: float
     security: str
     own: float | None
+    audit: str | None
     worst_epsilon: float | None
     cover: Cover
     precision: Precision | None
@@ -97,10 +102,13 @@ class Study:
         data_sets: Mapping[str, str] | None = None,
         aggregators: Sequence[Operator | Mapping[str, str]] = (),
         coordinator: Operator | Mapping[str, str] | None = None,
+        institutions: Mapping[str, Institution | Mapping[str, str]] | None = None,
+        legal: Legal | Mapping[str, str] | None = None,
         minimum_parties: int | None = None,
         deadline_seconds: float = 60.0,
         security: str = "semi-honest",
         own: float | None = None,
+        audit: str | None = None,
         worst_epsilon: float | None = None,
         cover: Cover = "strips",
         precision: Precision | None = None,
@@ -110,8 +118,9 @@ class Study:
         layout: Layout | None = None,
     ) -> None:
         columns, form = columns_of(schema)
-        if strange := sorted(set(data_sets or ()) - set(parties or ())):
-            raise StudyError(f"data_sets names {strange[0]!r}, which is none of the parties: name it there too")
+        for what, names in (("data_sets", data_sets), ("institutions", institutions)):
+            if strange := sorted(set(names or ()) - set(parties or ())):
+                raise StudyError(f"{what} names {strange[0]!r}, which is none of the parties: name it there too")
         given = {
             "model": {"kind": model} if isinstance(model, str) else model,
             "epsilon": epsilon,
@@ -125,10 +134,13 @@ class Study:
             "data_sets": data_sets,
             "aggregators": aggregators,
             "coordinator": coordinator,
+            "institutions": institutions,
+            "legal": legal,
             "minimum_parties": minimum_parties,
             "deadline_seconds": deadline_seconds,
             "security": security,
             "own": own,
+            "audit": audit,
             "worst_epsilon": worst_epsilon,
             "cover": cover,
             "precision": precision,
@@ -144,6 +156,7 @@ class Study:
             "_algorithm": Plain.of(found.pop("algorithm")),
             "_parties": tuple(found.pop("parties").items()),
             "_data_sets": tuple(found.pop("data_sets").items()),
+            "_institutions": tuple(found.pop("institutions").items()),
             "regulariser": found["regulariser"] or Regulariser(),
         }
         for name, value in found.items():
@@ -175,9 +188,15 @@ class Study:
         return dict(self._data_sets)
 
     @property
+    def institutions(self) -> dict[str, Institution]:
+        """Who parties are in law, of those of whom the study says so."""
+        return dict(self._institutions)
+
+    @property
     def parts(self) -> NoiseParts:
         """What the servers' noise is made of, unless `worst_epsilon` is to choose."""
-        return parts_of(self.security, usual_own(self.security) if self.own is None else self.own)
+        own = usual_own(self.security) if self.own is None else self.own
+        return parts_of(self.security, own, self.audit)
 
     @property
     def central(self) -> bool:

@@ -86,11 +86,12 @@ def verify(
 ) -> None:
     """Find any edit, gap or reordering in trails and ledgers, and where two nodes' trails contradict each other.
 
-    Exit code 1 if there is one. A trail that lost its last lines is found only with --anchor, or if a peer refers to
-    them.
+    Of runs under audit: whether all that were given count the same audits, and who keeps which evidence. Exit code 1
+    if something is wrong. A trail that lost its last lines is found only with --anchor, or if a peer refers to them.
 
     Example: parley audit verify north south hospital-a
     """
+    from parley.node.audited import audits_in
     from parley.node.trail import cross_check
     from parley.node.trail import verify as verify_trail
 
@@ -117,20 +118,35 @@ def verify(
         crossed = cross_check(trails)
     except TrailError as problem:
         fail(str(problem))
-    intact = all(chain["problem"] is None for chain in chains) and not crossed.absent
+    audits = audits_in(trails)
+    intact = all(chain["problem"] is None for chain in chains) and not (crossed.absent or audits.contradicting)
     if json:
         references = {"checked": crossed.checked, "unchecked": crossed.unchecked, "absent": list(crossed.absent)}
-        emit_json({"intact": intact, "chains": chains, "references": references})
+        counted = {"agree": audits.agree, "alone": audits.alone, "contradicting": list(audits.contradicting)}
+        proof = {digest: vars(each) for digest, each in audits.evidence.items()}
+        emit_json({"intact": intact, "chains": chains, "references": references, "audits": counted, "evidence": proof})
     else:
         for chain in chains:
             print(_said(chain))
         if kept is None:
             print("to detect a cut at a trail's end as well, verify it alone and give an earlier head with --anchor")
         print(f"{crossed.checked} references to peers' events hold; {crossed.unchecked} refer to nodes not given here")
-        for line in crossed.absent:
+        if audits.agree or audits.alone:
+            print(f"audits: {audits.agree} rounds counted alike by all; {audits.alone} are in one trail only")
+        for digest, each in audits.evidence.items():
+            lacking = sorted({trail.name for trail in trails} - {*each.by, _short(each.server)})
+            less = f"; NOT by {', '.join(lacking)}" if lacking else ""
+            said = f"; answered at {', '.join(each.answered)}" if each.answered else ""
+            print(f"evidence {digest[:16]}… against {each.server}: kept by {', '.join(each.by)}{less}{said}")
+        for line in (*crossed.absent, *audits.contradicting):
             print(f"PROBLEM {line}")
     if not intact:
         raise SystemExit(EXIT_BAD_NEWS)
+
+
+def _short(uri: str) -> str:
+    """As trails name their nodes."""
+    return "/".join(uri.split("/")[-2:])
 
 
 def _chain(kind: str, path: Path, head: Head, node: str, incomplete: int, anchored: bool) -> dict[str, Any]:

@@ -49,13 +49,16 @@ def approve(
     from parley.federation.manifest import read_manifest
     from parley.federation.meaning import verify_apart_with_charge
     from parley.federation.policy_file import read_policy
+    from parley.node.evidence import EvidenceFolder, waits_for_answer
     from parley.privacy.filters import Policy
 
     found = coordinator_node(node)
     policy = read_policy(found.policy) if found.policy.exists() else None
     found.state.mkdir(mode=0o700, exist_ok=True)
+    if pending := EvidenceFolder(found.state).against(read := read_manifest(manifest)):
+        fail(waits_for_answer(pending))
     # As the process will ask for it when the run is submitted, so that it is computed once.
-    meaning, _ = verify_apart_with_charge(read_manifest(manifest), "", Policy(), found.verified)
+    meaning, _ = verify_apart_with_charge(read, "", Policy(), found.verified)
     record = AdmissionRecord(found.admissions)
     decision = approve_by_hand(record, meaning, found.identity.load().name, policy, None, digest, by)
     if isinstance(decision, Refusal):

@@ -8,6 +8,7 @@ speak of records (columns, rows): it is for the node's own operator.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -71,31 +72,63 @@ def show(findings: Sequence["Finding"]) -> None:
 
 def examine(folder: Path, manifests: Sequence["Manifest"] = ()) -> "list[Finding]":
     """Every check of a node, by its role. `manifests` are looked at besides those that the node has admitted."""
-    from parley.node.doctor import budget, examine_node, examine_run, runs_to_look_at
-    from parley.node.node_file import CoordinatorNode, PartyNode
+    from parley.node.doctor import budget, examine_node
+    from parley.node.node_file import AggregatorNode, CoordinatorNode, PartyNode
+    from parley.node.run_checks import examine_run, runs_to_look_at
 
     findings, node, identity = examine_node(folder)
     if node is None:
         return findings
-    for manifest in runs_to_look_at(node, manifests, findings):
+    for manifest in runs_to_look_at(node, manifests, *_known_to(node, findings), findings):
         findings += [*examine_run(node, identity, manifest), *_of_role(node, identity, manifest)]
     if isinstance(node, PartyNode):
         from parley.party.doctor import examine_party
 
         findings += examine_party(node)
+    if isinstance(node, AggregatorNode):
+        from parley.aggregator.doctor import examine_server
+
+        findings += examine_server(node)
     if isinstance(node, PartyNode | CoordinatorNode):
         findings += [*budget(node), *_code_of_policy(node)]
     return findings
 
 
+def _known_to(node: "AnyNode", findings: "list[Finding]") -> "tuple[list[Manifest], set[bytes]]":
+    """Runs that wait here for a person, and digests of those that are over: by the books of its role."""
+    from parley.errors import ParleyError
+    from parley.node.doctor import FAILED, Finding
+    from parley.node.node_file import AggregatorNode, PartyNode
+
+    try:
+        if isinstance(node, PartyNode):
+            from parley.party.doctor import proposed_and_over
+
+            return proposed_and_over(node)
+        if isinstance(node, AggregatorNode):
+            from parley.aggregator.doctor import over as over_here
+
+            return [], over_here(node)
+        from parley.coordinator.doctor import over
+
+        return [], over(node)
+    except (ParleyError, OSError) as error:
+        fix = f"restore {node.state} from a backup; `parley audit verify {node.folder}`"
+        findings.append(Finding("runs", FAILED, str(error), fix))
+        return [], set()
+
+
 def _of_role(node: "AnyNode", identity: "Identity | None", manifest: "Manifest") -> "Iterator[Finding]":
     """Whether this installation knows what the run names; for a party also whether the columns are its own."""
     from parley.federation.code import named_code
-    from parley.node.doctor import OK, Finding, guarded, is_member
+    from parley.node.doctor import OK, Finding, guarded
     from parley.node.node_file import AggregatorNode, PartyNode
+    from parley.node.run_checks import is_member
 
     if identity is not None and not is_member(node, identity, manifest):
         return
+    if identity is not None:
+        yield _policy_of_run(node, identity, manifest)
 
     def known(check: str) -> Finding:
         if isinstance(node, PartyNode):  # the algorithm is the coordinator's, and not in a party's image
@@ -108,9 +141,37 @@ def _of_role(node: "AnyNode", identity: "Identity | None", manifest: "Manifest")
         return Finding(check, OK, "this installation knows its model, schema and algorithm")
 
     check = f"run {manifest.run}: {'data' if isinstance(node, PartyNode) else 'vocabulary'}"
-    yield guarded(check, lambda: known(check))
+    compare = f"`parley party check {node.folder} --run {manifest.run}` compares them, if the run was proposed here"
+    mend = f"change schema.toml or have the manifest changed: {compare}"
+    yield guarded(
+        check,
+        lambda: known(check),
+        mend if isinstance(node, PartyNode) else "`pip install --upgrade parley-federation`",
+    )
     if any(named_code(manifest)) and not isinstance(node, AggregatorNode):
         yield _code_of_run(f"run {manifest.run}: code", node, manifest)
+
+
+def _policy_of_run(node: "AnyNode", identity: "Identity", manifest: "Manifest") -> "Finding":
+    """Whether policy.toml admits it, before the node is asked."""
+    from parley.federation.errors import PolicyError
+    from parley.federation.policy_file import read_policy
+    from parley.node.doctor import guarded
+    from parley.node.node_file import PartyNode
+    from parley.node.run_checks import policy_of_run
+
+    try:
+        policy = read_policy(node.policy) if node.policy.exists() else None
+    except PolicyError:
+        policy = None  # another line says so
+    if not isinstance(node, PartyNode):
+        return policy_of_run(node, identity.name, policy, manifest)
+    from parley.party.doctor import judged
+
+    return guarded(
+        f"run {manifest.run}: policy",
+        lambda: policy_of_run(node, identity.name, policy, manifest, partial(judged, node)),
+    )
 
 
 def _allowed(node: "AnyNode") -> "Mapping[str, str]":
@@ -130,12 +191,14 @@ def _code_of_run(check: str, node: "AnyNode", manifest: "Manifest") -> "Finding"
     from parley.federation.errors import ManifestError
     from parley.models.admitted import require_here
     from parley.models.registry import model_of
-    from parley.node.doctor import FAILED, OK, Finding
+    from parley.node.doctor import FAILED, OK, Finding, edited
 
     try:
         return Finding(check, OK, require_here(manifest, *model_of(manifest), _allowed(node)))
     except ManifestError as error:
-        return Finding(check, FAILED, str(error), "until then this node takes no part in the run")
+        return Finding(
+            check, FAILED, str(error), f"until then this node takes no part in the run; {edited(node.policy)}"
+        )
 
 
 def _code_of_policy(node: "AnyNode") -> "Iterator[Finding]":

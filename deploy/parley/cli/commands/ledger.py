@@ -50,6 +50,7 @@ def show(path: LedgerPath, json: Json = False) -> None:
             "epsilon_if_a_server_lies": guaranteed(run.cost.epsilon_if_a_server_lies),
             "delta_if_a_server_lies": run.cost.delta_if_a_server_lies,
             "rdp": run.cost.rdp,
+            "caught": run.evidence,
         }
         for run in ledger.runs.values()
     ]
@@ -66,6 +67,8 @@ def show(path: LedgerPath, json: Json = False) -> None:
             cost = f"Renyi divergence {entry['rdp']:.4g}"
         held = ledger.runs[str(entry["run"])].cost
         cost += f" charged; {in_words(held.epsilon_if_a_server_lies, held.delta_if_a_server_lies)}"
+        if evidence := ledger.runs[str(entry["run"])].evidence:
+            cost += f"; AT WHAT HOLDS IF A SERVER LIES, for one was caught (evidence {', '.join(evidence)})"
         print(f"  run {entry['run']} on {entry['population']}: {made}, {state}, {cost}")
     print(f"head {head}")
 

@@ -84,6 +84,7 @@ def check(file: File, json_output: Json = False) -> None:
                 "precision": manifest.noise.precision,
                 "security": manifest.noise.parts.security,
                 "own": manifest.noise.parts.own,
+                "audit": manifest.noise.parts.audit,
                 **meaning.as_json(),
                 "sentences": meaning.sentences,
             }

@@ -13,8 +13,9 @@ from typing import Annotated, Any
 
 import typer
 
-from parley.cli.console import EXIT_BAD_NEWS, emit_json
+from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail
 from parley.cli.options import Json
+from parley.cli.options import NodeFolder as OfNode
 from parley.federation.errors import CertificateError
 from parley.federation.names import NodeName
 from parley.node import installation as nodes
@@ -184,3 +185,28 @@ def _shown(identity: Identity, waiting: nodes.Pending | None, problem: str | Non
             print(f"new pin      {key_text(waiting.pin)}, for peers' `parley pin accept`")
     if problem:
         print(f"problem      {problem}")
+
+
+@app.command()
+def notify(node: OfNode, json_output: Json = False) -> None:
+    """Try [notify] of node.toml: a message that says that nothing waits, by its address or its command.
+
+    Exit code 1 if it was not taken within ten seconds.
+
+    Example: parley node notify hospital-a
+    """
+    from parley.node import bell
+
+    here = read_node(node)
+    if here.notify is None:
+        fail(f"{here.folder}/node.toml has no [notify]: with it a node tells you when something waits for you")
+    name = here.identity.load().name
+    waiting = [{"what": bell.TRY, "text": bell.SENTENCES[bell.TRY]}]
+    told = bell.tell(here.notify, bell.message(name, waiting))
+    by = "the address" if here.notify.url else here.notify.command[0]
+    if json_output:
+        emit_json({"told": told})
+    else:
+        print(f"{by} took the message" if told else f"{by} did not take the message: correct [notify] of node.toml")
+    if not told:
+        raise SystemExit(EXIT_BAD_NEWS)

@@ -19,7 +19,7 @@ from parley.cli.console import EXIT_BAD_NEWS, become, emit_json, progress, withd
 from parley.cli.options import Json, NodeFolder
 from parley.federation.errors import ApprovalError, ManifestError
 from parley.node.trail import Trail
-from parley.party.admission import open_ledger
+from parley.party.books import open_ledger
 from parley.party.data import data_set_of, require_equal, understand
 from parley.party.overview import budgets_left, data_sets_of, manifest_of, runs_of, with_speed
 from parley.party.process import party_node, settings_of

@@ -16,9 +16,9 @@ from typing import Annotated, Any
 import typer
 
 from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail, progress
-from parley.cli.options import Json, Security
+from parley.cli.options import Audit, Json, Security
 from parley.mpc.errors import ConfigurationError
-from parley.mpc.parts import OWN, NoiseParts, parts_of, usual_own
+from parley.mpc.parts import NoiseParts, parts_of, usual_own
 from parley.privacy.accountants import Accountant, accountant, require_delta, trajectory
 from parley.privacy.calibration import largest_count, smallest_noise
 from parley.privacy.errors import InvalidParameterError
@@ -43,7 +43,12 @@ Relation = Annotated[str, typer.Option(help="replace-one, or add-or-remove for c
 Own = Annotated[
     float | None, typer.Option(help="What each server adds of its own, over what they sample together: 0 to 1.")
 ]
-SecurityName = Annotated[Security, typer.Option("--security", help="malicious: every server adds a whole sample.")]
+SecurityName = Annotated[
+    Security, typer.Option("--security", help="covert: servers audit each other; malicious: each adds a whole sample.")
+]
+AuditRate = Annotated[
+    Audit | None, typer.Option("--audit", help="Under covert: the share of the noise that each server audits. [1/8]")
+]
 
 
 @app.command()
@@ -60,6 +65,7 @@ def epsilon(
     every: Annotated[int, typer.Option(help="Also report epsilon and the RDP curve after every so many rounds.")] = 0,
     own: Own = None,
     security: SecurityName = Security.semi_honest,
+    audit: AuditRate = None,
     json: Json = False,
 ) -> None:
     """Compute what a run costs: its epsilon at a delta, and what one dishonest server could make of it.
@@ -68,7 +74,7 @@ def epsilon(
 
     Example: parley privacy epsilon --records 32561 --batch 100 --rounds 651 --noise-multiplier 1.69 --delta 1e-5
     """
-    parts = _parts(security, own)
+    parts = _parts(security, own, audit)
     chosen = _chosen(accountant_name)
     event = _event(records, batch, rounds, noise_multiplier, delta, sampling, relation, cap)
     started = time.perf_counter()
@@ -106,6 +112,7 @@ def calibrate(
     cap: Cap = None,
     own: Own = None,
     security: SecurityName = Security.semi_honest,
+    audit: AuditRate = None,
     worst_epsilon: Annotated[
         float | None, typer.Option(help="What a server that lies may cost: the least own noise that keeps to it.")
     ] = None,
@@ -119,7 +126,7 @@ def calibrate(
         raise InvalidParameterError(
             "--own and --worst-epsilon are both given: one of them chooses, leave the other out"
         )
-    parts = _parts(security, own)
+    parts = _parts(security, own, audit)
     chosen = _chosen(accountant_name)
     event = _event(records, batch, rounds, 1.0, delta, sampling, relation, cap, epsilon)
     started = time.perf_counter()
@@ -176,9 +183,9 @@ def rounds(
         print(f"{count} rounds give epsilon {reading.epsilon:.5g} at delta {delta:g} ({accountant_name})")
 
 
-def _parts(security: str, own: float | None) -> NoiseParts:
+def _parts(security: str, own: float | None, audit: str | None) -> NoiseParts:
     try:
-        return parts_of(security, usual_own(security) if own is None else own)
+        return parts_of(security, usual_own(security) if own is None else own, audit)
     except ConfigurationError as error:
         raise InvalidParameterError(str(error)) from None
 
@@ -194,7 +201,13 @@ def _if_a_server_lies(
     servers = Servers(parts.samples, parts.left_by_a_liar, _exact)
     known = event.relation is NeighbouringRelation.REPLACE_ONE and chosen.certifies
     lying = servers.epsilon_if_one_lies(event, 1, delta, chosen, epsilon) if known else None
-    return {"security": parts.security, "own": parts.own, "epsilon_if_a_server_lies": lying}
+    return {
+        "security": parts.security,
+        "own": parts.own,
+        "audit": parts.audit,
+        "epsilon_if_a_server_lies": lying,
+        "audits": parts.audits,
+    }
 
 
 def _least_own(
@@ -203,19 +216,22 @@ def _least_own(
     """With a `worst_epsilon` the least own noise that keeps to it; the noise that the claim counts stays the same."""
     if worst_epsilon is None:
         return _if_a_server_lies(chosen, event, delta, parts, epsilon)
-    choices = [NoiseParts("semi-honest", own) for own in OWN if own > 0] if parts.joint else [parts]
-    found = [_if_a_server_lies(chosen, event, delta, each, epsilon) for each in choices]
+    found = [_if_a_server_lies(chosen, event, delta, each, epsilon) for each in parts.with_more_of_its_own]
     for each in found:
         lying = each["epsilon_if_a_server_lies"]
         if lying is not None and lying <= worst_epsilon:
             return each
     raise InvalidParameterError(
-        f"worst_epsilon is {worst_epsilon:g}; the most own noise gives {_said(found[-1])}: raise it, lower epsilon, or "
-        "choose --security malicious"
+        f"worst_epsilon is {worst_epsilon:g}; the most own noise gives {_worst(found[-1])}: raise it, lower epsilon, "
+        "or choose --security malicious"
     )
 
 
 def _said(result: dict[str, Any]) -> str:
+    return f"{_worst(result)}\n{result['audits']}" if result["audits"] else _worst(result)
+
+
+def _worst(result: dict[str, Any]) -> str:
     lying = result["epsilon_if_a_server_lies"]
     how = f"{result['security']}, own {result['own']:g}"
     return f"{NO_GUARANTEE} ({how})" if lying is None else f"epsilon {lying:.5g} if a server lies ({how})"

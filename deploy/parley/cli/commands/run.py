@@ -40,11 +40,13 @@ def run(
     document = read_manifest(manifest)
     named_by(document)
     coordinator = Coordinator(node)
+    held = coordinator.held(document)
     if start is not None:
         keep_start(document, start, coordinator.node.state)
-    require_steering(document, coordinator.node.evaluation, coordinator.node.state)  # a refused run's name is used up
+    require_steering(document, coordinator.node.evaluation, coordinator.node.state)
     digest = coordinator.submit(document)
-    progress(f"run {document.run} submitted, manifest {digest.hex()}")
+    before = "" if held is None else f" again (it was {held.state})"
+    progress(f"run {document.run} submitted{before}, manifest {digest.hex()}")
     if detach:
         body: dict[str, Any] = {"run": document.run, "digest": digest.hex()}
         if json_output:

@@ -27,4 +27,5 @@ def stop(
     from parley.coordinator.operator_client import Coordinator
 
     state = Coordinator(node).stop(run, final)
-    emit_json({"run": run, "state": state}) if json_output else print(f"run {run} is {state}")
+    said = f"run {run} has ended for good" if final else f"run {run} is {state}"
+    emit_json({"run": run, "state": state}) if json_output else print(said)

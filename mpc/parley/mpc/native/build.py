@@ -48,6 +48,8 @@ INTEL = {
     "kernels-baseline": Library("kernels.c", "x86_64_v2+aes+pclmul"),
     "clip-avx2": Library("clip.c", "x86_64_v2+avx2+fma"),
     "clip-portable": Library("clip.c", "x86_64"),
+    "trees-avx2": Library("trees.c", "x86_64_v2+avx2"),
+    "trees-portable": Library("trees.c", "x86_64"),
     "waves-avx2": Library("waves.c", "x86_64_v2+avx2"),
     "waves-portable": Library("waves.c", "x86_64"),
 }
@@ -55,12 +57,14 @@ WIDE = {  # for servers: a Mac with such a processor runs the others
     "kernels-wide": Library("kernels.c", "x86_64_v4+aes+pclmul+vaes+vpclmulqdq+gfni"),
     "products-wide": Library("products.c", "x86_64_v4+avx512vnni"),
     "clip-avx512": Library("clip.c", "x86_64_v4"),
+    "trees-avx512": Library("trees.c", "x86_64_v4"),
     "waves-avx512": Library("waves.c", "x86_64_v4"),
 }
 ARM = {
     "processor": Library("processor.c", "generic"),
     "kernels-baseline": Library("kernels.c", "generic+aes"),
     "clip-portable": Library("clip.c", "generic"),
+    "trees-portable": Library("trees.c", "generic"),
     "waves-portable": Library("waves.c", "generic"),
 }
 PLATFORMS = {
