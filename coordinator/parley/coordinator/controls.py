@@ -19,6 +19,7 @@ from parley.node import mentions
 from parley.node.backoff import Backoff
 from parley.node.connections import KEEPALIVE
 from parley.node.credentials import Identity, NodeFolder
+from parley.node.newer import StrictAioChannel
 from parley.node.refusals import refusal_in, words
 from parley.node.transport import InUse, open_aio_channel, refusal_of
 from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, common_pb2
@@ -41,6 +42,8 @@ FOR_GOOD = (
 )
 """Untyped failures that waiting does not mend. Anything else may pass, such as a server that is down or whose disk is
 full: nothing was opened, so the run waits, and rests if it lasts."""
+PASSING = (common_pb2.REFUSAL_BUSY, common_pb2.REFUSAL_NEWER)
+"""Refusals after which the run waits, and rests if it lasts: the older side may be upgraded meanwhile."""
 
 
 class StalledError(RunFailedError):
@@ -98,7 +101,7 @@ class Control:
         self._folder, self.peer, self._address = folder, peer, address
         self._in_use: InUse | None = None
         self._identity: Identity | None = None
-        self._channel: grpc.aio.Channel | None = None
+        self._channel: StrictAioChannel | None = None
         self.mention = ""
         """This coordinator's newest event of the run, which calls mention."""
         self.heard: str | None = None
@@ -130,7 +133,7 @@ class Control:
                 return await self._ask(method, request, wait_seconds + SLACK_SECONDS)
             except grpc.aio.AioRpcError as error:
                 refused = refusal_in(error)
-                if refused is not None and refused.refusal != common_pb2.REFUSAL_BUSY:
+                if refused is not None and refused.refusal not in PASSING:
                     caught = refused.refusal == common_pb2.REFUSAL_CAUGHT
                     kind = SaysCaughtError if caught else RunFailedError
                     raise kind(f"aggregator {self.peer.name} refuses: {refused}") from None

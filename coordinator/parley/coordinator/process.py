@@ -49,6 +49,7 @@ from parley.node.credentials import Identity
 from parley.node.doorkeeper import Doorkeeper, room_for
 from parley.node.endings import verify_ends
 from parley.node.evidence import EvidenceFolder, waits_for_answer
+from parley.node.newer import AioStrict
 from parley.node.node_file import CoordinatorNode
 from parley.node.page_process import Pages
 from parley.node.pins import read_pins
@@ -246,7 +247,7 @@ class CoordinatorProcess:
         ports = [
             bound(self._server, str(address), server_credentials(self.node.identity)) for address in self.node.listen
         ]
-        self._operator = grpc.aio.server()
+        self._operator = grpc.aio.server(interceptors=[AioStrict()])
         operator_pb2_grpc.add_OperatorServiceServicer_to_server(
             OperatorServicer(self.runs, self.vigil.troubles), self._operator
         )

@@ -28,6 +28,7 @@ from parley.node.credentials import (
     load_certificate,
     name_in,
 )
+from parley.node.newer import NO_MESSAGE, strict
 from parley.node.pins import key_of
 from parley.node.refusals import RefusedCallError, abort
 from parley.node.transport import InUse
@@ -40,9 +41,6 @@ MOST_CALLS_OF_ONE = 128
 PATIENCE_SECONDS = 10.0
 """For the message of a call that has begun."""
 MOST_CERTIFICATE_BYTES = 16 << 10
-NO_MESSAGE = RefusedCallError(
-    common_pb2.REFUSAL_MALFORMED, "the bytes of the call are not a message of this version", "upgrade both nodes"
-)
 
 
 @lru_cache(maxsize=4096)
@@ -128,12 +126,15 @@ class Authorization(grpc.ServerInterceptor):
             except PeerRefusedError as error:
                 abort(context, error)
                 raise
+            parse = strict(handler.request_deserializer or bytes)
             if handler.request_streaming:
-                return inner(map(handler.request_deserializer or bytes, messages), context)
+                return inner(map(parse, messages), context)  # who reads them says what is wrong
             try:
-                request = (handler.request_deserializer or bytes)(next(messages))
-            except Exception:
-                # Whatever a parser makes of foreign bytes; its message may quote them.
+                request = parse(next(messages))
+            except RefusedCallError as error:
+                abort(context, error)
+                raise
+            except Exception:  # the call ended before its message
                 abort(context, NO_MESSAGE)
                 raise
             return inner(request, context)
@@ -187,16 +188,17 @@ class AioAuthorization(grpc.aio.ServerInterceptor):
 
     async def _request(self, handler: Any, messages: Any, context: Any) -> Any:
         """What the behaviour is called with: the messages, or the only one, which has to come soon."""
-        parse = handler.request_deserializer or bytes
+        parse = strict(handler.request_deserializer or bytes)
         if handler.request_streaming:
-            return _parsed(parse, messages)
+            return _parsed(parse, messages, context)
         try:
             async with asyncio.timeout(self._patience_seconds):
                 return parse(await context.read())
         except TimeoutError:
             await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "the call was begun and its message did not come")
-        except Exception:
-            # Whatever a parser makes of foreign bytes; its message may quote them.
+        except RefusedCallError as error:
+            await abort(context, error)
+        except Exception:  # the call ended before its message
             await abort(context, NO_MESSAGE)
 
     def _single(self, method: str, handler: Any) -> Callable[[Any, Any], Any]:
@@ -229,9 +231,12 @@ class AioAuthorization(grpc.aio.ServerInterceptor):
         return behaviour
 
 
-async def _parsed(parse: Callable[[bytes], Any], messages: Any) -> AsyncIterator[Any]:
+async def _parsed(parse: Callable[[bytes], Any], messages: Any, context: Any) -> AsyncIterator[Any]:
     async for message in messages:
-        yield parse(message)
+        try:
+            yield parse(message)
+        except RefusedCallError as error:
+            await abort(context, error)
 
 
 def _behaviour(handler: Any) -> Callable[[Any, Any], Any]:

@@ -26,6 +26,7 @@ from parley.federation.errors import (
 from parley.federation.names import NodeName
 from parley.node import logs, tls
 from parley.node.credentials import Identity, NodeFolder
+from parley.node.newer import StrictAioChannel, StrictChannel
 from parley.node.pins import Pins
 from parley.node.refusals import words
 
@@ -127,14 +128,16 @@ def open_channel(
     target: str, identity: Identity, peer: NodeName, options: Sequence[tuple[str, Any]] = ()
 ) -> grpc.Channel:
     """A channel to `peer` and to nobody else, wherever `target` leads."""
-    return grpc.secure_channel(target, channel_credentials(identity, peer), [*options, *channel_options(peer)])
+    credentials = channel_credentials(identity, peer)
+    return StrictChannel(grpc.secure_channel(target, credentials, [*options, *channel_options(peer)]))
 
 
 def open_aio_channel(
     target: str, identity: Identity, peer: NodeName, options: Sequence[tuple[str, Any]] = ()
-) -> grpc.aio.Channel:
+) -> StrictAioChannel:
     """The same for asyncio."""
-    return grpc.aio.secure_channel(target, channel_credentials(identity, peer), [*options, *channel_options(peer)])
+    credentials = channel_credentials(identity, peer)
+    return StrictAioChannel(grpc.aio.secure_channel(target, credentials, [*options, *channel_options(peer)]))
 
 
 class RenewedChannel:
