@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent import futures
 from pathlib import Path
 from typing import Any
@@ -146,7 +146,7 @@ def test_requests_and_answers_are_refused_by_name_over_the_wire(tmp_path: Path, 
         stub: Any = aggregator_pb2_grpc.ShareServiceStub(channel)
         asked, fine = aggregator_pb2.RecallRequest(offset=1), aggregator_pb2.RecallRequest()
         assert stub.Recall(fine, timeout=GIVE_UP_SECONDS) == aggregator_pb2.RecallResponse()
-        ways = (
+        ways: tuple[Callable[[], Any], ...] = (
             lambda: stub.Recall(asked, timeout=GIVE_UP_SECONDS),
             lambda: stub.Recall.with_call(asked, timeout=GIVE_UP_SECONDS),
             lambda: stub.Recall.future(asked, timeout=GIVE_UP_SECONDS).result(),
@@ -161,7 +161,8 @@ def test_requests_and_answers_are_refused_by_name_over_the_wire(tmp_path: Path, 
 
         async def aio_call(request: Any) -> Any:
             async with open_aio_channel(f"127.0.0.1:{port}", identity, SERVER) as dialled:
-                made: Any = aggregator_pb2_grpc.ShareServiceStub(dialled)
+                make: Any = aggregator_pb2_grpc.ShareServiceStub
+                made = make(dialled)
                 call = made.Recall(request, timeout=GIVE_UP_SECONDS)
                 answer = await call
                 assert await call.code() is grpc.StatusCode.OK

@@ -16,6 +16,7 @@ from parley.federation.rounds import MOST_WAIT_SECONDS
 from parley.node import logs
 from parley.node.alone import only_one
 from parley.node.backoff import Backoff
+from parley.node.upgrade import forget
 from parley.node.vigil import QUIET_SECONDS, Vigil, quiet_seconds
 from parley.party.admission import Gate, policy_of
 from parley.party.books import require_populations
@@ -54,6 +55,7 @@ class PartyClient:
             raise WrongIdentityError(f"{self.node} is not a party: start the process of its own kind")
         settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = only_one(settings.state, Role.party)
+        forget(settings.state)
         self._shelf = Shelf(settings)
         self._coordinator = NodeName(self.node.federation, Role.coordinator, settings.coordinator)
         self._stop = threading.Event()
