@@ -21,6 +21,7 @@ from parley.node.connections import KEEPALIVE
 from parley.node.credentials import Identity, NodeFolder
 from parley.node.newer import StrictAioChannel
 from parley.node.refusals import refusal_in, words
+from parley.node.revoked_lists import RevokedLists
 from parley.node.transport import InUse, open_aio_channel, refusal_of
 from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, common_pb2
 
@@ -44,6 +45,10 @@ FOR_GOOD = (
 full: nothing was opened, so the run waits, and rests if it lasts."""
 PASSING = (common_pb2.REFUSAL_BUSY, common_pb2.REFUSAL_NEWER)
 """Refusals after which the run waits, and rests if it lasts: the older side may be upgraded meanwhile."""
+
+
+TELLING = ("Propose", "Open")
+"""Calls that bring the server a newer list of revoked certificates; without one they are as ever."""
 
 
 class StalledError(RunFailedError):
@@ -102,6 +107,8 @@ class Control:
         self._in_use: InUse | None = None
         self._identity: Identity | None = None
         self._channel: StrictAioChannel | None = None
+        self._lists, self._told = RevokedLists(folder), 0
+        """And the number of the newest list of revoked certificates that the server was given."""
         self.mention = ""
         """This coordinator's newest event of the run, which calls mention."""
         self.heard: str | None = None
@@ -127,10 +134,15 @@ class Control:
     async def call(self, method: str, request: Any, patience_seconds: float, wait_seconds: float = 0.0) -> Any:
         """One call, repeated while the server is away: every method here is idempotent."""
         given_up = time.monotonic() + patience_seconds
+        if method in TELLING and (revoked := self._lists.newer_than(self._told)):
+            request.revoked = revoked
         backoff = Backoff(FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS)
         while True:
             try:
-                return await self._ask(method, request, wait_seconds + SLACK_SECONDS)
+                answer = await self._ask(method, request, wait_seconds + SLACK_SECONDS)
+                if method in TELLING and request.revoked:
+                    self._told = self._lists.number
+                return answer
             except grpc.aio.AioRpcError as error:
                 refused = refusal_in(error)
                 if refused is not None and refused.refusal not in PASSING:

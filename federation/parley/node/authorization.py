@@ -8,8 +8,11 @@ is closed to all. The same rules for `grpc` and `grpc.aio`.
 
 import asyncio
 import inspect
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
+import threading
+import weakref
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
@@ -17,7 +20,13 @@ from typing import Any
 import grpc
 from cryptography import x509
 
-from parley.federation.errors import CertificateError, NotAuthenticatedError, NotAuthorisedError, PeerRefusedError
+from parley.federation.errors import (
+    CertificateError,
+    NotAuthenticatedError,
+    NotAuthorisedError,
+    PeerRefusedError,
+    RevokedError,
+)
 from parley.federation.names import NodeName
 from parley.node.credentials import (
     Identity,
@@ -77,6 +86,8 @@ def peer_of(context: Any, identity: Identity | None = None) -> NodeName:
     try:
         name, key, enrolled = _certified(bytes(presented[0]), enrolment, identity.authority)
         check_time(enrolled)
+        if key in identity.pins.revoked:
+            raise RevokedError(name)
         if key not in identity.pins.require(name):
             raise CertificateError(f"the key is not the one that is pinned for {name}")
     except CertificateError as error:
@@ -94,6 +105,10 @@ class Authorizer:
                 raise ValueError(f"{method!r} is not a full method: write /package.Service/Method")
         self._callers = dict(callers)
         self._in_use = InUse(folder)
+        self._standing = defaultdict[NodeName, set[Callable[[], object]]](set)
+        """What ends each call that is under way."""
+        self._lock = threading.Lock()
+        _authorizers.add(self)
 
     def require(self, method: str, context: Any) -> NodeName:
         """The caller, if it may call `method`."""
@@ -105,6 +120,38 @@ class Authorizer:
             )
         _caller.set((context, peer))
         return peer
+
+    @contextmanager
+    def standing(self, peer: NodeName, end: Callable[[], object]) -> Iterator[None]:
+        """While a call is under way: `end` is called if the authority revokes the caller meanwhile."""
+        with self._lock:
+            self._standing[peer].add(end)
+        try:
+            if self._in_use().pins.is_revoked(peer):  # between the look at the caller and now
+                raise RevokedError(peer)
+            yield
+        finally:
+            with self._lock:
+                self._standing[peer].discard(end)
+                if not self._standing[peer]:
+                    del self._standing[peer]
+
+    def cut(self) -> None:
+        """End the calls of callers that are revoked now."""
+        pins = self._in_use().pins
+        with self._lock:
+            ends = [end for peer, held in self._standing.items() if pins.is_revoked(peer) for end in held]
+        for end in ends:
+            end()
+
+
+_authorizers: weakref.WeakSet[Authorizer] = weakref.WeakSet()
+
+
+def cut_revoked() -> None:
+    """At every server of this process."""
+    for authorizer in tuple(_authorizers):
+        authorizer.cut()
 
 
 class Authorization(grpc.ServerInterceptor):
@@ -122,13 +169,14 @@ class Authorization(grpc.ServerInterceptor):
 
         def behaviour(messages: Any, context: Any) -> Any:
             try:
-                self._authorizer.require(method, context)
+                peer = self._authorizer.require(method, context)
             except PeerRefusedError as error:
                 abort(context, error)
                 raise
             parse = strict(handler.request_deserializer or bytes)
             if handler.request_streaming:
-                return inner(map(parse, messages), context)  # who reads them says what is wrong
+                answer = inner(map(parse, messages), context)  # who reads them says what is wrong
+                return self._lasting(peer, context, answer) if handler.response_streaming else answer
             try:
                 request = parse(next(messages))
             except RefusedCallError as error:
@@ -140,6 +188,11 @@ class Authorization(grpc.ServerInterceptor):
             return inner(request, context)
 
         return behaviour
+
+    def _lasting(self, peer: NodeName, context: Any, answers: Iterator[Any]) -> Iterator[Any]:
+        """A conversation: it ends with its caller's certificate."""
+        with self._authorizer.standing(peer, context.cancel):
+            yield from answers
 
 
 class AioAuthorization(grpc.aio.ServerInterceptor):
@@ -207,7 +260,8 @@ class AioAuthorization(grpc.aio.ServerInterceptor):
         async def behaviour(messages: Any, context: Any) -> Any:
             peer = await self._enter(method, context)
             try:
-                return await inner(await self._request(handler, messages, context), context)
+                with self._authorizer.standing(peer, _ending()):
+                    return await inner(await self._request(handler, messages, context), context)
             finally:
                 self._leave(peer)
 
@@ -219,16 +273,23 @@ class AioAuthorization(grpc.aio.ServerInterceptor):
         async def behaviour(messages: Any, context: Any) -> AsyncIterator[Any]:
             peer = await self._enter(method, context)
             try:
-                answers = inner(await self._request(handler, messages, context), context)
-                if inspect.isawaitable(answers):  # a handler that writes through the context
-                    await answers
-                    return
-                async for answer in answers:
-                    yield answer
+                with self._authorizer.standing(peer, _ending()):
+                    answers = inner(await self._request(handler, messages, context), context)
+                    if inspect.isawaitable(answers):  # a handler that writes through the context
+                        await answers
+                        return
+                    async for answer in answers:
+                        yield answer
             finally:
                 self._leave(peer)
 
         return behaviour
+
+
+def _ending() -> Callable[[], object]:
+    """From any thread: ends the call that this task serves."""
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    return lambda: loop.call_soon_threadsafe(task.cancel) if task is not None and not loop.is_closed() else None
 
 
 async def _parsed(parse: Callable[[bytes], Any], messages: Any, context: Any) -> AsyncIterator[Any]:

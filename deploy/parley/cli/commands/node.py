@@ -16,14 +16,23 @@ import typer
 from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail
 from parley.cli.options import Json
 from parley.cli.options import NodeFolder as OfNode
+from parley.cli.revoked import show_revoked
 from parley.federation.errors import CertificateError
 from parley.federation.names import NodeName
 from parley.node import installation as nodes
 from parley.node import renewal, trust
 from parley.node.authority import federation_of
-from parley.node.credentials import Identity, NodeFolder, certificate_fingerprint, load_certificate, read_file
+from parley.node.credentials import (
+    AUTHORITY_FILE,
+    Identity,
+    NodeFolder,
+    certificate_fingerprint,
+    load_certificate,
+    read_file,
+)
 from parley.node.node_file import NODE_FILE, read_node
 from parley.node.pins import key_text
+from parley.node.revocation import Revoked, keep
 
 app = typer.Typer(help="Make a node's key, and request, install and renew its certificate.", no_args_is_help=True)
 Folder = Annotated[Path, typer.Option("--folder", help="The folder of the node's identity, such as NODE/identity.")]
@@ -171,6 +180,31 @@ def show(folder: Folder = HOME, json_output: Json = False) -> None:
     _shown(identity, waiting, problem, json_output)
     if problem:
         raise SystemExit(EXIT_BAD_NEWS)
+
+
+@app.command()
+def revoked(
+    file: Annotated[Path | None, typer.Argument(help="The list, of `parley ca revoke`.", metavar="FILE")] = None,
+    folder: Folder = HOME,
+    json_output: Json = False,
+) -> None:
+    """Take the authority's list of revoked certificates, or show the one that this node has.
+
+    A coordinator passes it on to all others with the next run or round; an older list is refused. Running nodes follow
+    it within a second, and end what stands with a revoked node.
+
+    Example: parley node revoked revoked.crl --folder lead/identity
+    """
+    node = NodeFolder(folder)
+    if file is not None:
+        authority = load_certificate(read_file(node.installed / AUTHORITY_FILE), AUTHORITY_FILE)
+        found: Revoked | None = keep(folder, read_file(file), authority, replacing=True)
+    else:
+        found = node.revoked()
+    if found is None:
+        print("list         none: the authority has revoked nothing that this node was told of")
+    else:
+        show_revoked(found, json_output)
 
 
 def _asked(waiting: nodes.Pending, json_output: bool, rotation: Path | None = None) -> None:
