@@ -33,7 +33,6 @@ from parley.node.errors import NodeError
 from parley.node.evidence import EvidenceFolder
 from parley.node.node_file import NODE_FILE, Address, AggregatorNode, AnyNode, CoordinatorNode, PartyNode, read_node
 from parley.node.reachability import UnreachableError, probe
-from parley.node.revocation import LONG_DAYS
 from parley.node.software import software_version, source_digest
 from parley.node.system import require_linux
 from parley.node.trail import verify as verify_trail
@@ -134,28 +133,9 @@ def _identity(node: AnyNode, found: list[Finding]) -> Identity | None:
     text = f"{name}, {days:.0f} {'day' if round(days) == 1 else 'days'} left"
     renew = f"`parley node renew --folder {_quoted(node.identity.path)}`, and have it approved"
     found.append(Finding(check, WARNING, text, renew) if days < RENEW_DAYS else Finding(check, OK, text))
-    found += _revoked(node, identity)
     mode = stat.S_IMODE((node.identity.current / KEY_FILE).stat().st_mode)
     found.append(Finding("key", OK, f"mode {mode:o}, readable by its owner alone"))
     return identity
-
-
-def _revoked(node: AnyNode, identity: Identity) -> Iterator[Finding]:
-    """The list of revoked certificates, where there is one; nobody can tell from here whether there is a newer one."""
-    check, held = "revoked", node.identity.revoked()
-    if held is None:
-        return
-    text = f"list {held.number}, {held.age_days:.0f} days old, {len(held.entries)} certificates"
-    ask = (
-        "ask the authority for its newest list, `parley node revoked FILE`: the coordinator may keep it from this node"
-    )
-    if identity.pin in held.keys:
-        rotate = f"`parley node rotate --folder {_quoted(node.identity.path)}`, if the authority is to admit it again"
-        yield Finding(check, FAILED, f"{text}, this node's own among them: no peer talks to it", rotate)
-    elif held.age_days > LONG_DAYS:
-        yield Finding(check, WARNING, text, ask)
-    else:
-        yield Finding(check, OK, text)
 
 
 def _identity_fix(node: AnyNode) -> str:
