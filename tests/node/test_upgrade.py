@@ -34,9 +34,7 @@ def node(tmp_path: Path) -> AnyNode:
     (home / "node.toml").write_text(NODE)
     for each in (home / "state").iterdir():
         each.chmod(0o600)
-    with closing(
-        sqlite3.connect(home / "state" / "outbox.sqlite")
-    ) as database:  # its runs' manifests are old
+    with closing(sqlite3.connect(home / "state" / "outbox.sqlite")) as database:  # its runs' manifests are old
         database.execute("UPDATE runs SET state = 'settled'")
         database.commit()
     return read_node(home)
