@@ -12,7 +12,7 @@ import threading
 import weakref
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
@@ -128,7 +128,7 @@ class Authorizer:
             self._standing[peer].add(end)
         try:
             if self._in_use().pins.is_revoked(peer):  # between the look at the caller and now
-                raise RevokedError(peer)
+                raise NotAuthenticatedError(str(RevokedError(peer)))
             yield
         finally:
             with self._lock:
@@ -191,8 +191,11 @@ class Authorization(grpc.ServerInterceptor):
 
     def _lasting(self, peer: NodeName, context: Any, answers: Iterator[Any]) -> Iterator[Any]:
         """A conversation: it ends with its caller's certificate."""
-        with self._authorizer.standing(peer, context.cancel):
-            yield from answers
+        try:
+            with self._authorizer.standing(peer, context.cancel):
+                yield from answers
+        except NotAuthenticatedError as error:
+            abort(context, error)
 
 
 class AioAuthorization(grpc.aio.ServerInterceptor):
@@ -239,6 +242,27 @@ class AioAuthorization(grpc.aio.ServerInterceptor):
         if not self._calls[peer]:
             del self._calls[peer]
 
+    @asynccontextmanager
+    async def _unless_revoked(self, peer: NodeName, context: Any) -> AsyncIterator[None]:
+        """gRPC tells the caller nothing of a task that was cancelled: so it is told here."""
+        task, loop, revoked = asyncio.current_task(), asyncio.get_running_loop(), asyncio.Event()
+        assert task is not None
+
+        def end() -> None:
+            revoked.set()
+            task.cancel()
+
+        try:
+            with self._authorizer.standing(peer, lambda: loop.is_closed() or loop.call_soon_threadsafe(end)):
+                yield
+        except asyncio.CancelledError:
+            if not revoked.is_set():
+                raise
+            task.uncancel()
+            await abort(context, NotAuthenticatedError(str(RevokedError(peer))))
+        except NotAuthenticatedError as error:
+            await abort(context, error)
+
     async def _request(self, handler: Any, messages: Any, context: Any) -> Any:
         """What the behaviour is called with: the messages, or the only one, which has to come soon."""
         parse = strict(handler.request_deserializer or bytes)
@@ -260,7 +284,7 @@ class AioAuthorization(grpc.aio.ServerInterceptor):
         async def behaviour(messages: Any, context: Any) -> Any:
             peer = await self._enter(method, context)
             try:
-                with self._authorizer.standing(peer, _ending()):
+                async with self._unless_revoked(peer, context):
                     return await inner(await self._request(handler, messages, context), context)
             finally:
                 self._leave(peer)
@@ -273,7 +297,7 @@ class AioAuthorization(grpc.aio.ServerInterceptor):
         async def behaviour(messages: Any, context: Any) -> AsyncIterator[Any]:
             peer = await self._enter(method, context)
             try:
-                with self._authorizer.standing(peer, _ending()):
+                async with self._unless_revoked(peer, context):
                     answers = inner(await self._request(handler, messages, context), context)
                     if inspect.isawaitable(answers):  # a handler that writes through the context
                         await answers
@@ -284,12 +308,6 @@ class AioAuthorization(grpc.aio.ServerInterceptor):
                 self._leave(peer)
 
         return behaviour
-
-
-def _ending() -> Callable[[], object]:
-    """From any thread: ends the call that this task serves."""
-    task, loop = asyncio.current_task(), asyncio.get_running_loop()
-    return lambda: loop.call_soon_threadsafe(task.cancel) if task is not None and not loop.is_closed() else None
 
 
 async def _parsed(parse: Callable[[bytes], Any], messages: Any, context: Any) -> AsyncIterator[Any]:
