@@ -22,7 +22,7 @@ from parley.node.credentials import Identity, NodeFolder
 from parley.node.newer import StrictAioChannel
 from parley.node.refusals import refusal_in, words
 from parley.node.revoked_lists import RevokedLists
-from parley.node.transport import InUse, open_aio_channel, refusal_of
+from parley.node.transport import EARLIER, InUse, open_aio_channel, refusal_of
 from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, common_pb2
 
 Integers = NDArray[np.int64]
@@ -150,7 +150,9 @@ class Control:
                     kind = SaysCaughtError if caught else RunFailedError
                     raise kind(f"aggregator {self.peer.name} refuses: {refused}") from None
                 if refused is None and error.code() in FOR_GOOD:
-                    raise RunFailedError(f"aggregator {self.peer.name}: {_described(error)}") from None
+                    earlier = error.code() is grpc.StatusCode.UNIMPLEMENTED
+                    said = EARLIER.format("it") if earlier else _described(error)
+                    raise RunFailedError(f"aggregator {self.peer.name}: {said}") from None
                 if time.monotonic() > given_up:
                     cause = self._refusal(error) or _described(error)
                     raise StalledError(

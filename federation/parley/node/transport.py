@@ -33,6 +33,7 @@ from parley.node.pins import Pins
 from parley.node.refusals import words
 
 log = logs.logger()
+EARLIER = "{} does not know this call, it is of an earlier release: upgrade it first, docs/upgrade.md has the order"
 AGAIN_SECONDS = 0.5
 """Between looks at an identity that cannot be used."""
 
@@ -207,6 +208,8 @@ def refusal_of(error: grpc.RpcError, identity: Identity, peer: NodeName) -> Fede
     details = words(str(error.details() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else ""))
     if code is grpc.StatusCode.PERMISSION_DENIED:
         return NotAuthorisedError(f"{peer} refuses: {details}")
+    if code is grpc.StatusCode.UNIMPLEMENTED:
+        return FederationError(EARLIER.format(peer))
     if code not in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.UNAVAILABLE):
         return None
     try:
