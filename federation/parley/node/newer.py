@@ -126,17 +126,25 @@ class StrictChannel(grpc.Channel):
     def __init__(self, inner: grpc.Channel) -> None:
         self._inner = inner
 
-    def unary_unary(self, *method: Any, response_deserializer: Any = None, **others: Any) -> Any:
-        return _Method(self._inner.unary_unary(*method, **others), response_deserializer)
+    def unary_unary(
+        self, method: str, request_serializer: Any = None, response_deserializer: Any = None, **others: Any
+    ) -> Any:
+        return _Method(self._inner.unary_unary(method, request_serializer, **others), response_deserializer)
 
-    def stream_unary(self, *method: Any, response_deserializer: Any = None, **others: Any) -> Any:
-        return _Method(self._inner.stream_unary(*method, **others), response_deserializer)
+    def stream_unary(
+        self, method: str, request_serializer: Any = None, response_deserializer: Any = None, **others: Any
+    ) -> Any:
+        return _Method(self._inner.stream_unary(method, request_serializer, **others), response_deserializer)
 
-    def unary_stream(self, *method: Any, response_deserializer: Any = None, **others: Any) -> Any:
-        return _Streaming(self._inner.unary_stream(*method, **others), response_deserializer)
+    def unary_stream(
+        self, method: str, request_serializer: Any = None, response_deserializer: Any = None, **others: Any
+    ) -> Any:
+        return _Streaming(self._inner.unary_stream(method, request_serializer, **others), response_deserializer)
 
-    def stream_stream(self, *method: Any, response_deserializer: Any = None, **others: Any) -> Any:
-        return _Streaming(self._inner.stream_stream(*method, **others), response_deserializer)
+    def stream_stream(
+        self, method: str, request_serializer: Any = None, response_deserializer: Any = None, **others: Any
+    ) -> Any:
+        return _Streaming(self._inner.stream_stream(method, request_serializer, **others), response_deserializer)
 
     def subscribe(self, callback: Any, try_to_connect: bool = False) -> None:
         self._inner.subscribe(callback, try_to_connect)
@@ -216,8 +224,10 @@ class StrictAioChannel:
     def __init__(self, inner: grpc.aio.Channel) -> None:
         self._inner = inner
 
-    def unary_unary(self, *method: Any, response_deserializer: Any = None, **others: Any) -> Any:
-        inner = self._inner.unary_unary(*method, **others)
+    def unary_unary(
+        self, method: str, request_serializer: Any = None, response_deserializer: Any = None, **others: Any
+    ) -> Any:
+        inner = self._inner.unary_unary(method, request_serializer, **others)
         return lambda *given, **named: _AioCall(inner(*given, **named), response_deserializer)
 
     async def close(self, grace: float | None = None) -> None:

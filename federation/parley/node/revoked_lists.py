@@ -61,6 +61,8 @@ class RevokedLists:
             before = self.number
             taken = keep(self._folder.path, data, load_certificate(identity.authority, "the authority's certificate"))
         except (FederationError, OSError) as error:
+            if isinstance(error, OSError):
+                self._looked_at = b""  # such as a full disk: the same list is looked at again
             log.error("a list of revoked certificates is not taken", peer=source, error=error)
             return
         if taken.number > before:

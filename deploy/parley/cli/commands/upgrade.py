@@ -45,6 +45,8 @@ def upgrade(
     if not here.state.exists():
         _done([], "there is nothing yet: the node was never started", json)
         return
+    if here.state.stat().st_uid != os.geteuid():
+        fail(f"{here.state} belongs to another user: run this as its owner, who starts the node")
     if check:
         _show(files.rehearse(here.state, here.role, openers(here)), json)
         return
