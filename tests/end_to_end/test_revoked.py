@@ -120,6 +120,7 @@ def test_a_run_rests_when_a_server_is_revoked_and_its_whole_charge_stays(tmp_pat
         assert not any(_ended(node, manifest) for node in federation.parties)
 
 
+@pytest.mark.slow
 def test_a_revoked_node_of_the_authority_by_its_commands(tmp_path: Path) -> None:
     """From the authority's register to the node that learns that it is revoked itself."""
     ca, node, out = str(tmp_path / "ca"), str(tmp_path / "node"), str(tmp_path / "south.pem")

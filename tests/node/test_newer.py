@@ -19,7 +19,7 @@ from parley.node.authorization import AioAuthorization, Authorization, Authorize
 from parley.node.newer import MOST_NAMED, NO_MESSAGE, UPGRADE, NewerError, StrictChannel, known, strict
 from parley.node.refusals import RefusedCallError, refusal_in
 from parley.node.statements import STATEMENT
-from parley.node.transport import open_aio_channel, open_channel, server_credentials
+from parley.node.transport import open_aio_channel, open_channel, refusal_of, server_credentials
 from parley.party.errors import AskAgainError
 from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, common_pb2, coordinator_pb2, noise_pb2, noise_pb2_grpc
 from tests.support.histories import Word, World
@@ -216,6 +216,11 @@ def test_a_channel_passes_on_all_else(tmp_path: Path) -> None:
         channel = open_channel(f"127.0.0.1:{port}", AUTHORITY.issue_as(ALLOWED), SERVER)
         assert isinstance(channel, StrictChannel)
         grpc.channel_ready_future(channel).result(GIVE_UP_SECONDS)
+        identity = AUTHORITY.issue_as(ALLOWED)
+        unknown: Any = channel.unary_unary("/parley.v1.ShareService/OfTomorrow")
+        with pytest.raises(grpc.RpcError) as failed:
+            unknown(b"", timeout=GIVE_UP_SECONDS)
+        assert "of an earlier release: upgrade it first" in str(refusal_of(failed.value, identity, SERVER))
         channel.close()
         with pytest.raises(ValueError, match="closed"):
             channel.unary_unary(RECALL)(b"")
