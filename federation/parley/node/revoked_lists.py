@@ -84,6 +84,10 @@ class Watch:
         self._stamp = stamp(self._path)
 
     def look(self) -> None:
-        if (now := stamp(self._path)) != self._stamp:
-            self._stamp = now
+        if (now := stamp(self._path)) == self._stamp:
+            return
+        try:
             self._act()
+            self._stamp = now
+        except Exception as error:  # of a thread that nobody waits for: it is tried again at the next look
+            log.error("what stands with revoked nodes was not cut", error=error)
