@@ -15,6 +15,7 @@ from parley.coordinator.operator_socket import SocketAddress
 from parley.coordinator.store import RoundRecord, RunRow, RunStore, State
 from parley.federation.manifest import Manifest
 from parley.node.errors import NodeError
+from parley.node.newer import StrictChannel
 from parley.node.node_file import CoordinatorNode, read_node
 from parley.v1 import operator_pb2, operator_pb2_grpc
 
@@ -61,7 +62,7 @@ class Coordinator:
 
     def _ask(self, method: str, request: Any, seconds: float = ANSWER_SECONDS) -> Any:
         with SocketAddress(self.node.state) as address, grpc.insecure_channel(address.text, OPTIONS) as channel:
-            stub = operator_pb2_grpc.OperatorServiceStub(channel)
+            stub = operator_pb2_grpc.OperatorServiceStub(StrictChannel(channel))
             try:
                 return getattr(stub, method)(request, timeout=seconds)
             except grpc.RpcError as error:

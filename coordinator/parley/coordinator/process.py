@@ -49,9 +49,10 @@ from parley.node.credentials import Identity
 from parley.node.doorkeeper import Doorkeeper, room_for
 from parley.node.endings import verify_ends
 from parley.node.evidence import EvidenceFolder, waits_for_answer
+from parley.node.newer import AioStrict
 from parley.node.node_file import CoordinatorNode
 from parley.node.page_process import Pages
-from parley.node.pins import read_pins
+from parley.node.revoked_lists import RevokedLists
 from parley.node.system import require_linux
 from parley.node.transport import server_credentials
 from parley.node.vigil import AioHealth, Vigil, disk_is_full, quiet_seconds
@@ -152,7 +153,7 @@ class NodeBooks:
         held = ledger.runs.get(manifest.run)
         if held is None or held.ended:
             return
-        opened = verify_ends(ends, manifest, read_pins(self._node.identity.pin_file))
+        opened = verify_ends(ends, manifest, self._node.identity.load().pins)
         evidence = b"".join(end.SerializeToString() for end in ends)
         ledger.settle(EndProof(manifest.run, opened, "both aggregators' signed ends", evidence), lambda proof: None)
 
@@ -240,13 +241,13 @@ class CoordinatorProcess:
             interceptors=[AioAuthorization(self._authorizer())], options=options, maximum_concurrent_rpcs=MOST_CALLS
         )
         coordinator_pb2_grpc.add_CoordinatorServiceServicer_to_server(
-            PartyServicer(self.runs, self.watch), self._server
+            PartyServicer(self.runs, self.watch, RevokedLists(self.node.identity)), self._server
         )
         health_pb2_grpc.add_HealthServicer_to_server(AioHealth(self.vigil), self._server)
         ports = [
             bound(self._server, str(address), server_credentials(self.node.identity)) for address in self.node.listen
         ]
-        self._operator = grpc.aio.server()
+        self._operator = grpc.aio.server(interceptors=[AioStrict()])
         operator_pb2_grpc.add_OperatorServiceServicer_to_server(
             OperatorServicer(self.runs, self.vigil.troubles), self._operator
         )

@@ -19,7 +19,8 @@ from parley.federation.manifest import Manifest, of_an_earlier_version
 from parley.federation.meaning import Meaning
 from parley.federation.names import NodeName
 from parley.federation.policy import Policy, Reason, reasons_against
-from parley.privacy.store import opened
+from parley.privacy.layouts import ADMISSIONS, bring
+from parley.privacy.store import made_of, opened
 
 BY_POLICY, BY_HAND = "policy", "hand"
 SCHEMA = """
@@ -102,7 +103,7 @@ class AdmissionRecord:
         self._lock = threading.Lock()
         try:
             self._database = opened(path)
-            self._database.executescript(SCHEMA)
+            bring(self._database, ADMISSIONS, {0: lambda made: made_of(made, SCHEMA)})
         except (OSError, sqlite3.Error) as error:
             raise ApprovalError(f"the record of admissions cannot be opened ({error}): check its folder") from None
 

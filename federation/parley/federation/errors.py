@@ -77,6 +77,16 @@ class NotPinnedError(PinError):
         )
 
 
+class RevokedError(PinError):
+    """The authority has revoked the certificate of that peer's key."""
+
+    def __init__(self, peer: object) -> None:
+        super().__init__(
+            f"the authority has revoked {peer}: nothing is exchanged with it. To come back it makes a new key, "
+            f"`parley node rotate`, and its peers `parley pin add {peer} PIN --replace`"
+        )
+
+
 class PeerRefusedError(FederationError):
     """A peer would not talk to this node, or this node would not talk to it."""
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from parley.federation.errors import CertificateError, FederationError, NotPinnedError, PinError
+from parley.federation.errors import CertificateError, FederationError, NotPinnedError, PinError, RevokedError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.toml_text import toml_text
@@ -34,6 +34,7 @@ HEAD = "# Whose keys this node trusts. Written by `parley pin`.\n"
 
 def add(folder: NodeFolder, node: NodeName, key: bytes, replacing: bool = False) -> Entry:
     """Pin a key that its operator has read out. Repeating it changes nothing; a key once given up is not taken."""
+    _require_not_revoked(folder, node, key)
     with _changing(folder) as held:
         known = held.get(node)
         if known is None:
@@ -57,6 +58,7 @@ def accept(folder: NodeFolder, succession: Succession, key: bytes, overlap: dt.t
         if known is None:
             raise NotPinnedError(succession.node)
         succession.verify()
+        _require_not_revoked(folder, succession.node, succession.old, succession.new)  # a stolen key signs, too
         _check_read_out(succession, key)
         if known.key == succession.new:
             held[known.node] = known if overlap else replace(known, former=None)
@@ -65,6 +67,12 @@ def accept(folder: NodeFolder, succession: Succession, key: bytes, overlap: dt.t
         former = Pin(known.key, dt.datetime.now(dt.UTC) + overlap) if overlap else None
         held[known.node] = Entry(known.node, succession.new, former, _given_up(known))
         return held[known.node]
+
+
+def _require_not_revoked(folder: NodeFolder, node: NodeName, *keys: bytes) -> None:
+    revoked = folder.revoked() if folder.current.is_symlink() else None
+    if revoked is not None and not revoked.keys.isdisjoint(keys):
+        raise RevokedError(node)
 
 
 def _given_up(known: Entry) -> tuple[bytes, ...]:

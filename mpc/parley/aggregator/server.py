@@ -26,6 +26,7 @@ from parley.node.errors import NodeError, NodeFileError
 from parley.node.evidence import EvidenceFolder, Held, Newest
 from parley.node.node_file import AggregatorNode
 from parley.node.notes import notes
+from parley.node.revoked_lists import RevokedLists
 from parley.node.trail import says
 from parley.node.transport import InUse, RenewedChannel
 
@@ -88,6 +89,7 @@ class Server:
             pending=self.pending,
         )
         self.signer = Signer(self.role, in_use)
+        self.lists = RevokedLists(node.identity)
         self.memory = Memory(MOST_UPLOAD_BYTES)
         dialled = node.peer_address
         self._channel = PeerChannel(str(dialled), node.identity, self.peer, KEEPALIVE) if dialled else None

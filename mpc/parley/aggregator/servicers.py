@@ -55,6 +55,8 @@ class ControlServicer(aggregator_pb2_grpc.ControlServiceServicer):
 
     @answered
     async def Propose(self, request: wire.ProposeRequest, context: Any) -> wire.ProposeResponse:
+        if request.revoked:
+            await asyncio.to_thread(self._server.lists.take, request.revoked, peer_of(context))
         proposal = await self._server.admissions.propose(request.manifest, peer_of(context).uri)
         if proposal.admitted:
             self._server.follow()
@@ -69,6 +71,8 @@ class ControlServicer(aggregator_pb2_grpc.ControlServiceServicer):
     @answered
     async def Open(self, request: wire.OpenRequest, context: Any) -> wire.OpenResponse:
         run = self._service.led(request.manifest_digest, context)
+        if request.revoked:
+            await asyncio.to_thread(self._server.lists.take, request.revoked, peer_of(context))
         answer = await run.open(request)
         if answer.state == wire.OpenResponse.STATE_OPENED:
             mention(run, context)

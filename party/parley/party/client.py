@@ -16,6 +16,8 @@ from parley.federation.rounds import MOST_WAIT_SECONDS
 from parley.node import logs
 from parley.node.alone import only_one
 from parley.node.backoff import Backoff
+from parley.node.revoked_lists import RevokedLists
+from parley.node.upgrade import forget
 from parley.node.vigil import QUIET_SECONDS, Vigil, quiet_seconds
 from parley.party.admission import Gate, policy_of
 from parley.party.books import require_populations
@@ -54,8 +56,10 @@ class PartyClient:
             raise WrongIdentityError(f"{self.node} is not a party: start the process of its own kind")
         settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = only_one(settings.state, Role.party)
+        forget(settings.state)
         self._shelf = Shelf(settings)
         self._coordinator = NodeName(self.node.federation, Role.coordinator, settings.coordinator)
+        self._lists = RevokedLists(settings.identity)
         self._stop = threading.Event()
         self._recollection = Recollection()
         self._settler = threading.Thread(target=self._settle, name="settling", daemon=True)
@@ -117,10 +121,14 @@ class PartyClient:
         full = sum(run.thread.is_alive() for run in self._runs.values()) >= MOST_RUNS
         if full and self._stop.wait(1.0):
             raise StoppedError("this process is ending")
-        request = coordinator_pb2.ListRunsRequest(known_digests=list(self._known), wait_seconds=MOST_WAIT_SECONDS)
+        request = coordinator_pb2.ListRunsRequest(
+            known_digests=list(self._known), wait_seconds=MOST_WAIT_SECONDS, revoked_number=self._lists.number
+        )
         with self._wire.stopping(self._stop):
             stub = self._wire.stubs[self._coordinator]
-            return list(stub.ListRuns(request, timeout=MOST_WAIT_SECONDS + GRACE_SECONDS).manifests)
+            found = stub.ListRuns(request, timeout=MOST_WAIT_SECONDS + GRACE_SECONDS)
+        self._lists.take(found.revoked, self._coordinator)
+        return list(found.manifests)
 
     def _take(self, data: bytes) -> None:
         """Start a run that is not known yet."""

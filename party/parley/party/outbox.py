@@ -22,11 +22,10 @@ from parley.federation.rounds import BLIND_BYTES, commitment_a, commitment_b
 from parley.mpc import crash
 from parley.node.statements import Audited
 from parley.party.errors import OutboxError
-from parley.privacy.store import NoLogError, opened, row_seal, transaction
+from parley.privacy.layouts import OUTBOX, bring
+from parley.privacy.store import NoLogError, made_of, opened, row_seal, transaction
 from parley.v1 import common_pb2
 
-LAYOUT = 3
-"""As `PRAGMA user_version` says it; the first layout had no `seal`, the second no audits."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
     digest BLOB PRIMARY KEY, run TEXT NOT NULL, manifest BLOB NOT NULL,
@@ -165,7 +164,8 @@ class Outbox:
     def __init__(self, path: Path) -> None:
         try:
             self._database = opened(path, large_rows=True, erasing=True)
-            self._upgrade()
+            # The first layout had no `seal`, the second no audits.
+            bring(self._database, OUTBOX, {0: lambda _: self._seal_all(), 2: lambda _: self._make_tables()})
         except NoLogError as error:
             raise OutboxError(f"{path.name} {error}") from None
         except (OSError, sqlite3.Error, UnicodeError) as error:
@@ -181,24 +181,8 @@ class Outbox:
         if found != "ok":
             raise OutboxError(f"the outbox is damaged ({found}): {RESTORE}")
 
-    def _upgrade(self) -> None:
-        """Make the tables, or give those of the first layout their seals: in one transaction, by one process."""
-        execute = self._database.execute
-        if execute("PRAGMA user_version").fetchone()[0] == LAYOUT:
-            return
-        with transaction(self._database):
-            found = execute("PRAGMA user_version").fetchone()[0]
-            if found not in (0, 2, LAYOUT):
-                raise OutboxError(f"the outbox has the unknown layout {found}: upgrade parley")
-            if found == 0:
-                self._seal_all()
-            elif found == 2:
-                self._make_tables()
-            execute(f"PRAGMA user_version = {LAYOUT}")
-
     def _make_tables(self) -> None:
-        for statement in SCHEMA.split(";")[:-1]:
-            self._database.execute(statement)
+        made_of(self._database, SCHEMA)
 
     def _seal_all(self) -> None:
         execute = self._database.execute

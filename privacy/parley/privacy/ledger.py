@@ -90,6 +90,7 @@ class Ledger:
         """For the node whose ledger it is: one of the first layout is written again, with its salt apart."""
         ledger = cls.open(path)
         if not ledger._state.salt:
+            ledger._chain.stamp()
             return ledger
         ledger.close()
 
@@ -100,7 +101,7 @@ class Ledger:
             return _first(entry.body["policy"], entry.body["salt"], str(head))
 
         Chain.rewrite(path, first, LIGHT)
-        return cls.open(path)
+        return cls.open_newest(path)
 
     def close(self) -> None:
         """Release the file."""

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from parley.v1 import common_pb2 as parley_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aparley/v1/aggregator.proto\x12\tparley.v1\x1a\x16parley/v1/common.proto\"\xc9\x01\n\rUploadRequest\x12\x17\n\x0fmanifest_digest\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\r\x12\x14\n\x0cquery_digest\x18\x03 \x01(\x0c\x12\x14\n\x0c\x63ommitment_a\x18\x04 \x01(\x0c\x12\x14\n\x0c\x63ommitment_b\x18\x05 \x01(\x0c\x12\x0c\n\x04size\x18\x06 \x01(\x04\x12\x0e\n\x06offset\x18\x07 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x08 \x01(\x0c\x12\x11\n\trelay_key\x18\t \x01(\x0c\x12\x0f\n\x07relayed\x18\n \x01(\x0c\"\xbc\x02\n\x0eUploadResponse\x12\x10\n\x08received\x18\x01 \x01(\x04\x12\x10\n\x08\x63omplete\x18\x02 \x01(\x08\x12\x36\n\trejection\x18\x03 \x01(\x0e\x32#.parley.v1.UploadResponse.Rejection\x12&\n\x07receipt\x18x \x01(\x0b\x32\x15.parley.v1.SignedWord\"\xa5\x01\n\tRejection\x12\x19\n\x15REJECTION_UNSPECIFIED\x10\x00\x12\x16\n\x12REJECTION_TOO_LATE\x10\x01\x12\x19\n\x15REJECTION_OTHER_QUERY\x10\x02\x12\x1b\n\x17REJECTION_CONTRADICTION\x10\x03\x12\x14\n\x10REJECTION_DIGEST\x10\x04\x12\x17\n\x13REJECTION_TOO_EARLY\x10\x05\" \n\x0f\x45videnceRequest\x12\r\n\x05known\x18\x01 \x03(\x0c\"$\n\x10\x45videnceResponse\x12\x10\n\x08\x65vidence\x18\x01 \x03(\x0c\"I\n\x11StatementsRequest\x12\x17\n\x0fmanifest_digest\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\r\x12\x0c\n\x04most\x18\x03 \x01(\r\"g\n\x12StatementsResponse\x12)\n\nstatements\x18\x01 \x03(\x0b\x32\x15.parley.v1.SignedWord\x12&\n\x07receipt\x18\x02 \x01(\x0b\x32\x15.parley.v1.SignedWord\"\x1f\n\rRecallRequest\x12\x0e\n\x06offset\x18\x01 \x01(\r\"D\n\x0eRecallResponse\x12$\n\x04runs\x18\x01 \x03(\x0b\x32\x16.parley.v1.RecalledRun\x12\x0c\n\x04next\x18\x02 \x01(\r\"G\n\x0bRecalledRun\x12\x17\n\x0fmanifest_digest\x18\x01 \x01(\x0c\x12\x0b\n\x03run\x18\x02 \x01(\t\x12\x12\n\nlast_round\x18\x03 \x01(\r\"\"\n\x0eProposeRequest\x12\x10\n\x08manifest\x18\x01 \x01(\x0c\"u\n\x0fProposeResponse\x12\x10\n\x08\x61\x64mitted\x18\x01 \x01(\x08\x12\x0f\n\x07reasons\x18\x02 \x03(\t\x12\x0f\n\x07pending\x18\x03 \x01(\x08\x12.\n\tadmission\x18\x8c\x01 \x01(\x0b\x32\x1a.parley.v1.SignedAdmission\"\x83\x01\n\x0bOpenRequest\x12\x17\n\x0fmanifest_digest\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\r\x12\x14\n\x0cquery_digest\x18\x03 \x01(\x0c\x12\x0e\n\x06length\x18\x04 \x01(\r\x12\x10\n\x08\x65xpected\x18\x05 \x03(\t\x12\x14\n\x0cwait_seconds\x18\x06 \x01(\x01\"\xd9\x02\n\x0cOpenResponse\x12,\n\x05state\x18\x01 \x01(\x0e\x32\x1d.parley.v1.OpenResponse.State\x12\x14\n\x0c\x63ontributors\x18\x02 \x03(\t\x12\x0f\n\x07missing\x18\x03 \x03(\t\x12\r\n\x05share\x18\x04 \x01(\x0c\x12\x0c\n\x04size\x18\x05 \x01(\x04\x12\x0f\n\x07opening\x18\x06 \x01(\x0c\x12\x16\n\x0ewaited_seconds\x18\x07 \x01(\x01\x12\x16\n\x0e\x61greed_seconds\x18\x08 \x01(\x01\x12\x16\n\x0enoised_seconds\x18\t \x01(\x01\x12(\n\tstatement\x18x \x01(\x0b\x32\x15.parley.v1.SignedWord\"T\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_WAITING\x10\x01\x12\x10\n\x0cSTATE_OPENED\x10\x02\x12\x0f\n\x0bSTATE_SHORT\x10\x03\"K\n\x11\x46\x65tchShareRequest\x12\x17\n\x0fmanifest_digest\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\r\x12\x0e\n\x06offset\x18\x03 \x01(\x04\"\"\n\x12\x46\x65tchShareResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"8\n\nEndRequest\x12\x17\n\x0fmanifest_digest\x18\x01 \x01(\x0c\x12\x11\n\x08manifest\x18\x8c\x01 \x01(\x0c\"0\n\x0b\x45ndResponse\x12!\n\x03\x65nd\x18\x01 \x01(\x0b\x32\x14.parley.v1.SignedEnd\"\x0f\n\rStatusRequest\"\xf1\x01\n\x0eStatusResponse\x12\x16\n\x0epool_available\x18\x01 \x01(\x04\x12\x15\n\rpool_capacity\x18\x02 \x01(\x04\x12\x15\n\rpool_produced\x18\x03 \x01(\x04\x12\x11\n\tpool_used\x18\x04 \x01(\x04\x12\x11\n\tpool_lost\x18\x05 \x01(\x04\x12\x12\n\npool_error\x18\x06 \x01(\t\x12\x0f\n\x07version\x18\x07 \x01(\t\x12\x13\n\x0bshare_bytes\x18\x08 \x01(\x04\x12&\n\x06\x63overt\x18\x96\x01 \x01(\x0b\x32\x15.parley.v1.CovertPool\x12\x11\n\x08\x65vidence\x18\x97\x01 \x03(\x0c\"\xba\x01\n\nCovertPool\x12\x11\n\tavailable\x18\x01 \x01(\x04\x12\x10\n\x08\x63\x61pacity\x18\x02 \x01(\x04\x12\x10\n\x08produced\x18\x03 \x01(\x04\x12\x0c\n\x04used\x18\x04 \x01(\x04\x12\x0c\n\x04lost\x18\x05 \x01(\x04\x12\r\n\x05\x65rror\x18\x06 \x01(\t\x12\x0f\n\x07resting\x18\x07 \x01(\t\x12\r\n\x05lanes\x18\x08 \x01(\r\x12\x13\n\x0b\x61udits_made\x18\t \x01(\x04\x12\x15\n\raudits_passed\x18\n \x01(\x04\"7\n\rRelayedHalves\x12&\n\x06halves\x18\x01 \x03(\x0b\x32\x16.parley.v1.RelayedHalf\"n\n\x0bRelayedHalf\x12\r\n\x05party\x18\x01 \x01(\t\x12\x14\n\x0cquery_digest\x18\x02 \x01(\x0c\x12\x14\n\x0c\x63ommitment_a\x18\x03 \x01(\x0c\x12\x14\n\x0c\x63ommitment_b\x18\x04 \x01(\x0c\x12\x0e\n\x06sealed\x18\x05 \x01(\x0c\";\n\x1dOpeningServiceConverseRequest\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x0c\n\x04last\x18\x02 \x01(\x08\"<\n\x1eOpeningServiceConverseResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x0c\n\x04last\x18\x02 \x01(\x08\x32\x9c\x02\n\x0cShareService\x12=\n\x06Upload\x12\x18.parley.v1.UploadRequest\x1a\x19.parley.v1.UploadResponse\x12=\n\x06Recall\x12\x18.parley.v1.RecallRequest\x1a\x19.parley.v1.RecallResponse\x12I\n\nStatements\x12\x1c.parley.v1.StatementsRequest\x1a\x1d.parley.v1.StatementsResponse\x12\x43\n\x08\x45vidence\x12\x1a.parley.v1.EvidenceRequest\x1a\x1b.parley.v1.EvidenceResponse2\x90\x03\n\x0e\x43ontrolService\x12@\n\x07Propose\x12\x19.parley.v1.ProposeRequest\x1a\x1a.parley.v1.ProposeResponse\x12\x37\n\x04Open\x12\x16.parley.v1.OpenRequest\x1a\x17.parley.v1.OpenResponse\x12I\n\nFetchShare\x12\x1c.parley.v1.FetchShareRequest\x1a\x1d.parley.v1.FetchShareResponse\x12\x34\n\x03\x45nd\x12\x15.parley.v1.EndRequest\x1a\x16.parley.v1.EndResponse\x12=\n\x06Status\x12\x18.parley.v1.StatusRequest\x1a\x19.parley.v1.StatusResponse\x12\x43\n\x08\x45vidence\x12\x1a.parley.v1.EvidenceRequest\x1a\x1b.parley.v1.EvidenceResponse2u\n\x0eOpeningService\x12\x63\n\x08\x43onverse\x12(.parley.v1.OpeningServiceConverseRequest\x1a).parley.v1.OpeningServiceConverseResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aparley/v1/aggregator.proto\x12\tparley.v1\x1a\x16parley/v1/common.proto\"\xc9\x01\n\rUploadRequest\x12\x17\n\x0fmanifest_digest\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\r\x12\x14\n\x0cquery_digest\x18\x03 \x01(\x0c\x12\x14\n\x0c\x63ommitment_a\x18\x04 \x01(\x0c\x12\x14\n\x0c\x63ommitment_b\x18\x05 \x01(\x0c\x12\x0c\n\x04size\x18\x06 \x01(\x04\x12\x0e\n\x06offset\x18\x07 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x08 \x01(\x0c\x12\x11\n\trelay_key\x18\t \x01(\x0c\x12\x0f\n\x07relayed\x18\n \x01(\x0c\"\xbc\x02\n\x0eUploadResponse\x12\x10\n\x08received\x18\x01 \x01(\x04\x12\x10\n\x08\x63omplete\x18\x02 \x01(\x08\x12\x36\n\trejection\x18\x03 \x01(\x0e\x32#.parley.v1.UploadResponse.Rejection\x12&\n\x07receipt\x18x \x01(\x0b\x32\x15.parley.v1.SignedWord\"\xa5\x01\n\tRejection\x12\x19\n\x15REJECTION_UNSPECIFIED\x10\x00\x12\x16\n\x12REJECTION_TOO_LATE\x10\x01\x12\x19\n\x15REJECTION_OTHER_QUERY\x10\x02\x12\x1b\n\x17REJECTION_CONTRADICTION\x10\x03\x12\x14\n\x10REJECTION_DIGEST\x10\x04\x12\x17\n\x13REJECTION_TOO_EARLY\x10\x05\" \n\x0f\x45videnceRequest\x12\r\n\x05known\x18\x01 \x03(\x0c\"$\n\x10\x45videnceResponse\x12\x10\n\x08\x65vidence\x18\x01 \x03(\x0c\"I\n\x11StatementsRequest\x12\x17\n\x0fmanifest_digest\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\r\x12\x0c\n\x04most\x18\x03 \x01(\r\"g\n\x12StatementsResponse\x12)\n\nstatements\x18\x01 \x03(\x0b\x32\x15.parley.v1.SignedWord\x12&\n\x07receipt\x18\x02 \x01(\x0b\x32\x15.parley.v1.SignedWord\"\x1f\n\rRecallRequest\x12\x0e\n\x06offset\x18\x01 \x01(\r\"D\n\x0eRecallResponse\x12$\n\x04runs\x18\x01 \x03(\x0b\x32\x16.parley.v1.RecalledRun\x12\x0c\n\x04next\x18\x02 \x01(\r\"G\n\x0bRecalledRun\x12\x17\n\x0fmanifest_digest\x18\x01 \x01(\x0c\x12\x0b\n\x03run\x18\x02 \x01(\t\x12\x12\n\nlast_round\x18\x03 \x01(\r\"4\n\x0eProposeRequest\x12\x10\n\x08manifest\x18\x01 \x01(\x0c\x12\x10\n\x07revoked\x18\xb4\x01 \x01(\x0c\"u\n\x0fProposeResponse\x12\x10\n\x08\x61\x64mitted\x18\x01 \x01(\x08\x12\x0f\n\x07reasons\x18\x02 \x03(\t\x12\x0f\n\x07pending\x18\x03 \x01(\x08\x12.\n\tadmission\x18\x8c\x01 \x01(\x0b\x32\x1a.parley.v1.SignedAdmission\"\x95\x01\n\x0bOpenRequest\x12\x17\n\x0fmanifest_digest\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\r\x12\x14\n\x0cquery_digest\x18\x03 \x01(\x0c\x12\x0e\n\x06length\x18\x04 \x01(\r\x12\x10\n\x08\x65xpected\x18\x05 \x03(\t\x12\x14\n\x0cwait_seconds\x18\x06 \x01(\x01\x12\x10\n\x07revoked\x18\xb4\x01 \x01(\x0c\"\xd9\x02\n\x0cOpenResponse\x12,\n\x05state\x18\x01 \x01(\x0e\x32\x1d.parley.v1.OpenResponse.State\x12\x14\n\x0c\x63ontributors\x18\x02 \x03(\t\x12\x0f\n\x07missing\x18\x03 \x03(\t\x12\r\n\x05share\x18\x04 \x01(\x0c\x12\x0c\n\x04size\x18\x05 \x01(\x04\x12\x0f\n\x07opening\x18\x06 \x01(\x0c\x12\x16\n\x0ewaited_seconds\x18\x07 \x01(\x01\x12\x16\n\x0e\x61greed_seconds\x18\x08 \x01(\x01\x12\x16\n\x0enoised_seconds\x18\t \x01(\x01\x12(\n\tstatement\x18x \x01(\x0b\x32\x15.parley.v1.SignedWord\"T\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_WAITING\x10\x01\x12\x10\n\x0cSTATE_OPENED\x10\x02\x12\x0f\n\x0bSTATE_SHORT\x10\x03\"K\n\x11\x46\x65tchShareRequest\x12\x17\n\x0fmanifest_digest\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\r\x12\x0e\n\x06offset\x18\x03 \x01(\x04\"\"\n\x12\x46\x65tchShareResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"8\n\nEndRequest\x12\x17\n\x0fmanifest_digest\x18\x01 \x01(\x0c\x12\x11\n\x08manifest\x18\x8c\x01 \x01(\x0c\"0\n\x0b\x45ndResponse\x12!\n\x03\x65nd\x18\x01 \x01(\x0b\x32\x14.parley.v1.SignedEnd\"\x0f\n\rStatusRequest\"\xf1\x01\n\x0eStatusResponse\x12\x16\n\x0epool_available\x18\x01 \x01(\x04\x12\x15\n\rpool_capacity\x18\x02 \x01(\x04\x12\x15\n\rpool_produced\x18\x03 \x01(\x04\x12\x11\n\tpool_used\x18\x04 \x01(\x04\x12\x11\n\tpool_lost\x18\x05 \x01(\x04\x12\x12\n\npool_error\x18\x06 \x01(\t\x12\x0f\n\x07version\x18\x07 \x01(\t\x12\x13\n\x0bshare_bytes\x18\x08 \x01(\x04\x12&\n\x06\x63overt\x18\x96\x01 \x01(\x0b\x32\x15.parley.v1.CovertPool\x12\x11\n\x08\x65vidence\x18\x97\x01 \x03(\x0c\"\xba\x01\n\nCovertPool\x12\x11\n\tavailable\x18\x01 \x01(\x04\x12\x10\n\x08\x63\x61pacity\x18\x02 \x01(\x04\x12\x10\n\x08produced\x18\x03 \x01(\x04\x12\x0c\n\x04used\x18\x04 \x01(\x04\x12\x0c\n\x04lost\x18\x05 \x01(\x04\x12\r\n\x05\x65rror\x18\x06 \x01(\t\x12\x0f\n\x07resting\x18\x07 \x01(\t\x12\r\n\x05lanes\x18\x08 \x01(\r\x12\x13\n\x0b\x61udits_made\x18\t \x01(\x04\x12\x15\n\raudits_passed\x18\n \x01(\x04\"7\n\rRelayedHalves\x12&\n\x06halves\x18\x01 \x03(\x0b\x32\x16.parley.v1.RelayedHalf\"n\n\x0bRelayedHalf\x12\r\n\x05party\x18\x01 \x01(\t\x12\x14\n\x0cquery_digest\x18\x02 \x01(\x0c\x12\x14\n\x0c\x63ommitment_a\x18\x03 \x01(\x0c\x12\x14\n\x0c\x63ommitment_b\x18\x04 \x01(\x0c\x12\x0e\n\x06sealed\x18\x05 \x01(\x0c\";\n\x1dOpeningServiceConverseRequest\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x0c\n\x04last\x18\x02 \x01(\x08\"<\n\x1eOpeningServiceConverseResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x0c\n\x04last\x18\x02 \x01(\x08\x32\x9c\x02\n\x0cShareService\x12=\n\x06Upload\x12\x18.parley.v1.UploadRequest\x1a\x19.parley.v1.UploadResponse\x12=\n\x06Recall\x12\x18.parley.v1.RecallRequest\x1a\x19.parley.v1.RecallResponse\x12I\n\nStatements\x12\x1c.parley.v1.StatementsRequest\x1a\x1d.parley.v1.StatementsResponse\x12\x43\n\x08\x45vidence\x12\x1a.parley.v1.EvidenceRequest\x1a\x1b.parley.v1.EvidenceResponse2\x90\x03\n\x0e\x43ontrolService\x12@\n\x07Propose\x12\x19.parley.v1.ProposeRequest\x1a\x1a.parley.v1.ProposeResponse\x12\x37\n\x04Open\x12\x16.parley.v1.OpenRequest\x1a\x17.parley.v1.OpenResponse\x12I\n\nFetchShare\x12\x1c.parley.v1.FetchShareRequest\x1a\x1d.parley.v1.FetchShareResponse\x12\x34\n\x03\x45nd\x12\x15.parley.v1.EndRequest\x1a\x16.parley.v1.EndResponse\x12=\n\x06Status\x12\x18.parley.v1.StatusRequest\x1a\x19.parley.v1.StatusResponse\x12\x43\n\x08\x45vidence\x12\x1a.parley.v1.EvidenceRequest\x1a\x1b.parley.v1.EvidenceResponse2u\n\x0eOpeningService\x12\x63\n\x08\x43onverse\x12(.parley.v1.OpeningServiceConverseRequest\x1a).parley.v1.OpeningServiceConverseResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -53,41 +53,41 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RECALLEDRUN']._serialized_start=943
   _globals['_RECALLEDRUN']._serialized_end=1014
   _globals['_PROPOSEREQUEST']._serialized_start=1016
-  _globals['_PROPOSEREQUEST']._serialized_end=1050
-  _globals['_PROPOSERESPONSE']._serialized_start=1052
-  _globals['_PROPOSERESPONSE']._serialized_end=1169
-  _globals['_OPENREQUEST']._serialized_start=1172
-  _globals['_OPENREQUEST']._serialized_end=1303
-  _globals['_OPENRESPONSE']._serialized_start=1306
-  _globals['_OPENRESPONSE']._serialized_end=1651
-  _globals['_OPENRESPONSE_STATE']._serialized_start=1567
-  _globals['_OPENRESPONSE_STATE']._serialized_end=1651
-  _globals['_FETCHSHAREREQUEST']._serialized_start=1653
-  _globals['_FETCHSHAREREQUEST']._serialized_end=1728
-  _globals['_FETCHSHARERESPONSE']._serialized_start=1730
-  _globals['_FETCHSHARERESPONSE']._serialized_end=1764
-  _globals['_ENDREQUEST']._serialized_start=1766
-  _globals['_ENDREQUEST']._serialized_end=1822
-  _globals['_ENDRESPONSE']._serialized_start=1824
-  _globals['_ENDRESPONSE']._serialized_end=1872
-  _globals['_STATUSREQUEST']._serialized_start=1874
-  _globals['_STATUSREQUEST']._serialized_end=1889
-  _globals['_STATUSRESPONSE']._serialized_start=1892
-  _globals['_STATUSRESPONSE']._serialized_end=2133
-  _globals['_COVERTPOOL']._serialized_start=2136
-  _globals['_COVERTPOOL']._serialized_end=2322
-  _globals['_RELAYEDHALVES']._serialized_start=2324
-  _globals['_RELAYEDHALVES']._serialized_end=2379
-  _globals['_RELAYEDHALF']._serialized_start=2381
-  _globals['_RELAYEDHALF']._serialized_end=2491
-  _globals['_OPENINGSERVICECONVERSEREQUEST']._serialized_start=2493
-  _globals['_OPENINGSERVICECONVERSEREQUEST']._serialized_end=2552
-  _globals['_OPENINGSERVICECONVERSERESPONSE']._serialized_start=2554
-  _globals['_OPENINGSERVICECONVERSERESPONSE']._serialized_end=2614
-  _globals['_SHARESERVICE']._serialized_start=2617
-  _globals['_SHARESERVICE']._serialized_end=2901
-  _globals['_CONTROLSERVICE']._serialized_start=2904
-  _globals['_CONTROLSERVICE']._serialized_end=3304
-  _globals['_OPENINGSERVICE']._serialized_start=3306
-  _globals['_OPENINGSERVICE']._serialized_end=3423
+  _globals['_PROPOSEREQUEST']._serialized_end=1068
+  _globals['_PROPOSERESPONSE']._serialized_start=1070
+  _globals['_PROPOSERESPONSE']._serialized_end=1187
+  _globals['_OPENREQUEST']._serialized_start=1190
+  _globals['_OPENREQUEST']._serialized_end=1339
+  _globals['_OPENRESPONSE']._serialized_start=1342
+  _globals['_OPENRESPONSE']._serialized_end=1687
+  _globals['_OPENRESPONSE_STATE']._serialized_start=1603
+  _globals['_OPENRESPONSE_STATE']._serialized_end=1687
+  _globals['_FETCHSHAREREQUEST']._serialized_start=1689
+  _globals['_FETCHSHAREREQUEST']._serialized_end=1764
+  _globals['_FETCHSHARERESPONSE']._serialized_start=1766
+  _globals['_FETCHSHARERESPONSE']._serialized_end=1800
+  _globals['_ENDREQUEST']._serialized_start=1802
+  _globals['_ENDREQUEST']._serialized_end=1858
+  _globals['_ENDRESPONSE']._serialized_start=1860
+  _globals['_ENDRESPONSE']._serialized_end=1908
+  _globals['_STATUSREQUEST']._serialized_start=1910
+  _globals['_STATUSREQUEST']._serialized_end=1925
+  _globals['_STATUSRESPONSE']._serialized_start=1928
+  _globals['_STATUSRESPONSE']._serialized_end=2169
+  _globals['_COVERTPOOL']._serialized_start=2172
+  _globals['_COVERTPOOL']._serialized_end=2358
+  _globals['_RELAYEDHALVES']._serialized_start=2360
+  _globals['_RELAYEDHALVES']._serialized_end=2415
+  _globals['_RELAYEDHALF']._serialized_start=2417
+  _globals['_RELAYEDHALF']._serialized_end=2527
+  _globals['_OPENINGSERVICECONVERSEREQUEST']._serialized_start=2529
+  _globals['_OPENINGSERVICECONVERSEREQUEST']._serialized_end=2588
+  _globals['_OPENINGSERVICECONVERSERESPONSE']._serialized_start=2590
+  _globals['_OPENINGSERVICECONVERSERESPONSE']._serialized_end=2650
+  _globals['_SHARESERVICE']._serialized_start=2653
+  _globals['_SHARESERVICE']._serialized_end=2937
+  _globals['_CONTROLSERVICE']._serialized_start=2940
+  _globals['_CONTROLSERVICE']._serialized_end=3340
+  _globals['_OPENINGSERVICE']._serialized_start=3342
+  _globals['_OPENINGSERVICE']._serialized_end=3459
 # @@protoc_insertion_point(module_scope)

@@ -113,10 +113,12 @@ class RecalledRun(_message.Message):
     def __init__(self, manifest_digest: _Optional[bytes] = ..., run: _Optional[str] = ..., last_round: _Optional[int] = ...) -> None: ...
 
 class ProposeRequest(_message.Message):
-    __slots__ = ("manifest",)
+    __slots__ = ("manifest", "revoked")
     MANIFEST_FIELD_NUMBER: _ClassVar[int]
+    REVOKED_FIELD_NUMBER: _ClassVar[int]
     manifest: bytes
-    def __init__(self, manifest: _Optional[bytes] = ...) -> None: ...
+    revoked: bytes
+    def __init__(self, manifest: _Optional[bytes] = ..., revoked: _Optional[bytes] = ...) -> None: ...
 
 class ProposeResponse(_message.Message):
     __slots__ = ("admitted", "reasons", "pending", "admission")
@@ -131,20 +133,22 @@ class ProposeResponse(_message.Message):
     def __init__(self, admitted: bool = ..., reasons: _Optional[_Iterable[str]] = ..., pending: bool = ..., admission: _Optional[_Union[_common_pb2.SignedAdmission, _Mapping]] = ...) -> None: ...
 
 class OpenRequest(_message.Message):
-    __slots__ = ("manifest_digest", "round", "query_digest", "length", "expected", "wait_seconds")
+    __slots__ = ("manifest_digest", "round", "query_digest", "length", "expected", "wait_seconds", "revoked")
     MANIFEST_DIGEST_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
     QUERY_DIGEST_FIELD_NUMBER: _ClassVar[int]
     LENGTH_FIELD_NUMBER: _ClassVar[int]
     EXPECTED_FIELD_NUMBER: _ClassVar[int]
     WAIT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    REVOKED_FIELD_NUMBER: _ClassVar[int]
     manifest_digest: bytes
     round: int
     query_digest: bytes
     length: int
     expected: _containers.RepeatedScalarFieldContainer[str]
     wait_seconds: float
-    def __init__(self, manifest_digest: _Optional[bytes] = ..., round: _Optional[int] = ..., query_digest: _Optional[bytes] = ..., length: _Optional[int] = ..., expected: _Optional[_Iterable[str]] = ..., wait_seconds: _Optional[float] = ...) -> None: ...
+    revoked: bytes
+    def __init__(self, manifest_digest: _Optional[bytes] = ..., round: _Optional[int] = ..., query_digest: _Optional[bytes] = ..., length: _Optional[int] = ..., expected: _Optional[_Iterable[str]] = ..., wait_seconds: _Optional[float] = ..., revoked: _Optional[bytes] = ...) -> None: ...
 
 class OpenResponse(_message.Message):
     __slots__ = ("state", "contributors", "missing", "share", "size", "opening", "waited_seconds", "agreed_seconds", "noised_seconds", "statement")

@@ -21,6 +21,7 @@ class Refusal(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REFUSAL_POLICY: _ClassVar[Refusal]
     REFUSAL_STATEMENT: _ClassVar[Refusal]
     REFUSAL_CAUGHT: _ClassVar[Refusal]
+    REFUSAL_NEWER: _ClassVar[Refusal]
 REFUSAL_UNSPECIFIED: Refusal
 REFUSAL_NOT_ADMITTED: Refusal
 REFUSAL_NOT_A_MEMBER: Refusal
@@ -33,6 +34,7 @@ REFUSAL_LOST: Refusal
 REFUSAL_POLICY: Refusal
 REFUSAL_STATEMENT: Refusal
 REFUSAL_CAUGHT: Refusal
+REFUSAL_NEWER: Refusal
 
 class RefusalDetail(_message.Message):
     __slots__ = ("refusal", "message", "hint")

@@ -74,11 +74,14 @@ def examine(folder: Path, manifests: Sequence["Manifest"] = ()) -> "list[Finding
     """Every check of a node, by its role. `manifests` are looked at besides those that the node has admitted."""
     from parley.node.doctor import budget, examine_node
     from parley.node.node_file import AggregatorNode, CoordinatorNode, PartyNode
+    from parley.node.revoked_check import examine_revoked
     from parley.node.run_checks import examine_run, runs_to_look_at
 
     findings, node, identity = examine_node(folder)
     if node is None:
         return findings
+    if identity is not None:
+        findings += examine_revoked(node, identity)
     for manifest in runs_to_look_at(node, manifests, *_known_to(node, findings), findings):
         findings += [*examine_run(node, identity, manifest), *_of_role(node, identity, manifest)]
     if isinstance(node, PartyNode):

@@ -16,14 +16,23 @@ import typer
 from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail
 from parley.cli.options import Json
 from parley.cli.options import NodeFolder as OfNode
+from parley.cli.revoked import show_revoked
 from parley.federation.errors import CertificateError
 from parley.federation.names import NodeName
 from parley.node import installation as nodes
-from parley.node import trust
+from parley.node import renewal, trust
 from parley.node.authority import federation_of
-from parley.node.credentials import Identity, NodeFolder, certificate_fingerprint, load_certificate, read_file
+from parley.node.credentials import (
+    AUTHORITY_FILE,
+    Identity,
+    NodeFolder,
+    certificate_fingerprint,
+    load_certificate,
+    read_file,
+)
 from parley.node.node_file import NODE_FILE, read_node
 from parley.node.pins import key_text
+from parley.node.revocation import Revoked, keep
 
 app = typer.Typer(help="Make a node's key, and request, install and renew its certificate.", no_args_is_help=True)
 Folder = Annotated[Path, typer.Option("--folder", help="The folder of the node's identity, such as NODE/identity.")]
@@ -49,14 +58,43 @@ def request(
 
 
 @app.command()
-def renew(folder: Folder = HOME, json_output: Json = False) -> None:
+def renew(
+    folder: Folder = HOME,
+    within: Annotated[
+        int | None, typer.Option(min=1, help="Only if it ends within so many days: for a daily timer.")
+    ] = None,
+    approved: Annotated[
+        Path | None, typer.Option(help="With --within: install this file of `parley ca approve` once it is there.")
+    ] = None,
+    json_output: Json = False,
+) -> None:
     """Request another certificate for the same key, before the present one expires.
 
     Peers have pinned the key, so nothing changes for them. Next: have the request approved, then parley node install.
 
-    Example: parley node renew --folder hospital-a/identity
+    With --within it can be run every day. Exit code 0: it lasts longer than that, or the approved one was installed.
+    Exit code 1: it ends soon, and the request waits for the authority; [notify] of node.toml is told.
+
+    Example: parley node renew --folder hospital-a/identity --within 30
     """
-    _asked(nodes.renew(NodeFolder(folder)), json_output)
+    if within is None:
+        if approved is not None:
+            fail("--approved is for a timer: give --within as well, or use `parley node install`")
+        _asked(nodes.renew(NodeFolder(folder)), json_output)
+        return
+    found = renewal.renew_within(NodeFolder(folder), within, approved)
+    if json_output:
+        body = {"identity": found.identity.name.uri, "days_left": round(found.days_left, 2)}
+        waiting = found.waiting.fingerprint if found.waiting else None
+        emit_json({**body, "installed": found.installed, "pending_fingerprint": waiting})
+    elif found.waiting is None:
+        print(f"{'renewed' if found.installed else 'lasts'}  {found.identity.name}, {found.days_left:.0f} days left")
+    else:
+        print(f"ends soon    {found.days_left:.0f} days left")
+        _asked(found.waiting, json_output)
+    if found.waiting is not None:
+        renewal.tell(NodeFolder(folder), found.identity)
+        raise SystemExit(EXIT_BAD_NEWS)
 
 
 @app.command()
@@ -142,6 +180,31 @@ def show(folder: Folder = HOME, json_output: Json = False) -> None:
     _shown(identity, waiting, problem, json_output)
     if problem:
         raise SystemExit(EXIT_BAD_NEWS)
+
+
+@app.command()
+def revoked(
+    file: Annotated[Path | None, typer.Argument(help="The list, of `parley ca revoke`.", metavar="FILE")] = None,
+    folder: Folder = HOME,
+    json_output: Json = False,
+) -> None:
+    """Take the authority's list of revoked certificates, or show the one that this node has.
+
+    A coordinator passes it on to all others with the next run or round; an older list is refused. Running nodes follow
+    it within a second, and end what stands with a revoked node.
+
+    Example: parley node revoked revoked.crl --folder lead/identity
+    """
+    node = NodeFolder(folder)
+    if file is not None:
+        authority = load_certificate(read_file(node.installed / AUTHORITY_FILE), AUTHORITY_FILE)
+        found: Revoked | None = keep(folder, read_file(file), authority, replacing=True)
+    else:
+        found = node.revoked()
+    if found is None:
+        print("list         none: the authority has revoked nothing that this node was told of")
+    else:
+        show_revoked(found, json_output)
 
 
 def _asked(waiting: nodes.Pending, json_output: bool, rotation: Path | None = None) -> None:
