@@ -21,6 +21,7 @@ from parley.federation.names import NodeName
 from parley.federation.policy import PartyPolicy, Policy, Reason, reasons_against, reasons_beforehand
 from parley.federation.policy_file import read_policy
 from parley.learning.contributor import Contributor
+from parley.learning.errors import DataError
 from parley.models.apart import Apart
 from parley.models.extractor_apart import ExtractorsApart
 from parley.mpc import crash
@@ -34,6 +35,7 @@ from parley.party.books import epsilon_spent, open_ledger, require_populations, 
 from parley.party.code import opened, opened_extractors
 from parley.party.data import Shelf, Understood, data_set_of, moved, require_equal, understand, unreadable
 from parley.party.errors import AskAgainError, UnfitRecordsError, exceeded, refused
+from parley.party.exclusions import in_effect
 from parley.party.memory import require_agreement
 from parley.party.outbox import VERIFYING, Outbox
 from parley.party.seal import Sealed, Stamp
@@ -177,10 +179,10 @@ class Gate:
     def contributor(self, manifest: Manifest, ready: Ready) -> Contributor:
         """This party's side of an admitted run. Reads the records, so nobody may be waiting for what comes of it."""
         try:
-            contributor = self.shelf.contributor(
-                manifest, ready.understood, self.node, ready.data, ready.sealed, ready.module, ready.extractors
-            )
-        except UnfitRecordsError:
+            excluded = in_effect(self.settings, ready.data, ready.sealed, manifest, self.charged(manifest))
+            understood, sealed, code = ready.understood, ready.sealed, (ready.module, ready.extractors)
+            contributor = self.shelf.contributor(manifest, understood, self.node, ready.data, sealed, *code, excluded)
+        except (UnfitRecordsError, DataError):
             raise unreadable() from None
         last = self.outbox.last(manifest.digest)
         contributor.last_round = last.round_index if last else -1

@@ -54,6 +54,10 @@ class Settings:
         """Those of one run, by its manifest."""
         return self.features / digest.hex()
 
+    def exclusions_of(self, digest: bytes) -> Path:
+        """Whose records count for nothing in a run: the list that it began with, while it lasts."""
+        return self.state / "exclusions" / f"{digest.hex()}.txt"
+
     @property
     def outbox(self) -> Path:
         return self.state / "outbox.sqlite"
