@@ -106,7 +106,7 @@ class Seals:
     def stamp(self) -> Stamp:
         """Changes when the seal, the schema or the records do."""
         listed = () if self._data.excluded is None else (self._data.excluded,)
-        return tuple(_stat(path) for path in (self._path, self._data.schema, *self._data.files, *listed))
+        return tuple(stat_of(path) for path in (self._path, self._data.schema, *self._data.files, *listed))
 
     def sealed(self) -> Sealed | None:
         """None while this node waits for its operator."""
@@ -255,7 +255,8 @@ def _digest(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _stat(path: Path) -> tuple[int, ...]:
+def stat_of(path: Path) -> tuple[int, ...]:
+    """By which a change of a file is noticed; nothing where there is none."""
     try:
         found = path.stat()
     except OSError:

@@ -74,6 +74,11 @@ class Settings:
     def admissions(self) -> Path:
         return self.state / "admissions.sqlite"
 
+    @property
+    def review(self) -> Path:
+        """What reviewers have signed, and which policy is in force."""
+        return self.state / "review.sqlite"
+
     def speed(self, digest: bytes) -> Path:
         """How fast a run's sums are computed here."""
         return self.state / "speed" / f"{digest.hex()}.json"
