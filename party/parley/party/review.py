@@ -250,11 +250,12 @@ OVER = "has run out"
 def _judged(vote: Vote, held: InForce, node: NodeName, moment: dt.datetime) -> Counted:
     body: dict[str, Any] = {}
     try:
-        body = json.loads(vote.statement)
-        at, expires = (dt.datetime.fromisoformat(body[name]) for name in ("at", "expires"))
+        read = json.loads(vote.statement)
+        body = read if isinstance(read, dict) else {}
+        at, expires = (dt.datetime.fromisoformat(body[name]).astimezone(dt.UTC) for name in ("at", "expires"))
         told = {name: body[name] for name in ("what", "subject", "node", "reviewer")}
         under = (body["policy"], body["number"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return _made(vote, body, "is not what was written")
     due = {"what": vote.kind, "subject": vote.subject, "node": node.uri, "reviewer": vote.reviewer}
     key = held.review.reviewers.get(vote.reviewer)
