@@ -162,11 +162,10 @@ def test_a_reviewer_who_is_taken_out_has_signed_for_nothing(settings: Settings) 
 
 
 def test_an_objection_has_to_be_read_and_answered(settings: Settings) -> None:
-    found = object_to(settings, RUN, "ben", key("ben"), "the purpose is another than we agreed")
-    assert [(each.reviewer, each.reason) for each in found.objections] == [
-        ("ben", "the purpose is another than we agreed")
-    ]
-    with pytest.raises(ApprovalError, match="ben on .*: the purpose is another than we agreed.*give --answer"):
+    reason = "the purpose is another than we agreed"
+    found = object_to(settings, RUN, "ben", key("ben"), reason)
+    assert [(each.reviewer, each.reason) for each in found.objections] == [("ben", reason)]
+    with pytest.raises(ApprovalError, match=rf"ben on .*: {reason}.*give --answer"):
         signed(settings, "ada")
     assert not signed(settings, "ada", answer="it was agreed on Monday").approved.admitted
     two = signed(settings, "cy", answer="see the minutes")

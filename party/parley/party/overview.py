@@ -6,7 +6,7 @@ from typing import Any
 from parley.federation.errors import ApprovalError
 from parley.federation.manifest import Manifest, of_an_earlier_version, read_manifest
 from parley.party.books import open_ledger
-from parley.party.outbox import Outbox, RunState
+from parley.party.outbox import ENDED, LEFT, REFUSED, SETTLED, Outbox, RunState
 from parley.party.seal import taken
 from parley.party.settings import Settings
 from parley.party.snapshot import age
@@ -76,6 +76,21 @@ def runs_of(settings: Settings) -> list[dict[str, Any]]:
     if outbox:
         outbox.close()
     return found
+
+
+def left_behind(state: str) -> str:
+    """What a withdrawal does to a run in this state, and what it does not, for the person who withdraws."""
+    if state in (ENDED, SETTLED):
+        return (
+            "the run was over already, so that nothing changes: its model is out, with this party's part in it; what "
+            "can be done about that is in docs/leaving.md"
+        )
+    if state in (LEFT, REFUSED):
+        return "this party had left the run already, and nothing of it was answered since"
+    return (
+        "no further round is answered; what was answered, and a model made of it, stays: docs/leaving.md; what the run "
+        "was charged stays charged"
+    )
 
 
 def with_speed(settings: Settings, run: dict[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The part of `parley party` that is about people: who refuses, which policy is in force, who is excluded."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +16,6 @@ from parley.party.process import party_node, settings_of
 if TYPE_CHECKING:
     from parley.node.reviewer_key import ReviewerKey
     from parley.party.review import Proposal
-    from parley.party.standing import Standing
 
 
 def key_of(key: Path | None, passphrase_file: Path | None) -> "ReviewerKey":
@@ -27,20 +27,19 @@ def key_of(key: Path | None, passphrase_file: Path | None) -> "ReviewerKey":
     return ReviewerKey.load(key, passphrase_of(passphrase_file, key.name))
 
 
-def lines_of(found: "Standing") -> list[str]:
-    """Where a run stands with this party's people, for its operator alone."""
+def lines_of(found: Mapping[str, Any]) -> list[str]:
+    """Where a run stands with this party's people, for its operator alone: of `Standing.as_json`."""
     lines = []
-    if found.refused is not None:
-        lines.append(f"refused by {found.refused.by} on {found.refused.at}: {found.refused.reason}")
-    if found.needed:
-        signed = sum(each.counts for each in found.signatures)
-        lines.append(f"{signed} of {found.needed} signatures")
-    for vote in found.signatures:
-        answer = vote.statement.get("answer")
-        said = f"; answers: {answer}" if answer else ""
-        state = f"until {vote.expires}" if vote.counts else f"does not count: it {vote.why_not}"
-        lines.append(f"  {vote.reviewer} signed on {vote.at}, {state}{said}")
-    lines += [f"  {each.reviewer} objects, since {each.at}: {each.reason}" for each in found.objections]
+    if refused := found["refused"]:
+        lines.append(f"refused by {refused['by']} on {refused['at']}: {refused['reason']}")
+    if found["needed"]:
+        signed = sum(each["counts"] for each in found["signatures"])
+        lines.append(f"{signed} of {found['needed']} signatures")
+    for vote in found["signatures"]:
+        said = f"; answers: {vote['answer']}" if vote["answer"] else ""
+        state = f"until {vote['expires']}" if vote["counts"] else f"does not count: it {vote['why_not']}"
+        lines.append(f"  {vote['reviewer']} signed on {vote['at']}, {state}{said}")
+    lines += [f"  {each['reviewer']} objects, since {each['at']}: {each['reason']}" for each in found["objections"]]
     return lines
 
 
@@ -75,7 +74,7 @@ def refuse(
         emit_json({"run": manifest.run, "digest": manifest.digest.hex(), **found.as_json()})
     else:
         print(f"{'refused' if found.refused else 'objected to'}  {manifest.run}")
-        print("\n".join(f"  {line}" for line in lines_of(found)))
+        print("\n".join(f"  {line}" for line in lines_of(found.as_json())))
 
 
 def policy(
