@@ -54,11 +54,9 @@ def test_a_policy_that_would_fill_the_memory_of_its_reader_is_refused_before_it_
     """What reads TOML holds every prefix of a dotted name: 40 kB of dots were gigabytes."""
     path = tmp_path / "policy.toml"
     path.write_text(TRICKS[trick])
-    read: list[str] = []
-    monkeypatch.setattr("parley.federation.files.tomllib.loads", lambda text: read.append(text) or {})
+    monkeypatch.setattr("parley.federation.files.tomllib.loads", lambda text: pytest.fail("it is read"))
     with pytest.raises(PolicyError):
         read_policy(path)
-    assert read == []
 
 
 def test_dots_and_hashes_in_texts_and_comments_are_no_names(tmp_path: Path) -> None:

@@ -42,8 +42,8 @@ def emit_json(result: dict[str, Any]) -> None:
 def withdrawn(run: str, digest: bytes, consequence: str, json_output: bool, state: str | None = None) -> None:
     """Of either kind of node: what was taken back, and what follows from it. `state` is the run's, before."""
     if json_output:
-        body = {"run": run, "digest": digest.hex(), "withdrawn": True, "consequence": consequence}
-        emit_json(body if state is None else {**body, "state": state})
+        more = {} if state is None else {"state": state, "consequence": consequence}
+        emit_json({"run": run, "digest": digest.hex(), "withdrawn": True, **more})
     else:
         print(f"withdrawn  {run}\n  {consequence}")
 

@@ -61,7 +61,7 @@ class Excluded:
         """One sentence; nothing of it leaves this machine."""
         if self.problem:
             return self.problem
-            found = f"{self.matched:,} of {self.listed:,} in {self.file} are in the records and count for nothing"
+        found = f"{self.matched:,} of {self.listed:,} in {self.file} are in the records and count for nothing"
         if not self.missing_count:
             return found
         more = ", …" if self.missing_count > len(self.missing) else ""

@@ -1,5 +1,6 @@
 """The part of `parley party` that is about people: who refuses, which policy is in force, who is excluded."""
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -10,6 +11,7 @@ import typer
 from parley.cli.console import CommandError, emit_json
 from parley.cli.options import Json, KeyFile, NodeFolder, PassphraseFile, Reviewer
 from parley.cli.passphrases import passphrase_of
+from parley.federation.errors import PolicyError
 from parley.party.overview import manifest_of
 from parley.party.process import party_node, settings_of
 
@@ -96,10 +98,11 @@ def policy(
 
     settings = settings_of(party_node(node))
     review.require_newest(settings)
+    with contextlib.suppress(PolicyError):  # what is wrong with the file is said below
+        review.policy_of(settings)  # the first one with [review] is in force from now on
     if sign:
         if reviewer is None:
             raise CommandError("--sign needs --reviewer and --key: who signs")
-        review.policy_of(settings)
         review.sign_policy(settings, reviewer, key_of(key, passphrase_file))
     elif reviewer is not None:
         raise CommandError("--reviewer is for signing: add --sign")
