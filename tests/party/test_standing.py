@@ -285,6 +285,25 @@ def test_an_approval_that_runs_out_before_the_charge_charges_nothing(
 
 
 @pytest.mark.usefixtures("verified_in_process")
+def test_what_the_policy_admits_by_itself_meanwhile_does_not_rest_on_signatures_any_more(stage: Stage) -> None:
+    made = manifest(**EVERYONE)
+    (stage.node / "policy.toml").write_text(reviewed_policy())
+    settings = settings_of(party_node(stage.node))
+    policy_of(settings)
+    for name in ("ada", "ben"):
+        signed(settings, name, made)
+    settings.policy.write_text(reviewed_policy().replace("largest_rounds = 2", "largest_rounds = 40"))
+    for name in ("ada", "ben"):
+        sign_policy(settings, name, key(name))
+    assert not holds(settings, made)
+    stage.offer(made)
+    with Running(stage):
+        charged(stage, made)
+        assert admissions_of(settings)["heart-1"].how == "policy"
+        assert states(stage)["heart-1"][0] == "joined"
+
+
+@pytest.mark.usefixtures("verified_in_process")
 def test_others_hear_that_a_run_is_refused_and_nothing_of_why(stage: Stage) -> None:
     made = manifest(**EVERYONE)
     (stage.node / "policy.toml").unlink()
