@@ -21,8 +21,9 @@ from parley.party.outbox import Outbox
 from parley.party.process import party_node, settings_of
 from parley.party.record_check import seal_node
 from parley.party.settings import Settings
+from parley.privacy.filters import Policy
 from tests.support.documents import PARTY_POLICY, SCHEMA, manifest
-from tests.support.party_process import EVERYONE, Running
+from tests.support.party_process import EVERYONE, Running, ledger, verified
 from tests.support.stage import PARTY, Stage, question
 from tests.support.until import until
 
@@ -207,6 +208,10 @@ def test_a_running_node_answers_without_the_excluded_and_tells_nobody(
         until(lambda: stage.coordinator.joins)
         stage.coordinator.ask(question(made, 0, (np.full(3, 0.3),)))
         first = stage.opened(0).tolist()
+        # What is accounted knows nothing of the list: the same charge, and the same content of the population.
+        book = ledger(stage)
+        assert book.runs["heart-1"].charge == verified(made.canonical, PARTY.name, Policy())[1]
+        book.close()
         exclude(settings, ["p5"])
         assert under_way(settings) == ["heart-1"]
     with Running(stage):  # another process goes on with the list that the run began with
