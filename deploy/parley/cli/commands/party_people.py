@@ -10,7 +10,7 @@ import typer
 
 from parley.cli.console import CommandError, emit_json
 from parley.cli.options import Json, KeyFile, NodeFolder, PassphraseFile, Reviewer
-from parley.cli.passphrases import passphrase_of
+from parley.cli.passphrase import required
 from parley.federation.errors import PolicyError
 from parley.party.overview import manifest_of
 from parley.party.process import party_node, settings_of
@@ -26,7 +26,7 @@ def key_of(key: Path | None, passphrase_file: Path | None) -> "ReviewerKey":
 
     if key is None:
         raise CommandError("--reviewer needs --key: the file that `parley reviewer key` made for that person")
-    return ReviewerKey.load(key, passphrase_of(passphrase_file, key.name))
+    return ReviewerKey.load(key, required(passphrase_file, key.name))
 
 
 def lines_of(found: Mapping[str, Any]) -> list[str]:
