@@ -8,16 +8,19 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import parley.party.approval
+from parley.cli.commands.doctor import examine
 from parley.cli.commands.ledger import app as ledger_app
 from parley.cli.commands.party import app
 from parley.federation.admission import AdmissionRecord
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning
+from parley.node.doctor import OK, WARNING
 from parley.node.reviewer_key import ReviewerKey
 from parley.party.outbox import SETTLED, WAITING, Outbox
 from parley.party.process import party_node, settings_of
 from parley.privacy.filters import Charge, Policy
 from tests.support.documents import PARTY_POLICY, manifest
+from tests.support.examined import by_check
 from tests.support.party_process import verified
 
 SECRET = "correct horse battery"
@@ -82,6 +85,22 @@ def test_two_reviewers_approve_over_the_objection_of_a_third(people: Path) -> No
     run = body(call("status", node, "--json"))["runs"][0]
     assert (run["admitted"]["by"], run["admitted"]["how"]) == ("ada, ben", "hand")
     assert "admitted by ada, ben on 20" in call("status", node).output
+
+
+def test_the_doctor_names_an_approval_that_does_not_hold_and_a_policy_that_nobody_has_signed(people: Path) -> None:
+    for who in ("ada", "ben"):
+        call("approve", str(people), "heart-1", "--digest", DIGEST, *signing(people, who))
+    found = by_check(examine(people))
+    assert found["review"].state == OK
+    assert "admitted by ada, ben" in found["run heart-1: policy"].problem
+    call("refuse", str(people), "heart-1", "--reason", "no", *signing(people, "cy"))
+    (people / "policy.toml").write_text(PARTY_POLICY)
+    found = by_check(examine(people))
+    assert "too few of the signatures count" in found["run heart-1: policy"].problem
+    assert (found["review"].state, "0 of 3 have signed" in found["review"].problem) == (WARNING, True)
+    (people / "state" / "review.sqlite").unlink()
+    (people / "policy.toml").write_text(PARTY_POLICY)
+    assert "has none" in str(call("policy", str(people)).exception)
 
 
 def test_who_says_both_or_neither_is_asked_who_it_is(people: Path) -> None:

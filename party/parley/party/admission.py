@@ -83,13 +83,13 @@ class Gate:
 
     def __init__(self, settings: Settings, node: NodeName, shelf: Shelf) -> None:
         self.settings, self.node, self.shelf = settings, node, shelf
+        require_newest(settings)
         # The ledger before anything else is made: what is there says whether there was one.
         self.ledger = open_ledger(settings)
         self.record = AdmissionRecord(settings.admissions)
         self.evidence = EvidenceFolder(settings.state)
         self.outbox = Outbox(settings.outbox)
         self.trail = Trail.open(settings.trail, node)
-        require_newest(settings)
 
     def close(self) -> None:
         self.record.close()

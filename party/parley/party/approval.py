@@ -244,8 +244,10 @@ def _never(settings: Settings, manifest: Manifest) -> bool:
 
 
 def _refused(settings: Settings, manifest: Manifest, by: str, reason: str) -> None:
+    if refused_here(settings, manifest):
+        return  # the first word stays
     digest = manifest.digest.hex()
-    with closing(ReviewStore(settings.review)) as store:
-        store.refuse(digest, manifest.run, by, reason)
     with Trail.open(settings.trail, settings.identity.load().name) as trail:
         trail.append("review.refused", durable=True, run=manifest.run, manifest=digest, approved_by=by)
+    with closing(ReviewStore(settings.review)) as store:
+        store.refuse(digest, manifest.run, by, reason)

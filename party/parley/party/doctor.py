@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from parley.compute.cluster import Cluster
 from parley.compute.errors import ComputeError
 from parley.compute.strangers import refuse_open
+from parley.federation.admission import BY_HAND
 from parley.federation.claimed import reasons_even_if_true
 from parley.federation.errors import ApprovalError
 from parley.federation.extras import pip
@@ -32,6 +33,7 @@ from parley.party.review import in_force, policy_seen, proposal, require_recorde
 from parley.party.seal import taken, verified
 from parley.party.settings import Settings
 from parley.party.snapshot import age, digest_of_query
+from parley.party.standing import admissions_of, holds
 from parley.privacy.errors import LedgerRefusedError
 from parley.privacy.ledger import Ledger
 
@@ -83,6 +85,26 @@ def judged(node: PartyNode, manifest: Manifest, name: NodeName, policy: Policy |
     if limited and manifest.guarantee.epsilon_if_a_server_lies is None:  # what a lie may cost has to be computed
         return reasons_against(verify_apart(manifest), name, policy, spent, lying)
     return reasons_even_if_true(manifest, name, policy, spent, lying)
+
+
+def lapsed(check: str, node: PartyNode, manifest: Manifest) -> Finding | None:
+    """Of a run that people have admitted and whose signatures do not hold, before it is charged; else nothing."""
+    settings = settings_of(node)
+    by = admissions_of(settings).get(manifest.run) if settings.review.exists() else None
+    if (
+        by is None
+        or by.how != BY_HAND
+        or by.withdrawn
+        or by.digest != manifest.digest.hex()
+        or holds(settings, manifest)
+    ):
+        return None
+    if node.ledger.exists():
+        with closing(Ledger.open(node.ledger)) as ledger:
+            if manifest.run in ledger.runs:
+                return None
+    text = f"{by.by} admitted it on {by.at}, and too few of the signatures count any more"
+    return Finding(check, FAILED, text, f"`parley party status {node.folder}` says why; sign once more")
 
 
 def columns_of_run(check: str, node: PartyNode, name: NodeName | None, manifest: Manifest) -> Finding:

@@ -15,6 +15,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from parley.federation.errors import ApprovalError, PolicyError
@@ -141,7 +142,7 @@ def require_newest(settings: Settings) -> None:
 def require_recorded(settings: Settings) -> int:
     """The newest policy that the trail tells of; an ApprovalError where the store has it not: it was put back."""
     number, digest = 0, ""
-    if settings.trail.exists() and f'"event":"{IN_FORCE}"'.encode() in settings.trail.read_bytes():
+    if _tells(settings.trail):
         for event in events_in(settings.trail):
             if event.event == IN_FORCE:
                 number, digest = int(event.fields["sequence"]), str(event.fields["digest"])
@@ -152,6 +153,14 @@ def require_recorded(settings: Settings) -> int:
             f"the trail tells of policy {number} in force, and {settings.review.name} has {held[0] or 'none'}: {BACK}"
         )
     return number
+
+
+def _tells(trail: Path) -> bool:
+    """Whether there is anything to verify it for: a trail may be long, and most never had a policy in force."""
+    if not trail.exists():
+        return False
+    with trail.open("rb") as file:
+        return any(f'"event":"{IN_FORCE}"'.encode() in line for line in file)
 
 
 def digest_of_policy(data: bytes, cap: Cap, name: str) -> str:
@@ -202,7 +211,7 @@ def sign(
     facts: Mapping[str, Any],
     run: str | None = None,
 ) -> str:
-    """Kept durably, and noted in the trail; the digest of the statement. `facts` are what is signed beside the rest."""
+    """Noted in the trail, then kept durably; the digest of the statement. `facts` are signed beside the rest."""
     require_reviewer(held, reviewer, key)
     at = now()
     body = {
@@ -218,8 +227,6 @@ def sign(
     }
     statement = canonical_json(body).encode()
     digest = hashlib.sha256(statement).hexdigest()
-    with closing(ReviewStore(settings.review)) as store:
-        store.add_vote(kind, subject, reviewer, key.public, statement, key.sign(kind, statement))
     with Trail.open(settings.trail, node) as trail:
         event = "review.objected" if kind == OBJECTION else "review.signed"
         manifest = subject if kind in (APPROVAL, OBJECTION) else None
@@ -228,6 +235,8 @@ def sign(
             event, durable=True, kind=kind, run=run, manifest=manifest, approved_by=reviewer, digest=digest,
             fingerprint=fingerprint, sequence=held.number,
         )  # fmt: skip
+    with closing(ReviewStore(settings.review)) as store:
+        store.add_vote(kind, subject, reviewer, key.public, statement, key.sign(kind, statement))
     return digest
 
 
