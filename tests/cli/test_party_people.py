@@ -38,7 +38,7 @@ def people(party: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     monkeypatch.setattr(parley.party.approval, "verify_apart_with_charge", quick)
     (tmp_path / "secret").touch(0o600)
     (tmp_path / "secret").write_text(SECRET)
-    lines = [ReviewerKey.make(tmp_path / f"{each}.key", SECRET.encode()).line(each) for each in ("ada", "ben", "cy")]
+    lines = [ReviewerKey.make(tmp_path / f"{each}.key", SECRET.encode(), each).line() for each in ("ada", "ben", "cy")]
     table = "[review]\napproval = 2\nlarger_cap = 3\npolicy = 2\ndays = 14\n[review.reviewers]\n" + "\n".join(lines)
     (party / "policy.toml").write_text(f"{PARTY_POLICY.replace('rounds = 40', 'rounds = 2')}\n{table}\n")
     settings = settings_of(party_node(party))

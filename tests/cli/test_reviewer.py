@@ -15,17 +15,17 @@ def test_a_key_is_made_and_its_line_is_what_a_policy_takes(tmp_path: Path) -> No
     secret.touch(0o600)
     secret.write_text("correct horse battery\n")
     path = str(tmp_path / "ada.key")
-    options = ["--name", "ada-osei", "--passphrase-file", str(secret)]
-    made = CliRunner().invoke(app, ["key", "-o", path, *options])
+    options = ["--passphrase-file", str(secret)]
+    made = CliRunner().invoke(app, ["key", "-o", path, "--name", "ada-osei", *options])
     assert made.exit_code == 0
     assert made.output.startswith('ada-osei = "0')
     shown = CliRunner().invoke(app, ["show", path, *options])
     assert shown.output == made.output
     body = json.loads(CliRunner().invoke(app, ["show", path, *options, "--json"]).output)
     assert (body["name"], body["line"]) == ("ada-osei", made.output.strip())
-    piped = CliRunner().invoke(app, ["show", path, "--name", "ada-osei"], input="correct horse battery\n")
+    piped = CliRunner().invoke(app, ["show", path], input="correct horse battery\n")
     assert piped.output == made.output  # what is piped in is no prompt
-    wrong = CliRunner().invoke(app, ["show", path, "--name", "ada-osei"], input="another one\n")
+    wrong = CliRunner().invoke(app, ["show", path], input="another one\n")
     assert isinstance(wrong.exception, CertificateError)
 
 

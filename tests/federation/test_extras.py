@@ -116,7 +116,7 @@ WITHOUT = {
     "report verify": "nowhere",
     "resume": "heart-disease --node lead",
     "reviewer key": "-o ada.key --name ada",
-    "reviewer show": "nowhere --name ada",
+    "reviewer show": "nowhere",
     "run": "study.toml --node lead",
     "schema check": "va",
     "schema confirm": "nowhere --by me",

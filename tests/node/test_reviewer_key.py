@@ -15,28 +15,34 @@ SECRET = b"correct horse battery"
 
 def test_a_key_file_is_private_opens_with_its_passphrase_alone_and_is_never_replaced(tmp_path: Path) -> None:
     path = tmp_path / "ada.key"
-    made = ReviewerKey.make(path, SECRET)
+    made = ReviewerKey.make(path, SECRET, "ada-osei")
     assert path.stat().st_mode & 0o777 == 0o600
     assert b"ENCRYPTED" in path.read_bytes()
-    assert ReviewerKey.load(path, SECRET).public == made.public
-    assert made.line("ada-osei").startswith('ada-osei = "0')
+    assert ReviewerKey.load(path, SECRET).line() == made.line()
+    plain = tmp_path / "plain.key"  # without its first line, which says no more than a name
+    plain.touch(0o600)
+    plain.write_bytes(path.read_bytes().partition(b"\n")[2])
+    assert ReviewerKey.load(plain, SECRET).line("ada-osei") == made.line()
+    with pytest.raises(CertificateError, match="no name"):
+        ReviewerKey.load(plain, SECRET).line()
+    assert made.line().startswith('ada-osei = "0')
     for passphrase in (b"", b"another passphrase"):
         with pytest.raises(CertificateError):
             ReviewerKey.load(path, passphrase)
     with pytest.raises(CertificateError, match="there already"):
-        ReviewerKey.make(path, SECRET)
+        ReviewerKey.make(path, SECRET, "ada-osei")
     with pytest.raises(CertificateError, match="at least 12"):
-        ReviewerKey.make(tmp_path / "other.key", b"short")
+        ReviewerKey.make(tmp_path / "other.key", b"short", "ada")
     assert not (tmp_path / "other.key").exists()
     with pytest.raises(CertificateError, match="no name"):
-        made.line("Ada Osei")
+        ReviewerKey.make(tmp_path / "other.key", SECRET, "Ada Osei")
     with pytest.raises(CertificateError, match="cannot be written"):
-        ReviewerKey.make(tmp_path / "nowhere" / "ada.key", SECRET)
+        ReviewerKey.make(tmp_path / "nowhere" / "ada.key", SECRET, "ada")
 
 
 def test_a_file_that_others_may_read_or_that_is_no_such_key_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "ada.key"
-    ReviewerKey.make(path, SECRET)
+    ReviewerKey.make(path, SECRET, "ada-osei")
     path.chmod(0o644)
     with pytest.raises(CertificateError, match="mode 644"):
         ReviewerKey.load(path, SECRET)

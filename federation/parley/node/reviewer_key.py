@@ -17,6 +17,7 @@ from parley.node.pins import CURVE, key_of, key_text
 from parley.node.signatures import sign_with, signed_by
 
 SHORTEST_PASSPHRASE = 12
+HEADER = b"parley reviewer "
 PEM = serialization.Encoding.PEM
 
 
@@ -25,37 +26,40 @@ class ReviewerKey:
     """Opened: it can sign."""
 
     _private: ec.EllipticCurvePrivateKey = field(repr=False)
+    name: str = ""
+    """As its owner gave it; a convenience, for the file's first line is not signed: a policy says whose key it is."""
 
     @property
     def public(self) -> bytes:
         """As a policy names it."""
         return key_of(self._private.public_key())
 
-    def line(self, name: str) -> str:
+    def line(self, name: str = "") -> str:
         """For [review.reviewers] of policy.toml."""
-        if not is_label(name):
-            raise CertificateError(f"{name!r} is no name for a policy: use {LABEL_RULE}")
-        return f'{name} = "{key_text(self.public)}"'
+        return f'{_checked(name or self.name)} = "{key_text(self.public)}"'
 
     @classmethod
-    def make(cls, path: Path, passphrase: bytes) -> Self:
+    def make(cls, path: Path, passphrase: bytes, name: str) -> Self:
         """A new key in a new file, mode 600; one that is there already is never replaced."""
+        _checked(name)
         if len(passphrase) < SHORTEST_PASSPHRASE:
             raise CertificateError(f"the passphrase is short: use at least {SHORTEST_PASSPHRASE} characters")
         private = ec.generate_private_key(CURVE)
         encryption = serialization.BestAvailableEncryption(passphrase)
         try:
-            write_private(path, private.private_bytes(PEM, serialization.PrivateFormat.PKCS8, encryption))
+            text = private.private_bytes(PEM, serialization.PrivateFormat.PKCS8, encryption)
+            write_private(path, HEADER + name.encode() + b"\n" + text)
         except FileExistsError:
             raise CertificateError(f"{path.name} is there already: choose another file") from None
         except OSError as error:
             raise CertificateError(f"{path.name} cannot be written ({error.strerror}): choose another place") from None
-        return cls(private)
+        return cls(private, name)
 
     @classmethod
     def load(cls, path: Path, passphrase: bytes) -> Self:
         """A CertificateError for another passphrase, a file that others may read, or one that is no such key."""
-        data = read_private(path)
+        first, _, rest = read_private(path).partition(b"\n")
+        data = rest if first.startswith(HEADER) else first + b"\n" + rest
         try:
             private = serialization.load_pem_private_key(data, passphrase)
         except TypeError:
@@ -64,11 +68,18 @@ class ReviewerKey:
             raise CertificateError(f"{path.name} cannot be opened: the passphrase is wrong, or the file") from None
         if not isinstance(private, ec.EllipticCurvePrivateKey) or private.curve.name != CURVE.name:
             raise CertificateError(f"{path.name} is no reviewer's key: make one with `parley reviewer key`")
-        return cls(private)
+        named = first.removeprefix(HEADER).decode(errors="replace") if first.startswith(HEADER) else ""
+        return cls(private, named)
 
     def sign(self, label: str, statement: bytes) -> bytes:
         """Verified by `reviewed`."""
         return sign_with(self._private, f"review {label}", statement)
+
+
+def _checked(name: str) -> str:
+    if not is_label(name):
+        raise CertificateError(f"{name[:80]!r} is no name for a policy: use {LABEL_RULE}")
+    return name
 
 
 def reviewed(public: bytes, label: str, statement: bytes, signature: bytes) -> bool:
