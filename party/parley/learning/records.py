@@ -151,14 +151,15 @@ def encode_features(
 
 
 def nulled(rows: Rows, null: Flags | None) -> Rows:
-    """The same with zero rows where they are flagged; their norms are zero, too."""
+    """The same with zero rows where they are flagged; their norms too. Dense ones in place: no second copy."""
     if null is None:
         return rows
     if isinstance(rows, SparseRows):
         kept = ~null[:, None]
         return SparseRows.of(np.where(kept, rows.columns, 0), np.where(kept, rows.values, 0), rows.bits, rows.dimension)
     assert isinstance(rows, DenseRows)
-    return DenseRows.of(np.where(null[:, None], rows.values.dtype.type(0), rows.values), rows.bits)
+    rows.values[null] = 0
+    return DenseRows.of(rows.values, rows.bits)
 
 
 def _spread_of_all(data: Sparse | Dense, features: Uniform) -> Spread:
