@@ -20,3 +20,8 @@ def entered(path: Path | None, whose: str, confirm: bool = False) -> bytes | Non
         return sys.stdin.buffer.readline(LONGEST).rstrip(b"\r\n")
     typed: str = typer.prompt(f"passphrase of {whose}", hide_input=True, confirmation_prompt=confirm, err=True)
     return typed.encode()
+
+
+def required(path: Path | None, whose: str, confirm: bool = False) -> bytes:
+    """Of a key that always has one: it is asked for where no file is given."""
+    return entered(path or Path("-"), whose, confirm) or b""
