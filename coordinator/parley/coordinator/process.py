@@ -42,7 +42,7 @@ from parley.federation.policy_file import read_policy
 from parley.learning.errors import ModelFileError
 from parley.learning.holding import CSV, Layout, read_layout
 from parley.node import bell, meters, trust
-from parley.node.authorization import AioAuthorization, Authorizer
+from parley.node.authorization import AioAuthorization, Authorizer, Pinned
 from parley.node.collector import settle
 from parley.node.connections import bound, listening
 from parley.node.credentials import Identity
@@ -225,7 +225,7 @@ class CoordinatorProcess:
         methods = {f"/{SERVICE}/{name}": members for name in ("ListRuns", "Join", "NextRound", "FetchPoint")}
         # A party asks for runs before there is one: any party that is pinned may.
         return Authorizer(
-            {**methods, f"/{SERVICE}/ListRuns": _AnyParty(self.identity.name.federation), HEALTH: _Anyone()},
+            {**methods, f"/{SERVICE}/ListRuns": Pinned(self.identity.name.federation, Role.party), HEALTH: _Anyone()},
             self.node.identity,
         )
 
@@ -281,16 +281,6 @@ class _PartyOf:
 
     def __contains__(self, name: object) -> bool:
         return any(name in run.manifest.identities(Role.party) for run in self._runs.all.values())
-
-
-class _AnyParty:
-    """Every party of a federation that is pinned: nobody else gets as far as here."""
-
-    def __init__(self, federation: str) -> None:
-        self._federation = federation
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, NodeName) and name.role is Role.party and name.federation == self._federation
 
 
 class _Anyone:

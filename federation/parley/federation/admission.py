@@ -6,6 +6,7 @@ name.
 """
 
 import datetime as dt
+import json
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +18,7 @@ from types import MappingProxyType
 from parley.federation.errors import ApprovalError, ManifestError
 from parley.federation.manifest import Manifest, of_an_earlier_version
 from parley.federation.meaning import Meaning
-from parley.federation.names import NodeName
+from parley.federation.names import NodeName, Role
 from parley.federation.policy import Policy, Reason, reasons_against
 from parley.privacy.store import opened
 
@@ -175,6 +176,16 @@ class AdmissionRecord:
             found = [row for row in rows.fetchall() if not of_an_earlier_version(row[2])]
             return [_admission(row, known.get(row[1])) for row in found]
 
+    def naming(self, name: NodeName) -> list[tuple[bytes, str, bytes]]:
+        """Digest, run and manifest of all that was ever admitted here and names this node, oldest first.
+
+        Withdrawn ones too, those of earlier versions and those that this node would refuse today: it has said once that
+        it takes part.
+        """
+        with self._using() as execute:
+            rows = execute("SELECT digest, run, manifest FROM admissions ORDER BY rowid").fetchall()
+        return [(digest, run, data) for digest, run, data in rows if _names(data, run, name)]
+
     def close(self) -> None:
         self._database.close()
 
@@ -212,3 +223,15 @@ def _admission(
     if manifest.digest != digest:
         raise ApprovalError(f"the record of run {manifest.run} was altered: its digest is not its manifest's")
     return Admission(manifest, how, approved_by, at, tuple(overridden.splitlines())), bool(withdrawn)
+
+
+def _names(data: bytes, run: str, name: NodeName) -> bool:
+    """Whether a manifest of whatever version names a node. One that cannot be read may name anybody."""
+    try:
+        body = json.loads(data.partition(b"\n")[2])
+        listed = {
+            Role.party: body["parties"], Role.aggregator: body["aggregators"], Role.coordinator: [body["coordinator"]]
+        }[name.role]  # fmt: skip
+        return body["federation"] == name.federation and any(each["name"] == name.name for each in listed)
+    except (ValueError, KeyError, TypeError):
+        raise ApprovalError(f"the record of run {run!r} was altered: restore it from a backup") from None

@@ -25,12 +25,13 @@ from pathlib import Path
 from typing import Any
 
 from parley.aggregator.request import Request
+from parley.aggregator.restorable import RESTORING, Restorable
 from parley.mpc import crash
 from parley.mpc.errors import MpcError
 from parley.privacy.store import opened, row_seal, transaction
 
-LAYOUT = 2
-"""As `PRAGMA user_version` says it; the first layout had no `seal`."""
+LAYOUT = 3
+"""As `PRAGMA user_version` says it; the first layout had no `seal`, the second nothing of being restored."""
 TABLES = {
     "openings": "run TEXT NOT NULL, round INTEGER NOT NULL, request BLOB NOT NULL, length INTEGER NOT NULL, "
     "query BLOB NOT NULL, contributors TEXT NOT NULL, opening BLOB NOT NULL",
@@ -40,8 +41,10 @@ TABLES = {
     "statements": "run TEXT NOT NULL, round INTEGER NOT NULL, statement BLOB NOT NULL",
     "wasted": "run TEXT NOT NULL, round INTEGER NOT NULL, noisings INTEGER NOT NULL",
     "ended": "run TEXT NOT NULL, openings INTEGER NOT NULL",
+    **RESTORING,
 }
-KEYS = dict.fromkeys(TABLES, "run, round") | {"counts": "run", "ended": "run"}
+KEYS = dict.fromkeys(TABLES, "run, round") | dict.fromkeys(("counts", "ended", "lost", "settled"), "run")
+KEYS["restored"] = "word"
 
 
 class RefusedError(MpcError):
@@ -118,7 +121,7 @@ class Totals:
     """Party to the sums that it is in."""
 
 
-class OpeningStore:
+class OpeningStore(Restorable):
     """At most one opening per (run, round), for good once it is committed."""
 
     def __init__(self, path: Path) -> None:
@@ -142,9 +145,9 @@ class OpeningStore:
             return
         with self._transaction():
             found = self._database.execute("PRAGMA user_version").fetchone()[0]
-            if found not in (0, LAYOUT):
+            if found not in (0, 2, LAYOUT):
                 raise DamagedError(f"the store of openings has the unknown layout {found}: upgrade parley")
-            for table, columns in TABLES.items() if found == 0 else ():
+            for table, columns in TABLES.items() if found != LAYOUT else ():
                 made = {row[1] for row in self._database.execute(f"PRAGMA table_info({table})")}
                 if not made:
                     self._database.execute(
@@ -159,7 +162,7 @@ class OpeningStore:
                         )
             self._database.execute(f"PRAGMA user_version = {LAYOUT}")
 
-    def _row(self, table: str, *key: str | int) -> tuple[Any, ...] | None:
+    def _row(self, table: str, *key: str | int | bytes) -> tuple[Any, ...] | None:
         """The columns of a row, but for its seal, which must be theirs."""
         where = " AND ".join(f"{name} = ?" for name in KEYS[table].split(", "))
         try:
@@ -171,7 +174,7 @@ class OpeningStore:
         if found is None:
             return None
         if found[0] != _seal(table, *found[1:]):
-            raise DamagedError(f"a row of {table} of run {key[0]} is not what was written: restore it from a backup")
+            raise DamagedError(f"a row of {table} of run {key[0]!r} is not what was written: restore it from a backup")
         return tuple(found[1:])
 
     def _write(self, table: str, *row: bytes | str | int, how: str = "INSERT") -> int:

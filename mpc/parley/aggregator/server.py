@@ -87,7 +87,9 @@ class Server:
             note=self.note,
             pending=self.pending,
         )
-        self.signer = Signer(self.role, in_use)
+        self.restored = past[-1].word if (past := self.store.restorations()) else b""
+        """Of the newest time that this server was restored from a backup."""
+        self.signer = Signer(self.role, in_use, self.restored)
         self.memory = Memory(MOST_UPLOAD_BYTES)
         dialled = node.peer_address
         self._channel = PeerChannel(str(dialled), node.identity, self.peer, KEEPALIVE) if dialled else None
@@ -126,10 +128,19 @@ class Server:
     def follow(self) -> None:
         """Which runs are open, as its books have it now: a person may have admitted or withdrawn one meanwhile."""
         runs = [run for run in self.admissions.runs() if run.noise.parts.joint and run.run not in self._over]
-        over = {run.run for run in runs if self.store.ended(run.run) is not None}
+        over = {run.run for run in runs if self.store.ended(run.run) is not None or self.store.lost(run.run)}
         self._over |= over
         self._open = tuple(run for run in runs if run.run not in over and self.held_against(run) is None)
         self.noise.follow(self._open)
+
+    def lost(self, manifest_digest: bytes) -> bool:
+        """Whether it is of a run that was open when the backup was made that this server comes from."""
+        manifest = self.admissions.manifest(manifest_digest, ending=True)
+        return manifest is not None and self.store.lost(manifest.run)
+
+    def naming(self, caller: NodeName) -> list[tuple[bytes, str, bytes]]:
+        """All that this server has ever admitted and that names the caller: digest, run and manifest, oldest first."""
+        return self._record.naming(caller)
 
     def held_against(self, manifest: Manifest) -> Held | None:
         """Evidence because of which nothing more of the run is opened.

@@ -9,7 +9,7 @@ secure_delete), mode 600. One instance per thread.
 
 import datetime as dt
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,6 +18,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
+from parley.federation.names import NodeName
 from parley.federation.rounds import BLIND_BYTES, commitment_a, commitment_b
 from parley.mpc import crash
 from parley.node.statements import Audited
@@ -25,8 +26,8 @@ from parley.party.errors import OutboxError
 from parley.privacy.store import NoLogError, opened, row_seal, transaction
 from parley.v1 import common_pb2
 
-LAYOUT = 3
-"""As `PRAGMA user_version` says it; the first layout had no `seal`, the second no audits."""
+LAYOUT = 4
+"""As `PRAGMA user_version` says it; the first layout had no `seal`, the second no audits, the third no words."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
     digest BLOB PRIMARY KEY, run TEXT NOT NULL, manifest BLOB NOT NULL,
@@ -49,6 +50,10 @@ CREATE TABLE IF NOT EXISTS audited (
 CREATE TABLE IF NOT EXISTS receipts (
     digest BLOB NOT NULL, round INTEGER NOT NULL, role INTEGER NOT NULL, word BLOB NOT NULL,
     PRIMARY KEY (digest, round, role)
+) STRICT;
+CREATE TABLE IF NOT EXISTS words (
+    digest BLOB NOT NULL, server TEXT NOT NULL, restored BLOB NOT NULL, seal BLOB NOT NULL,
+    PRIMARY KEY (digest, server)
 ) STRICT;
 """
 ANSWER = "round, query, upload, payload_a, payload_b, acknowledged, sent_a, sent_b"
@@ -188,11 +193,11 @@ class Outbox:
             return
         with transaction(self._database):
             found = execute("PRAGMA user_version").fetchone()[0]
-            if found not in (0, 2, LAYOUT):
+            if found not in (0, 2, 3, LAYOUT):
                 raise OutboxError(f"the outbox has the unknown layout {found}: upgrade parley")
             if found == 0:
                 self._seal_all()
-            elif found == 2:
+            elif found != LAYOUT:
                 self._make_tables()
             execute(f"PRAGMA user_version = {LAYOUT}")
 
@@ -285,6 +290,21 @@ class Outbox:
                     "word = excluded.word",
                     (digest, answer.round_index, role, word.SerializeToString()),
                 )
+
+    def keep_words(self, digest: bytes, restored: Mapping[NodeName, bytes]) -> None:
+        """What each server said, when it admitted the run, of being restored: before the run is charged."""
+        with self._writing() as execute:
+            for server, word in restored.items():
+                row = (digest, server.uri, word)
+                execute("INSERT OR REPLACE INTO words VALUES (?, ?, ?, ?)", (*row, _seal(*row)))
+
+    def words(self, digest: bytes) -> dict[NodeName, bytes]:
+        """The same; of a run that was charged before servers said so there is nothing, and none had been restored."""
+        with self._reading() as execute:
+            rows = execute("SELECT seal, digest, server, restored FROM words WHERE digest = ?", (digest,)).fetchall()
+        if any(seal != _seal(*row) for seal, *row in rows):
+            raise OutboxError(f"a server's word in the outbox is not what was written: {RESTORE}")
+        return {NodeName.parse(server): restored for _, _, server, restored in rows}
 
     def uploads(self, digest: bytes) -> dict[int, bytes]:
         """Round to digest of the upload, of everything that was answered in a run."""

@@ -1,0 +1,243 @@
+"""A party that was put back to an old state: what it asks its servers before it takes part in anything.
+
+Each aggregator of node.toml says, signed and for this call, in which runs it has ever had this party. What any of them
+tells and the ledger does not have is charged in full, the runs that were open are left, and only then does the process
+go on. One server that hides a run hides nothing that the other one tells. A server that does not answer, that was itself
+restored in between, or that names a run whose cost cannot be computed is not talked away: the party waits, or its
+operator gives the whole cap up (`parley restore --account NODE --give-up`).
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+import grpc
+
+from parley.federation.errors import FederationError, ManifestError
+from parley.federation.manifest import Manifest
+from parley.federation.meaning import verify_apart_with_charge
+from parley.federation.names import NodeName, Role
+from parley.learning.errors import PartyError
+from parley.learning.holding import read_holding
+from parley.mpc import crash
+from parley.mpc.randomness import random_bytes
+from parley.node import logs
+from parley.node.accounts import NONCE_BYTES, gaps, read_account
+from parley.party.admission import Gate
+from parley.party.data import data_set_of
+from parley.party.outbox import ENDED, LEFT, OVER, REFUSED
+from parley.party.wire import Pauses, Wire
+from parley.privacy.filters import Charge
+from parley.privacy.mechanism import Unit
+from parley.privacy.put_back import Accounted
+from parley.v1 import aggregator_pb2
+
+log = logs.logger()
+ACCOUNT_SECONDS = 20.0
+"""For one part."""
+LOST = "this party was restored from a backup: the run is lost for it, and stays charged"
+
+
+class AccountError(PartyError):
+    """Without this the budget is not known, and nothing is answered."""
+
+    public = True
+
+
+@dataclass
+class Heard:
+    """All that one server says."""
+
+    server: NodeName
+    runs: dict[bytes, aggregator_pb2.AccountedRun] = field(default_factory=dict)
+    digests: list[str] = field(default_factory=list)
+    """Of what it has signed."""
+
+    @property
+    def digest(self) -> str:
+        return sha256("".join(self.digests).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What came of it."""
+
+    runs: tuple[str, ...]
+    """Charged now, which the ledger did not have."""
+    servers: tuple[str, ...]
+    """Who has answered."""
+    given_up: tuple[str, ...] = ()
+    """Populations whose whole cap is spent."""
+
+
+def servers_of(gate: Gate) -> list[NodeName]:
+    return [NodeName(gate.node.federation, Role.aggregator, name) for name in gate.settings.aggregators]
+
+
+def leave_open_runs(gate: Gate) -> list[str]:
+    """Whatever was under way in the state that was put back is not gone on with; which runs that were."""
+    over = {held.digest for held in gate.outbox.runs() if held.state in (*OVER, ENDED)}
+    for admission, withdrawn in gate.record.all():
+        if not withdrawn and admission.manifest.digest not in over:
+            gate.record.withdraw(admission.manifest.digest)
+    left = []
+    for held in gate.outbox.runs():
+        if held.state in (*OVER, ENDED, REFUSED):
+            continue
+        gate.record.never(held.digest)
+        gate.outbox.finish(held.digest, gate.outbox.last(held.digest))
+        gate.outbox.note(held.digest, held.run, held.manifest, LEFT, LOST)
+        gate.trail.append("run.left", durable=True, run=held.run, manifest=held.digest.hex())
+        left.append(held.run)
+    return left
+
+
+def hear(server: NodeName, gate: Gate, wire: Wire, since: int | None) -> Heard:
+    """A server's whole account; a FederationError or a grpc.RpcError where there is none that counts."""
+    heard, total = Heard(server), -1
+    while total < 0 or len(heard.runs) < total:
+        offset, nonce = len(heard.runs), random_bytes(NONCE_BYTES)
+        request = aggregator_pb2.AccountRequest(nonce=nonce, offset=offset)
+        answer = wire.stubs[server].Account(request, timeout=ACCOUNT_SECONDS)
+        part = read_account(answer.account, wire.identity.pins, server, gate.node, nonce, offset)
+        if since_then := gaps(part.restored, since):
+            raise FederationError(f"{server} was restored from a backup and has forgotten {hours(since_then)}")
+        heard.runs |= {run.manifest_digest: run for run in part.runs}
+        heard.digests.append(part.digest)
+        if total >= 0 and part.total != total or len(heard.runs) != offset + len(part.runs):
+            raise FederationError(f"the parts of {server}'s account do not fit together: ask again")
+        total = part.total
+    return heard
+
+
+def hours(times: Sequence[tuple[int, int]]) -> str:
+    return f"{sum(at - made for made, at in times) / 3600:.1f} hours in which this party may have answered"
+
+
+def take(
+    gate: Gate, wire: Wire, heard: Sequence[Heard], problems: Sequence[str] = (), give_up_by: str = ""
+) -> Taken:
+    """Charge what was heard. With `problems`, why not everything was, somebody has to give the whole cap up."""
+    charged: list[Accounted] = []
+    uncounted = list(problems)
+    unknown = {digest: run for each in heard for digest, run in each.runs.items() if not _known(gate, digest, run.run)}
+    for digest, run in unknown.items():
+        said = [(each.server, each.runs[digest]) for each in heard if digest in each.runs]
+        # The end and the count of an honest server are true; of one that hides it the other one tells.
+        if any(one.contributed or one.rounds or not one.HasField("end") for _, one in said):
+            try:
+                manifest = _manifest([server for server, _ in said], digest, wire)
+                charged.append(_charge(gate, manifest, {each.run for each in charged}))
+            except (FederationError, PartyError) as error:
+                uncounted.append(f"what run {run.run} cost cannot be computed ({error})")
+                continue
+            gate.outbox.note(digest, manifest.run, manifest.canonical, LEFT, LOST)
+        gate.record.never(digest)
+    if uncounted and not give_up_by:
+        raise AccountError("; ".join(uncounted))
+    populations = gate.settings.populations if uncounted else ()
+    for name in (*populations, *(each.population for each in charged)):
+        _register(gate, name)
+    rounds: dict[str, int] = {}
+    for each in heard:
+        for digest, run in each.runs.items():
+            rounds[digest.hex()] = max(run.rounds, rounds.get(digest.hex(), 0))
+    accounts = {each.server.name: each.digest for each in heard}
+    crash.point("party.accounted")
+    gate.ledger.account(
+        charged, {digest: count for digest, count in rounds.items() if count}, accounts, populations,
+        give_up_by if populations else "",
+    )  # fmt: skip
+    servers = tuple(each.server.name for each in heard)
+    for name in populations:
+        gate.trail.append("budget.given_up", durable=True, population=name, approved_by=give_up_by)
+    gate.trail.append("account.taken", durable=True, members=servers, runs=len(charged))
+    return Taken(tuple(each.run for each in charged), servers, tuple(populations))
+
+
+def until_taken(gate: Gate, wire: Wire, stop: threading.Event, beat: Callable[[], None]) -> Taken:
+    """For a process: asks each server until it has answered, and goes on only then."""
+    heard: dict[NodeName, Heard] = {}
+    said, pauses = "", Pauses(stop)
+    while True:
+        beat()
+        gate.ledger.verify()
+        if not gate.ledger.waits_for_account:  # a person has taken it meanwhile
+            return Taken((), ())
+        wire.refresh()
+        problems = []
+        for server in servers_of(gate):
+            if server in heard:
+                continue
+            try:
+                with wire.stopping(stop):
+                    heard[server] = hear(server, gate, wire, gate.ledger.made)
+            except (FederationError, grpc.RpcError) as error:
+                problems.append(_line(error, wire, server))
+        try:
+            if not problems:
+                return take(gate, wire, list(heard.values()))
+        except AccountError as error:
+            problems.append(str(error))
+            heard.clear()
+        if problems and problems[0] != said:
+            said = problems[0]
+            log.error("this party takes part in nothing before its servers account for it", error=AccountError(said))
+        pauses.pause()
+
+
+def now(gate: Gate, wire: Wire, give_up_by: str = "") -> Taken:
+    """For a person: one attempt. An AccountError says who has not answered."""
+    heard, problems = [], []
+    for server in servers_of(gate):
+        try:
+            heard.append(hear(server, gate, wire, gate.ledger.made))
+        except (FederationError, grpc.RpcError) as error:
+            problems.append(_line(error, wire, server))
+    return take(gate, wire, heard, problems, give_up_by)
+
+
+def _known(gate: Gate, digest: bytes, run: str) -> bool:
+    """Whether the ledger has been charged for it, and not for another one of its name."""
+    held = gate.record.held(run)
+    return run in gate.ledger.runs and held is not None and held[0] == digest
+
+
+def _manifest(servers: Sequence[NodeName], digest: bytes, wire: Wire) -> Manifest:
+    """By whichever of them hands it out: its digest says that it is the one."""
+    request, problem = aggregator_pb2.AccountRequest(manifest_digest=digest), ""
+    for server in servers:
+        try:
+            data: bytes = wire.stubs[server].Account(request, timeout=ACCOUNT_SECONDS).manifest
+        except grpc.RpcError as error:
+            problem = _line(error, wire, server)
+            continue
+        if sha256(data).digest() == digest:
+            return Manifest.from_canonical(data)
+        problem = f"{server} hands out another manifest than it names"
+    raise FederationError(problem)
+
+
+def _charge(gate: Gate, manifest: Manifest, names: set[str]) -> Accounted:
+    settings, ledger = gate.settings, gate.ledger
+    if gate.node not in manifest.members:
+        raise ManifestError("parties", f"do not name {gate.node}")
+    charge: Charge = verify_apart_with_charge(manifest, gate.node.name, ledger.policy, settings.verified)[1]
+    name = manifest.run
+    if name in ledger.runs or name in names:  # by two manifests: the charges add up
+        name = f"{manifest.run} {manifest.digest.hex()}"
+    return Accounted(name, data_set_of(settings, manifest, gate.node).population, charge)
+
+
+def _register(gate: Gate, name: str) -> None:
+    """A population that the backup does not know, under the cap of node.toml."""
+    if name in gate.ledger.populations:
+        return
+    data = next(each for each in gate.settings.data if each.population == name)
+    gate.ledger.register(name, Unit(read_holding(data.schema).unit), gate.settings.cap)
+
+
+def _line(error: Exception, wire: Wire, server: NodeName) -> str:
+    return str(wire.described(error, server)) if isinstance(error, grpc.RpcError) else str(error)
+
