@@ -132,11 +132,7 @@ class NodeBooks:
 
     def _reserve(self, manifest: Manifest, charge: Charge) -> None:
         ledger = self._open()
-        population = f"{manifest.federation}: each party's {manifest.mechanism.unit.name}"
-        if population not in ledger.populations:
-            cap = Cap(self._node.epsilon, self._node.delta)
-            ledger.register(population, manifest.mechanism.unit if manifest.mechanism.unit.column else ROW, cap)
-        ledger.reserve(manifest.run, population, charge)
+        ledger.reserve(manifest.run, registered(ledger, self._node, manifest), charge)
 
     def record(self, manifest: Manifest, round_index: int, digest: str) -> None:
         self._open().record(manifest.run, round_index, digest)
@@ -155,6 +151,15 @@ class NodeBooks:
         opened = verify_ends(ends, manifest, read_pins(self._node.identity.pin_file))
         evidence = b"".join(end.SerializeToString() for end in ends)
         ledger.settle(EndProof(manifest.run, opened, "both aggregators' signed ends", evidence), lambda proof: None)
+
+
+def registered(ledger: Ledger, node: CoordinatorNode, manifest: Manifest) -> str:
+    """Under which name a run is charged here: the ledger has it."""
+    unit = manifest.mechanism.unit
+    population = f"{manifest.federation}: each party's {unit.name}"
+    if population not in ledger.populations:
+        ledger.register(population, unit if unit.column else ROW, Cap(node.epsilon, node.delta))
+    return population
 
 
 def layout_of(node: CoordinatorNode) -> Layout:

@@ -29,6 +29,7 @@ COMMANDS = {
     ),
     "Node: set up an institution's machine, and run it": (
         "ca", "node", "pin", "schema", "party", "aggregator", "coordinator", "dashboard", "health", "provision",
+        "backup", "restore",
     ),
     "Inspect: what is wrong, what was spent, what was recorded": (
         "doctor", "report", "ledger", "privacy", "audit", "evidence",

@@ -176,6 +176,11 @@ class AdmissionRecord:
             found = [row for row in rows.fetchall() if not of_an_earlier_version(row[2])]
             return [_admission(row, known.get(row[1])) for row in found]
 
+    def names(self) -> list[str]:
+        """Of every run that was ever admitted here, whatever became of it."""
+        with self._using() as execute:
+            return [run for (run,) in execute("SELECT run FROM admissions ORDER BY rowid").fetchall()]
+
     def naming(self, name: NodeName) -> list[tuple[bytes, str, bytes]]:
         """Digest, run and manifest of all that was ever admitted here and names this node, oldest first.
 

@@ -5,12 +5,13 @@ is bound to who asked, and to random bytes that were drawn for the call: an olde
 """
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from google.protobuf.message import DecodeError
 
-from parley.federation.errors import NotAuthenticatedError
+from parley.federation.errors import FederationError, NotAuthenticatedError
 from parley.federation.names import NodeName
 from parley.federation.rounds import DIGEST_BYTES
 from parley.node import signatures
@@ -82,3 +83,51 @@ def _run_in_form(run: aggregator_pb2.AccountedRun) -> bool:
 def gaps(restored: Sequence[aggregator_pb2.Restoration], since: int | None) -> list[tuple[int, int]]:
     """Times of which the server knows nothing, as far as they matter to who has a backup of `since`."""
     return [(each.made, each.at) for each in restored if since is None or each.at > since]
+
+
+@dataclass
+class Heard:
+    """All that one server says."""
+
+    server: NodeName
+    runs: dict[bytes, aggregator_pb2.AccountedRun] = field(default_factory=dict)
+    digests: list[str] = field(default_factory=list)
+    """Of what it has signed, part by part."""
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256("".join(self.digests).encode()).hexdigest()
+
+
+def hear(
+    ask: Callable[[aggregator_pb2.AccountRequest], aggregator_pb2.AccountResponse], pins: Callable[[], Pins],
+    server: NodeName, caller: NodeName, since: int | None,
+) -> Heard:  # fmt: skip
+    """A server's whole account, for who has a backup of `since`; a FederationError where there is none that counts."""
+    heard, total = Heard(server), -1
+    while total < 0 or len(heard.runs) < total:
+        offset, nonce = len(heard.runs), os.urandom(NONCE_BYTES)
+        answer = ask(aggregator_pb2.AccountRequest(nonce=nonce, offset=offset))
+        part = read_account(answer.account, pins(), server, caller, nonce, offset)
+        if times := gaps(part.restored, since):
+            hours = sum(at - made for made, at in times) / 3600
+            raise FederationError(
+                f"{server} was restored from a backup and has forgotten {hours:.1f} hours in which runs may have cost "
+                "something here"
+            )
+        heard.runs |= {run.manifest_digest: run for run in part.runs}
+        heard.digests.append(part.digest)
+        if (total >= 0 and part.total != total) or len(heard.runs) != offset + len(part.runs):
+            raise FederationError(f"the parts of {server}'s account do not fit together: ask again")
+        total = part.total
+    return heard
+
+
+def unpaid(digest: bytes, heard: Sequence[Heard]) -> bool:
+    """Whether a run that its node does not know has to be charged: by anybody's word it may have cost something.
+
+    Not where all who name it have signed that it is over, without this node. A server that follows the protocol says
+    what is true of what it opened, and without it nothing was.
+    """
+    said = [each.runs[digest] for each in heard if digest in each.runs]
+    return any(run.contributed or run.rounds or not run.HasField("end") for run in said)

@@ -36,9 +36,7 @@ def _restored(restored: bytes) -> bytes:
     return b"\nrestored " + restored if restored else b""
 
 
-def sign_end(
-    identity: Identity, manifest_digest: bytes, openings: int, restored: bytes = b""
-) -> common_pb2.SignedEnd:
+def sign_end(identity: Identity, manifest_digest: bytes, openings: int, restored: bytes = b"") -> common_pb2.SignedEnd:
     """This node's word; only what is durable may be signed."""
     signature = signatures.sign(identity, LABEL, _end(identity.name, manifest_digest, openings, restored))
     return common_pb2.SignedEnd(
@@ -56,9 +54,7 @@ def end_signed_by(key: bytes, end: common_pb2.SignedEnd) -> bool:
     return signatures.signed_by(key, LABEL, statement, end.signature)
 
 
-def sign_admission(
-    identity: Identity, manifest_digest: bytes, restored: bytes = b""
-) -> common_pb2.SignedAdmission:
+def sign_admission(identity: Identity, manifest_digest: bytes, restored: bytes = b"") -> common_pb2.SignedAdmission:
     """This node's word that the manifest is on its record of admissions."""
     signature = signatures.sign(identity, ADMISSION_LABEL, _admission(identity.name, manifest_digest, restored))
     return common_pb2.SignedAdmission(
@@ -99,8 +95,8 @@ def verify_ends(
         signatures.verify(pins, name, LABEL, statement, end.signature)
         if restored is not None and end.restored != restored.get(name, b""):
             raise NotAuthenticatedError(
-                f"aggregator {name.name} was restored from a backup since it admitted run {manifest.run}, and its count "
-                "of sums proves nothing: the charge stays"
+                f"aggregator {name.name} was restored from a backup since it admitted run {manifest.run}, and its "
+                "count of sums proves nothing: the charge stays"
             )
         said[name] = end.openings
     _require_both(said.keys(), manifest, "the end")

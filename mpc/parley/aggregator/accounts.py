@@ -63,6 +63,8 @@ class Accounts:
         if not found:
             shown = digest[:DIGEST_BYTES].hex()
             raise CallRefusedError(
-                common_pb2.REFUSAL_NOT_ADMITTED, f"manifest {shown} is in no account of the caller", "ask for one that is"
+                common_pb2.REFUSAL_NOT_ADMITTED,
+                f"manifest {shown} is in no account of the caller",
+                "ask for one that is",
             )
         return found[0]

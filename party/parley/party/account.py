@@ -9,7 +9,7 @@ operator gives the whole cap up (`parley restore --account NODE --give-up`).
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 
 import grpc
@@ -21,9 +21,8 @@ from parley.federation.names import NodeName, Role
 from parley.learning.errors import PartyError
 from parley.learning.holding import read_holding
 from parley.mpc import crash
-from parley.mpc.randomness import random_bytes
 from parley.node import logs
-from parley.node.accounts import NONCE_BYTES, gaps, read_account
+from parley.node.accounts import Heard, hear, unpaid
 from parley.party.admission import Gate
 from parley.party.data import data_set_of
 from parley.party.outbox import ENDED, LEFT, OVER, REFUSED
@@ -43,20 +42,6 @@ class AccountError(PartyError):
     """Without this the budget is not known, and nothing is answered."""
 
     public = True
-
-
-@dataclass
-class Heard:
-    """All that one server says."""
-
-    server: NodeName
-    runs: dict[bytes, aggregator_pb2.AccountedRun] = field(default_factory=dict)
-    digests: list[str] = field(default_factory=list)
-    """Of what it has signed."""
-
-    @property
-    def digest(self) -> str:
-        return sha256("".join(self.digests).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -93,41 +78,24 @@ def leave_open_runs(gate: Gate) -> list[str]:
     return left
 
 
-def hear(server: NodeName, gate: Gate, wire: Wire, since: int | None) -> Heard:
-    """A server's whole account; a FederationError or a grpc.RpcError where there is none that counts."""
-    heard, total = Heard(server), -1
-    while total < 0 or len(heard.runs) < total:
-        offset, nonce = len(heard.runs), random_bytes(NONCE_BYTES)
-        request = aggregator_pb2.AccountRequest(nonce=nonce, offset=offset)
-        answer = wire.stubs[server].Account(request, timeout=ACCOUNT_SECONDS)
-        part = read_account(answer.account, wire.identity.pins, server, gate.node, nonce, offset)
-        if since_then := gaps(part.restored, since):
-            raise FederationError(f"{server} was restored from a backup and has forgotten {hours(since_then)}")
-        heard.runs |= {run.manifest_digest: run for run in part.runs}
-        heard.digests.append(part.digest)
-        if total >= 0 and part.total != total or len(heard.runs) != offset + len(part.runs):
-            raise FederationError(f"the parts of {server}'s account do not fit together: ask again")
-        total = part.total
-    return heard
+def asked(server: NodeName, gate: Gate, wire: Wire) -> Heard:
+    """One server's whole account; a FederationError or a grpc.RpcError where there is none that counts."""
+    account = wire.stubs[server].Account
+    return hear(
+        lambda request: account(request, timeout=ACCOUNT_SECONDS), lambda: wire.identity.pins, server, gate.node,
+        gate.ledger.made,
+    )  # fmt: skip
 
 
-def hours(times: Sequence[tuple[int, int]]) -> str:
-    return f"{sum(at - made for made, at in times) / 3600:.1f} hours in which this party may have answered"
-
-
-def take(
-    gate: Gate, wire: Wire, heard: Sequence[Heard], problems: Sequence[str] = (), give_up_by: str = ""
-) -> Taken:
+def take(gate: Gate, wire: Wire, heard: Sequence[Heard], problems: Sequence[str] = (), give_up_by: str = "") -> Taken:
     """Charge what was heard. With `problems`, why not everything was, somebody has to give the whole cap up."""
     charged: list[Accounted] = []
     uncounted = list(problems)
     unknown = {digest: run for each in heard for digest, run in each.runs.items() if not _known(gate, digest, run.run)}
     for digest, run in unknown.items():
-        said = [(each.server, each.runs[digest]) for each in heard if digest in each.runs]
-        # The end and the count of an honest server are true; of one that hides it the other one tells.
-        if any(one.contributed or one.rounds or not one.HasField("end") for _, one in said):
+        if unpaid(digest, heard):
             try:
-                manifest = _manifest([server for server, _ in said], digest, wire)
+                manifest = _manifest([each.server for each in heard if digest in each.runs], digest, wire)
                 charged.append(_charge(gate, manifest, {each.run for each in charged}))
             except (FederationError, PartyError) as error:
                 uncounted.append(f"what run {run.run} cost cannot be computed ({error})")
@@ -172,7 +140,7 @@ def until_taken(gate: Gate, wire: Wire, stop: threading.Event, beat: Callable[[]
                 continue
             try:
                 with wire.stopping(stop):
-                    heard[server] = hear(server, gate, wire, gate.ledger.made)
+                    heard[server] = asked(server, gate, wire)
             except (FederationError, grpc.RpcError) as error:
                 problems.append(_line(error, wire, server))
         try:
@@ -192,7 +160,7 @@ def now(gate: Gate, wire: Wire, give_up_by: str = "") -> Taken:
     heard, problems = [], []
     for server in servers_of(gate):
         try:
-            heard.append(hear(server, gate, wire, gate.ledger.made))
+            heard.append(asked(server, gate, wire))
         except (FederationError, grpc.RpcError) as error:
             problems.append(_line(error, wire, server))
     return take(gate, wire, heard, problems, give_up_by)
@@ -240,4 +208,3 @@ def _register(gate: Gate, name: str) -> None:
 
 def _line(error: Exception, wire: Wire, server: NodeName) -> str:
     return str(wire.described(error, server)) if isinstance(error, grpc.RpcError) else str(error)
-

@@ -141,7 +141,8 @@ def _seal(*values: bytes | str | int) -> bytes:
     return row_seal("outbox 2", *values)
 
 
-def _answer(row: Sequence[Any]) -> Answer:
+def answer_of(row: Sequence[Any]) -> Answer:
+    """From the columns of ANSWER."""
     index, query, upload, payload_a, payload_b, acknowledged, sent_a, sent_b = row
     erased = payload_a is None
     return Answer(
@@ -157,7 +158,7 @@ def _answer(row: Sequence[Any]) -> Answer:
     )
 
 
-def _answer_seal(digest: bytes, answer: Answer) -> bytes:
+def sealed_row(digest: bytes, answer: Answer) -> bytes:
     """By the commitments to the bytes, not by the bytes."""
     held = (b"", b"") if answer.erased else answer.commitments
     counts = (int(answer.acknowledged), answer.sent_a, answer.sent_b)
@@ -215,7 +216,7 @@ class Outbox:
         for rowid, *row in execute(f"SELECT rowid, {RUN} FROM runs").fetchall():
             execute("UPDATE runs SET seal = ? WHERE rowid = ?", (_seal(*row), rowid))
         for rowid, digest, *row in execute(f"SELECT rowid, digest, {ANSWER} FROM answers").fetchall():
-            seal = _answer_seal(digest, _answer(row))
+            seal = sealed_row(digest, answer_of(row))
             execute("UPDATE answers SET seal = ? WHERE rowid = ?", (seal, rowid))
 
     def put(self, digest: bytes, answer: Answer, last: Answer | None, seen: Seen | None = None) -> None:
@@ -242,7 +243,7 @@ class Outbox:
             execute(
                 "INSERT INTO answers (digest, round, query, upload, payload_a, payload_b, seal) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (*row, _answer_seal(digest, fresh)),
+                (*row, sealed_row(digest, fresh)),
             )
             if seen is not None:
                 history = (digest, seen.round, *seen.digests, seen.forgotten)
@@ -315,8 +316,8 @@ class Outbox:
             rows = execute(f"SELECT seal, {ANSWER} FROM answers WHERE digest = ? {which}", (digest,)).fetchall()
             found = []
             for seal, *row in rows:
-                answer = _answer(row)
-                if seal != _answer_seal(digest, answer):
+                answer = answer_of(row)
+                if seal != sealed_row(digest, answer):
                     raise OutboxError(f"round {answer.round_index} in the outbox is not what was written: {RESTORE}")
                 found.append(answer)
             return found
@@ -369,7 +370,7 @@ class Outbox:
             self._database.execute(
                 "UPDATE answers SET payload_a = NULL, payload_b = NULL, acknowledged = ?, sent_a = ?, sent_b = ?, "
                 "seal = ? WHERE digest = ? AND round = ?",
-                (last.acknowledged, last.sent_a, last.sent_b, _answer_seal(digest, gone), digest, last.round_index),
+                (last.acknowledged, last.sent_a, last.sent_b, sealed_row(digest, gone), digest, last.round_index),
             )
 
     @contextmanager

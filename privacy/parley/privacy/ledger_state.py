@@ -148,7 +148,9 @@ def replay(state: State, entry: Entry) -> None:
     try:
         if entry.kind == "reserve":
             if state.restored:
-                raise LedgerCorruptError(f"entry {entry.sequence} charges a ledger that waits for an account: restore it")
+                raise LedgerCorruptError(
+                    f"entry {entry.sequence} charges a ledger that waits for an account: restore it"
+                )
             budget = state.populations[entry.body["population"]]
             charge = Charge.from_json(entry.body["charge"])
             room = room_for(state.policy, budget.cap, budget.spent, charge.cost)
