@@ -55,7 +55,8 @@ def test_what_one_server_hides_is_charged_by_what_the_other_one_tells(stage: Sta
     book = ledger(stage)
     spent = book.populations["patients"].spent
     assert spent.epsilon == pytest.approx(sum(each.charge.cost.epsilon for each in book.runs.values()))
-    assert len(book.runs) == 3 and all(each.accounted and not each.ended for each in book.runs.values())
+    assert len(book.runs) == 3
+    assert all(each.accounted and not each.ended for each in book.runs.values())
     assert not book.waits_for_account
 
 
@@ -158,7 +159,7 @@ def test_a_server_that_was_restored_since_this_partys_backup_has_forgotten_too(s
     assert taken(stage, gate).runs == ()
     gate.ledger.put_back(MADE, "cd" * 16)
     stage.b.restored.append((MADE, MADE + 3600))
-    with pytest.raises(AccountError, match="has forgotten 1.0 hours"):
+    with pytest.raises(AccountError, match=r"has forgotten 1\.0 hours"):
         taken(stage, gate)
 
 
@@ -205,7 +206,8 @@ def test_a_restored_party_joins_nothing_before_both_servers_have_answered(stage:
     with Running(stage):
         until(lambda: stage.a.identity)
         threading.Event().wait(0.5)
-        assert not stage.coordinator.joins and not ledger(stage).runs
+        assert not stage.coordinator.joins
+        assert not ledger(stage).runs
         stage.b.silent = False
         joined(stage, other)
         assert "lost" in ledger(stage).runs

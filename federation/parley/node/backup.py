@@ -18,7 +18,7 @@ import shutil
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -56,9 +56,16 @@ class Contents:
         if path in self.databases:
             return "database"
         for kind, patterns in (("out", self.outside), ("in", self.inside)):
-            if any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns):
+            if any(_fits(path, pattern) for pattern in patterns):
                 return kind
         return "unknown"
+
+
+def _fits(path: str, pattern: str) -> bool:
+    """A star stands for no further folder, but as a pattern's whole last part: for all below it."""
+    if pattern.endswith("/*"):
+        return path.startswith(pattern[:-1])
+    return path.count("/") == pattern.count("/") and fnmatch.fnmatchcase(path, pattern)
 
 
 ADMISSIONS = Database(
@@ -245,9 +252,3 @@ class _Hashing:
 
     def digest(self) -> str:
         return self._hash.hexdigest()
-
-
-def named_files(node: AnyNode, files: Sequence[Path]) -> dict[str, str]:
-    """Paths below the node's folder, for a list; others are on the machine's own and not the backup's affair."""
-    here = node.folder
-    return {str(path.relative_to(here)): "" for path in files if path.is_relative_to(here)}

@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from parley.federation.names import Role
 from parley.node import signatures
-from parley.node.backup import CURRENT, INDEX, LABEL, RESTORED, SIGNATURE, Contents
+from parley.node.backup import CURRENT, INDEX, LABEL, RESTORED, SIGNATURE, Contents, paths
 from parley.node.backup_key import BackupError
 from parley.node.backup_stream import Decrypting
 from parley.node.credentials import Identity
@@ -58,7 +58,7 @@ class Restored:
 
 
 def restore(
-    file: Path, folder: Path, key: X25519PrivateKey, contents_of: Callable[[Role], Contents],
+    file: Path, folder: Path, key: X25519PrivateKey, contents_of: Callable[[AnyNode], Contents],
     finish: Callable[[Restored], None],
 ) -> Restored:  # fmt: skip
     """A new folder. `finish` makes it the folder of a restored node, before anybody else sees it."""
@@ -70,14 +70,14 @@ def restore(
         home.mkdir(PRIVATE | 0o100)
         try:
             with file.open("rb") as source:
-                made = _extract(Decrypting(source, key), home, contents_of)
+                made = _extract(Decrypting(source, key), home)
         except OSError as error:
             raise BackupError(f"{file.name} cannot be restored: {error.strerror or error}") from None
         for path in home.rglob("*"):
             if path.is_dir() and not path.is_symlink():
                 path.chmod(0o700)
         (home / "state").mkdir(mode=0o700, exist_ok=True)
-        node = read_node(home)
+        node = _listed(home, contents_of)
         found = Restored(node, Identity.load(node.identity.installed), made)
         mark = {"made": made, "at": int(time.time()), "confirmed_by": ""}
         replace_durably(node.state / RESTORED, json.dumps(mark) + "\n")
@@ -101,7 +101,19 @@ def _require_new(folder: Path) -> None:
         raise BackupError(f"{folder.parent} is not there: make it first")
 
 
-def _extract(source: Decrypting, home: Path, contents_of: Callable[[Role], Contents]) -> int:
+def _listed(home: Path, contents_of: Callable[[AnyNode], Contents]) -> AnyNode:
+    """The node, all of whose files are on its list."""
+    node = read_node(home)
+    contents = contents_of(node)
+    for path in paths(home):
+        if contents.place(path) not in ("in", "database"):
+            raise BackupError(
+                f"the backup has {path!r}, which is in no backup of {node.role.with_article}: upgrade parley"
+            )
+    return node
+
+
+def _extract(source: Decrypting, home: Path) -> int:
     """All files, then the index, which has to be of exactly these and signed by the node whose key is among them."""
     digests: dict[str, dict[str, Any]] = {}
     tail: dict[str, bytes] = {}
@@ -127,10 +139,6 @@ def _extract(source: Decrypting, home: Path, contents_of: Callable[[Role], Conte
         right = False
     if not right:
         raise BackupError("the backup's index is not of what is in it: take another one")
-    contents = contents_of(role)
-    strange = sorted(path for path in digests if contents.place(path) not in ("in", "database"))
-    if strange:
-        raise BackupError(f"the backup has {strange[0]!r}, which is in no backup of a {role}: upgrade parley")
     identity = Identity.load(home / _current(home))
     if index["node"] != identity.name.uri or identity.name.role is not role:
         raise BackupError("the backup's index is of another node than its key")

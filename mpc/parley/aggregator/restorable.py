@@ -1,8 +1,8 @@
 """What a server's store says of its own past: that it was restored from a backup, and which runs it lost by that.
 
-A restored server goes on with no run that was open when its backup was made, signs no end of it and opens nothing of it.
-Of runs that it admitted later it knows nothing: every word that it signs from now on says so, by 16 bytes that were
-drawn when it was restored, and uploads on an earlier word are refused.
+A restored server goes on with no run that was open when its backup was made: it opens nothing more of it, and signs no
+end. Of runs that it admitted later it knows nothing: every word that it signs from now on says so, by 16 bytes that
+were drawn when it was restored, and uploads on an earlier word are refused.
 """
 
 import sqlite3

@@ -2,9 +2,9 @@
 
 Each aggregator of node.toml says, signed and for this call, in which runs it has ever had this party. What any of them
 tells and the ledger does not have is charged in full, the runs that were open are left, and only then does the process
-go on. One server that hides a run hides nothing that the other one tells. A server that does not answer, that was itself
-restored in between, or that names a run whose cost cannot be computed is not talked away: the party waits, or its
-operator gives the whole cap up (`parley restore --account NODE --give-up`).
+go on. One server that hides a run hides nothing that the other one tells. A server that does not answer, that was
+itself restored in between, or that names a run whose cost cannot be computed is not talked away: the party waits, or
+its operator gives the whole cap up (`parley restore --account NODE --give-up`).
 """
 
 import threading

@@ -4,6 +4,7 @@ No record and nothing by which one could be recognised: no data, no features, no
 salt. Nothing by which a sum could be unmasked: of the outbox no vector and no seed, only that there were answers.
 """
 
+import glob
 import secrets
 from contextlib import closing
 from dataclasses import replace
@@ -48,12 +49,12 @@ OUTBOX = Database(
 )
 
 
-def contents(node: PartyNode | None = None) -> Contents:
-    """The list; of a node, with the files that its node.toml names."""
-    schemas = {} if node is None else {_below(node, each.schema): "what the records are" for each in node.data}
-    queries = [] if node is None else [each.query.text for each in node.data if each.query is not None]
-    texts = {_below(node, text): "the query" for text in queries if node is not None and isinstance(text, Path)}
-    data = {} if node is None else {_below(node, path): "records" for each in node.data for path in each.files}
+def contents(node: PartyNode) -> Contents:
+    """The list, with the files that its node.toml names."""
+    schemas = {_below(node, each.schema): "what the records are" for each in node.data}
+    queries = [each.query.text for each in node.data if each.query is not None]
+    texts = {_below(node, text): "the query" for text in queries if isinstance(text, Path)}
+    data = {_below(node, path): "records" for each in node.data for path in each.files}
     return Contents(
         inside={
             **INSIDE,
@@ -80,7 +81,8 @@ def contents(node: PartyNode | None = None) -> Contents:
 
 
 def _below(node: PartyNode, path: Path) -> str:
-    return str(path.relative_to(node.folder)) if path.is_relative_to(node.folder) else str(path)
+    """As a pattern of this very path; what lies elsewhere is in no backup."""
+    return glob.escape(str(path.relative_to(node.folder) if path.is_relative_to(node.folder) else path))
 
 
 def finish(restored: Restored) -> list[str]:

@@ -5,14 +5,16 @@ parley backup hospital-a -o monday.backup --to parley-backup-…
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from parley.cli.console import emit_json, fail
 from parley.cli.options import Json
-from parley.node.backup_key import BackupError
 from parley.node.node_file import AggregatorNode, AnyNode, CoordinatorNode, PartyNode, read_node
+
+if TYPE_CHECKING:
+    from parley.node.backup import Contents
 
 KEY = "key"
 
@@ -73,7 +75,7 @@ def passphrase(path: Path | None, confirm: bool) -> bytes:
     return entered.encode()
 
 
-def contents_of(node: AnyNode):  # type: ignore[no-untyped-def]
+def contents_of(node: AnyNode) -> "Contents":
     """What of this node's folder is in a backup."""
     match node:
         case PartyNode():
@@ -88,4 +90,3 @@ def contents_of(node: AnyNode):  # type: ignore[no-untyped-def]
             from parley.coordinator import backup as coordinator
 
             return coordinator.contents()
-    raise BackupError(f"{node.folder} is no node's folder")

@@ -58,13 +58,15 @@ def restore(
 
 
 def _restore(file: Path, folder: Path, key: Path, passphrase_file: Path | None, json_output: bool) -> None:
-    from parley.cli.commands.backup import passphrase
+    from parley.cli.commands.backup import contents_of, passphrase
     from parley.node import backup_key, restoring
     from parley.node.pins import key_text
 
     secret = backup_key.load(key, passphrase(passphrase_file, confirm=False))
     lost: list[str] = []
-    found = restoring.restore(file, folder, secret, _contents, lambda each: lost.extend(_finish(each.node.role)(each)))
+    found = restoring.restore(
+        file, folder, secret, contents_of, lambda each: lost.extend(_finish(each.node.role)(each))
+    )
     pins = {str(name): [key_text(pin) for pin in found.pins.of(name)] for name in found.pins}
     body: dict[str, Any] = {"node": found.identity.name.uri, "pin": key_text(found.identity.pin), "made": found.made}
     if json_output:
@@ -81,20 +83,6 @@ def _restore(file: Path, folder: Path, key: Path, passphrase_file: Path | None, 
     print(f"             parley restore --confirm {found.node.folder} --by NAME")
     if found.node.role is Role.party:
         print(f"             put the records in their place, parley schema check {found.node.folder}, and start it")
-
-
-def _contents(role: Role) -> Any:
-    if role is Role.party:
-        from parley.party import backup as party
-
-        return party.contents()
-    if role is Role.aggregator:
-        from parley.aggregator import backup as aggregator
-
-        return aggregator.contents()
-    from parley.coordinator import backup as coordinator
-
-    return coordinator.contents()
 
 
 def _finish(role: Role) -> Any:
@@ -128,7 +116,10 @@ def _confirm(folder: Path, by: str, json_output: bool) -> None:
 def _account(folder: Path, by: str, give_up: bool, json_output: bool) -> None:
     if give_up and not by.strip():
         fail("--give-up needs --by: who answers for it that the whole cap is spent, for good")
+    from parley.node.restoring import require_confirmed
+
     node = read_node(folder)
+    require_confirmed(node)
     match node:
         case PartyNode():
             from parley.party import backup as party
