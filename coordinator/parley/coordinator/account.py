@@ -49,22 +49,25 @@ def take(node: CoordinatorNode, give_up_by: str = "") -> tuple[list[str], list[s
             stubs[peer] = aggregator_pb2_grpc.ControlServiceStub(channel)
         heard, problems = _heard(stubs, identity, ledger)
         found: list[Accounted] = []
+        rounds: dict[str, int] = {}
         digests = {digest for each in heard for digest in each.runs}
         for digest in sorted(digests):
             name = next(each.runs[digest].run for each in heard if digest in each.runs)
             row = store.get(digest)
-            if (name in ledger.runs and row is not None and row.run == name) or not unpaid(digest, heard):
+            known = digest.hex() in ledger.accounted or (name in ledger.runs and row is not None and row.run == name)
+            if known or not unpaid(digest, heard):
                 continue
             try:
                 manifest = _manifest(stubs, heard, digest, identity)
                 found.append(_charge(node, ledger, manifest, {each.run for each in found}))
+                rounds[digest.hex()] = max(each.runs[digest].rounds for each in heard if digest in each.runs)
             except FederationError as error:
                 problems.append(f"what run {name} cost cannot be computed ({error})")
         if problems and not give_up_by:
             raise StateError("; ".join(problems))
         given_up = sorted(ledger.populations) if problems else []
         accounts = {each.server.name: each.digest for each in heard}
-        ledger.account(found, {}, accounts, given_up, give_up_by if given_up else "")
+        ledger.account(found, rounds, accounts, given_up, give_up_by if given_up else "")
         with Trail.open(node.trail, identity.name) as trail:
             for population in given_up:
                 trail.append("budget.given_up", durable=True, population=population, approved_by=give_up_by)

@@ -90,7 +90,7 @@ def asked(server: NodeName, gate: Gate, wire: Wire) -> Heard:
 def take(gate: Gate, wire: Wire, heard: Sequence[Heard], problems: Sequence[str] = (), give_up_by: str = "") -> Taken:
     """Charge what was heard. With `problems`, why not everything was, somebody has to give the whole cap up."""
     charged: list[Accounted] = []
-    uncounted = list(problems)
+    counted, uncounted = list[str](), list(problems)
     unknown = {digest: run for each in heard for digest, run in each.runs.items() if not _known(gate, digest, run.run)}
     for digest, run in unknown.items():
         if unpaid(digest, heard):
@@ -101,22 +101,21 @@ def take(gate: Gate, wire: Wire, heard: Sequence[Heard], problems: Sequence[str]
                 uncounted.append(f"what run {run.run} cost cannot be computed ({error})")
                 continue
             gate.outbox.note(digest, manifest.run, manifest.canonical, LEFT, LOST)
+            counted.append(digest.hex())
         gate.record.never(digest)
     if uncounted and not give_up_by:
         raise AccountError("; ".join(uncounted))
     populations = gate.settings.populations if uncounted else ()
     for name in (*populations, *(each.population for each in charged)):
         _register(gate, name)
-    rounds: dict[str, int] = {}
+    rounds = dict.fromkeys(counted, 0)
     for each in heard:
         for digest, run in each.runs.items():
-            rounds[digest.hex()] = max(run.rounds, rounds.get(digest.hex(), 0))
+            if run.rounds or digest.hex() in rounds:
+                rounds[digest.hex()] = max(run.rounds, rounds.get(digest.hex(), 0))
     accounts = {each.server.name: each.digest for each in heard}
     crash.point("party.accounted")
-    gate.ledger.account(
-        charged, {digest: count for digest, count in rounds.items() if count}, accounts, populations,
-        give_up_by if populations else "",
-    )  # fmt: skip
+    gate.ledger.account(charged, rounds, accounts, populations, give_up_by if populations else "")
     servers = tuple(each.server.name for each in heard)
     for name in populations:
         gate.trail.append("budget.given_up", durable=True, population=name, approved_by=give_up_by)
@@ -168,6 +167,8 @@ def now(gate: Gate, wire: Wire, give_up_by: str = "") -> Taken:
 
 def _known(gate: Gate, digest: bytes, run: str) -> bool:
     """Whether the ledger has been charged for it, and not for another one of its name."""
+    if digest.hex() in gate.ledger.accounted:
+        return True
     held = gate.record.held(run)
     return run in gate.ledger.runs and held is not None and held[0] == digest
 
