@@ -101,7 +101,7 @@ def test_a_party_whose_folder_is_wiped_charges_what_the_servers_signed_and_not_l
 def test_one_server_that_is_away_keeps_a_restored_party_out_of_everything(
     federation: LocalFederation, manifest: Manifest, operator: Operator
 ) -> None:
-    party, (north, south) = federation.parties[0], federation.aggregators
+    party, south = federation.parties[0], federation.aggregators[1]
     monthly = operator.backup(party.folder, "monthly")
     finished(federation, manifest)
     wiped(party)

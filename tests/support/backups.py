@@ -36,9 +36,10 @@ class Operator:
     def opened(self, backup: Path) -> dict[str, bytes]:
         """Everything that is in it."""
         key = backup_key.load(self.key, PASSPHRASE.encode())
-        with backup.open("rb") as file, io.BufferedReader(Decrypting(file, key)) as source:
-            with tarfile.open(fileobj=source, mode="r|") as archive:
-                return {each.name: archive.extractfile(each).read() for each in archive}  # type: ignore[union-attr]
+        with backup.open("rb") as file:
+            plain = io.BufferedReader(Decrypting(file, key)).read()
+        with tarfile.open(fileobj=io.BytesIO(plain)) as archive:
+            return {each.name: archive.extractfile(each).read() for each in archive}  # type: ignore[union-attr]
 
     def _given(self) -> tuple[str, ...]:
         return "--passphrase-file", str(self._phrase), "--json"
