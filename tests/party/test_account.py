@@ -154,7 +154,7 @@ def test_another_nodes_signature_is_no_account(stage: Stage, gate: Gate) -> None
 
 def test_a_server_that_was_restored_since_this_partys_backup_has_forgotten_too(stage: Stage, gate: Gate) -> None:
     put_back(gate)
-    stage.b.restored = [(MADE - 7200, MADE - 3600)]
+    stage.b.restored = [(MADE - 9000, MADE - 7200)]
     stage.b.accounted = stage.a.accounted = []
     assert taken(stage, gate).runs == ()
     gate.ledger.put_back(MADE, "cd" * 16)

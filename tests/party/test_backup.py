@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from parley.cli.commands.backup import contents_of
 from parley.node import backup, restoring
 from parley.node.backup_key import BackupError
 from parley.node.backup_stream import Decrypting, Encrypting
@@ -23,7 +24,7 @@ from parley.party.outbox import Outbox
 from parley.party.process import party_node
 from parley.privacy.ledger import Ledger
 from tests.support.documents import manifest
-from tests.support.party_process import EVERYONE, Running, charged, gate_of, ledger
+from tests.support.party_process import EVERYONE, Running, charged, ledger
 from tests.support.stage import Stage
 
 pytestmark = pytest.mark.usefixtures("verified_in_process")
@@ -59,7 +60,7 @@ def made(stage: Stage, out: Path) -> backup.Made:
 
 
 def restored(path: Path, folder: Path) -> restoring.Restored:
-    return restoring.restore(path, folder, KEY, contents, lambda found: [finish(found)] and None)
+    return restoring.restore(path, folder, KEY, contents_of, finish)
 
 
 def test_every_file_and_table_of_a_folder_that_was_in_use_is_on_the_list(used: Stage, tmp_path: Path) -> None:
@@ -234,7 +235,7 @@ def test_what_the_node_has_not_signed_is_not_restored(used: Stage, tmp_path: Pat
         assert not (tmp_path / "new").exists()
         assert not (tmp_path / "escaped").exists()
         assert not list(tmp_path.glob(".*"))
-    restored(rewritten(tmp_path / "backup", tmp_path / "same", dict), tmp_path / "new")
+    restored(rewritten(tmp_path / "backup", tmp_path / "same", lambda files: None), tmp_path / "new")
 
 
 def test_a_folder_without_any_run_can_be_put_back_too(stage: Stage, tmp_path: Path) -> None:

@@ -188,7 +188,7 @@ class Aggregator(aggregator_pb2_grpc.ShareServiceServicer):
             total=len(self.accounted),
             runs=[
                 aggregator_pb2.AccountedRun(
-                    manifest_digest=made.digest, run=made.run, openings=rounds, contributed=rounds, rounds=rounds,
+                    manifest_digest=made.digest, run=made.run, openings=rounds, rounds=rounds,
                     end=sign_end(self.identity, made.digest, rounds) if ended else None,
                 )
                 for made, rounds, ended in self.accounted[request.offset : request.offset + MOST_RUNS]

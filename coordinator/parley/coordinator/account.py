@@ -14,6 +14,7 @@ import grpc
 from parley.coordinator.errors import StateError
 from parley.coordinator.process import registered
 from parley.coordinator.store import RunStore
+from parley.federation.admission import AdmissionRecord
 from parley.federation.errors import FederationError
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import verify_apart_with_charge
@@ -66,6 +67,9 @@ def take(node: CoordinatorNode, give_up_by: str = "") -> tuple[list[str], list[s
         if problems and not give_up_by:
             raise StateError("; ".join(problems))
         given_up = sorted(ledger.populations) if problems else []
+        with closing(AdmissionRecord(node.admissions)) as record:
+            for digest in digests:  # of those that this coordinator does not know, none is led again
+                record.never(digest)
         accounts = {each.server.name: each.digest for each in heard}
         ledger.account(found, rounds, accounts, given_up, give_up_by if given_up else "")
         with Trail.open(node.trail, identity.name) as trail:

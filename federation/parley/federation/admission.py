@@ -6,6 +6,7 @@ name.
 """
 
 import datetime as dt
+import hashlib
 import json
 import sqlite3
 import threading
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from parley.federation.errors import ApprovalError, ManifestError
+from parley.federation.errors import ApprovalError, IdentityError, ManifestError
 from parley.federation.manifest import Manifest, of_an_earlier_version
 from parley.federation.meaning import Meaning
 from parley.federation.names import NodeName, Role
@@ -176,20 +177,32 @@ class AdmissionRecord:
             found = [row for row in rows.fetchall() if not of_an_earlier_version(row[2])]
             return [_admission(row, known.get(row[1])) for row in found]
 
-    def names(self) -> list[str]:
-        """Of every run that was ever admitted here, whatever became of it."""
+    def rows(self) -> list[tuple[bytes, str]]:
+        """Digest and name of every run that was ever admitted here, whatever became of it, oldest first."""
         with self._using() as execute:
-            return [run for (run,) in execute("SELECT run FROM admissions ORDER BY rowid").fetchall()]
+            return [(digest, run) for digest, run in execute("SELECT digest, run FROM admissions ORDER BY rowid")]
 
-    def naming(self, name: NodeName) -> list[tuple[bytes, str, bytes]]:
-        """Digest, run and manifest of all that was ever admitted here and names this node, oldest first.
-
-        Withdrawn ones too, those of earlier versions and those that this node would refuse today: it has said once that
-        it takes part.
-        """
+    def canonical(self, digest: bytes) -> bytes:
+        """The manifest's bytes, of whatever version."""
         with self._using() as execute:
-            rows = execute("SELECT digest, run, manifest FROM admissions ORDER BY rowid").fetchall()
-        return [(digest, run, data) for digest, run, data in rows if _names(data, run, name)]
+            found = execute("SELECT manifest FROM admissions WHERE digest = ?", (digest,)).fetchone()
+        if found is None or hashlib.sha256(found[0]).digest() != digest:
+            raise ApprovalError(f"the record of manifest {digest.hex()} was altered: restore it from a backup")
+        return bytes(found[0])
+
+    def members(self, digest: bytes) -> frozenset[NodeName]:
+        """Every node that the manifest names, of whatever version it is, and whether this node would admit it today."""
+        try:
+            body = json.loads(self.canonical(digest).partition(b"\n")[2])
+            listed = [(Role.party, body["parties"]), (Role.aggregator, body["aggregators"])]
+            listed.append((Role.coordinator, [body["coordinator"]]))
+            return frozenset(
+                NodeName(body["federation"], role, each["name"]) for role, tables in listed for each in tables
+            )
+        except (ValueError, KeyError, TypeError, IdentityError):
+            raise ApprovalError(
+                f"the record of manifest {digest.hex()} was altered: restore it from a backup"
+            ) from None
 
     def close(self) -> None:
         self._database.close()
@@ -228,15 +241,3 @@ def _admission(
     if manifest.digest != digest:
         raise ApprovalError(f"the record of run {manifest.run} was altered: its digest is not its manifest's")
     return Admission(manifest, how, approved_by, at, tuple(overridden.splitlines())), bool(withdrawn)
-
-
-def _names(data: bytes, run: str, name: NodeName) -> bool:
-    """Whether a manifest of whatever version names a node. One that cannot be read may name anybody."""
-    try:
-        body = json.loads(data.partition(b"\n")[2])
-        listed = {
-            Role.party: body["parties"], Role.aggregator: body["aggregators"], Role.coordinator: [body["coordinator"]]
-        }[name.role]  # fmt: skip
-        return body["federation"] == name.federation and any(each["name"] == name.name for each in listed)
-    except (ValueError, KeyError, TypeError):
-        raise ApprovalError(f"the record of run {run!r} was altered: restore it from a backup") from None

@@ -27,6 +27,8 @@ MOST_RUNS = 64
 MOST_ACCOUNTED = 100_000
 """In all: more than a node ever takes part in, and little memory."""
 MOST_RESTORATIONS = 4096
+CLOCKS_SECONDS = 3600
+"""Two machines' clocks may differ by that."""
 MOST_NAME = 200
 
 
@@ -82,7 +84,7 @@ def _run_in_form(run: aggregator_pb2.AccountedRun) -> bool:
 
 def gaps(restored: Sequence[aggregator_pb2.Restoration], since: int | None) -> list[tuple[int, int]]:
     """Times of which the server knows nothing, as far as they matter to who has a backup of `since`."""
-    return [(each.made, each.at) for each in restored if since is None or each.at > since]
+    return [(each.made, each.at) for each in restored if since is None or each.at > since - CLOCKS_SECONDS]
 
 
 @dataclass
@@ -130,4 +132,4 @@ def unpaid(digest: bytes, heard: Sequence[Heard]) -> bool:
     what is true of what it opened, and without it nothing was.
     """
     said = [each.runs[digest] for each in heard if digest in each.runs]
-    return any(run.contributed or run.rounds or not run.HasField("end") for run in said)
+    return any(run.rounds or not run.HasField("end") for run in said)

@@ -129,6 +129,7 @@ def paths(folder: Path) -> Iterator[str]:
 def make(node: AnyNode, contents: Contents, out: Path, to: X25519PublicKey) -> Made:
     """Write a backup; the node may be running."""
     made, at = Made(), int(time.time())
+    node.state.mkdir(mode=0o700, exist_ok=True)
     try:
         handle = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
     except OSError as error:

@@ -59,12 +59,15 @@ class Restored:
 
 def restore(
     file: Path, folder: Path, key: X25519PrivateKey, contents_of: Callable[[AnyNode], Contents],
-    finish: Callable[[Restored], None],
+    finish: Callable[[Restored], object],
 ) -> Restored:  # fmt: skip
     """A new folder. `finish` makes it the folder of a restored node, before anybody else sees it."""
     folder = folder.absolute()
     _require_new(folder)
-    beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.restoring-", dir=folder.parent))
+    try:
+        beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.restoring-", dir=folder.parent))
+    except OSError as error:
+        raise BackupError(f"{folder.parent} cannot be written: {error.strerror}") from None
     try:
         home = beside / folder.name
         home.mkdir(PRIVATE | 0o100)

@@ -47,7 +47,7 @@ def finish(restored: Restored) -> list[str]:
         closing(AdmissionRecord(node.admissions)) as record,
         closing(OpeningStore(node.state / OPENINGS_FILE)) as store,
     ):
-        admitted = record.names()
+        admitted = [run for _, run in record.rows()]
         word = secrets.token_bytes(RESTORED_BYTES)
         lost = store.put_back(word, restored.made, max(restored.made, int(time.time())), admitted)
     with Trail.open(node.trail, restored.identity.name) as trail:

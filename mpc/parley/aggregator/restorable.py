@@ -85,13 +85,3 @@ class Restorable:
         """Whether it was open when a backup was made that this store comes from."""
         with self._lock:
             return self._row("lost", run) is not None
-
-    def contributed(self, run: str, party: str) -> tuple[int, int]:
-        """In how many opened sums this party is, and one more than the newest of them; 0, 0 where in none."""
-        with self._lock:
-            count, newest = self._database.execute(
-                "SELECT COUNT(*), MAX(round) FROM openings JOIN commits USING (run, round) WHERE run = ? "
-                "AND instr(char(10) || contributors || char(10), char(10) || ? || char(10))",
-                (run, party),
-            ).fetchone()
-        return int(count), 0 if newest is None else int(newest) + 1

@@ -59,7 +59,7 @@ class Server:
         self.peer = NodeName(self.name.federation, Role.aggregator, node.peer_name)
         if self.peer == self.name:
             raise NodeFileError("peer.name", "is this server itself: name the other one")
-        self._record = AdmissionRecord(node.admissions)
+        self.record = AdmissionRecord(node.admissions)
         self.store = OpeningStore(node.state / OPENINGS_FILE)
         self.pair: Pair = (self.name, self.peer) if self.role == 0 else (self.peer, self.name)
         self._folder = EvidenceFolder(node.state)
@@ -77,7 +77,7 @@ class Server:
             lambda digest: says(node.trail, "evidence.kept", digest),
         )
         self.admissions = Admissions(
-            record=self._record,
+            record=self.record,
             identity=in_use,
             peer=self.peer,
             role=self.role,
@@ -138,10 +138,6 @@ class Server:
         manifest = self.admissions.manifest(manifest_digest, ending=True)
         return manifest is not None and self.store.lost(manifest.run)
 
-    def naming(self, caller: NodeName) -> list[tuple[bytes, str, bytes]]:
-        """All that this server has ever admitted and that names the caller: digest, run and manifest, oldest first."""
-        return self._record.naming(caller)
-
     def held_against(self, manifest: Manifest) -> Held | None:
         """Evidence because of which nothing more of the run is opened.
 
@@ -171,4 +167,4 @@ class Server:
             self._channel.close()
         self.workers.shutdown(wait=False, cancel_futures=True)
         self.store.close()
-        self._record.close()
+        self.record.close()

@@ -51,7 +51,7 @@ class ShareServicer(aggregator_pb2_grpc.ShareServiceServicer):
     @answered
     async def Account(self, request: wire.AccountRequest, context: Any) -> wire.AccountResponse:
         self._service.share_bytes += request.ByteSize()
-        return await asyncio.to_thread(self._service.accounts.answer, peer_of(context), request)
+        return await self._service.accounts.answer(peer_of(context), request)
 
 
 class ControlServicer(aggregator_pb2_grpc.ControlServiceServicer):
@@ -111,4 +111,4 @@ class ControlServicer(aggregator_pb2_grpc.ControlServiceServicer):
 
     @answered
     async def Account(self, request: wire.AccountRequest, context: Any) -> wire.AccountResponse:
-        return await asyncio.to_thread(self._service.accounts.answer, peer_of(context), request)
+        return await self._service.accounts.answer(peer_of(context), request)

@@ -26,7 +26,7 @@ from parley.node.accounts import Heard, hear, unpaid
 from parley.party.admission import Gate
 from parley.party.data import data_set_of
 from parley.party.outbox import ENDED, LEFT, OVER, REFUSED
-from parley.party.wire import Pauses, Wire
+from parley.party.wire import Pauses, Wire, code_of
 from parley.privacy.filters import Charge
 from parley.privacy.mechanism import Unit
 from parley.privacy.put_back import Accounted
@@ -105,7 +105,8 @@ def take(gate: Gate, wire: Wire, heard: Sequence[Heard], problems: Sequence[str]
         gate.record.never(digest)
     if uncounted and not give_up_by:
         raise AccountError("; ".join(uncounted))
-    populations = gate.settings.populations if uncounted else ()
+    # Also those that node.toml does not name any more: it may name them again.
+    populations = tuple(dict.fromkeys((*gate.settings.populations, *gate.ledger.populations))) if uncounted else ()
     for name in (*populations, *(each.population for each in charged)):
         _register(gate, name)
     rounds = dict.fromkeys(counted, 0)
@@ -208,4 +209,8 @@ def _register(gate: Gate, name: str) -> None:
 
 
 def _line(error: Exception, wire: Wire, server: NodeName) -> str:
-    return str(wire.described(error, server)) if isinstance(error, grpc.RpcError) else str(error)
+    if not isinstance(error, grpc.RpcError):
+        return str(error)
+    if code_of(error) is grpc.StatusCode.UNIMPLEMENTED:
+        return f"{server} is of an earlier version, which gives no accounts: its operator has to upgrade it"
+    return str(wire.described(error, server))

@@ -127,20 +127,18 @@ class Account(_message.Message):
     def __init__(self, aggregator: _Optional[str] = ..., caller: _Optional[str] = ..., nonce: _Optional[bytes] = ..., offset: _Optional[int] = ..., total: _Optional[int] = ..., runs: _Optional[_Iterable[_Union[AccountedRun, _Mapping]]] = ..., restored: _Optional[_Iterable[_Union[Restoration, _Mapping]]] = ...) -> None: ...
 
 class AccountedRun(_message.Message):
-    __slots__ = ("manifest_digest", "run", "openings", "contributed", "rounds", "end")
+    __slots__ = ("manifest_digest", "run", "openings", "rounds", "end")
     MANIFEST_DIGEST_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     OPENINGS_FIELD_NUMBER: _ClassVar[int]
-    CONTRIBUTED_FIELD_NUMBER: _ClassVar[int]
     ROUNDS_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
     manifest_digest: bytes
     run: str
     openings: int
-    contributed: int
     rounds: int
     end: _common_pb2.SignedEnd
-    def __init__(self, manifest_digest: _Optional[bytes] = ..., run: _Optional[str] = ..., openings: _Optional[int] = ..., contributed: _Optional[int] = ..., rounds: _Optional[int] = ..., end: _Optional[_Union[_common_pb2.SignedEnd, _Mapping]] = ...) -> None: ...
+    def __init__(self, manifest_digest: _Optional[bytes] = ..., run: _Optional[str] = ..., openings: _Optional[int] = ..., rounds: _Optional[int] = ..., end: _Optional[_Union[_common_pb2.SignedEnd, _Mapping]] = ...) -> None: ...
 
 class Restoration(_message.Message):
     __slots__ = ("restored", "made", "at")
