@@ -16,13 +16,14 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from parley.cli.commands.backup import contents_of
 from parley.node import backup, restoring
 from parley.node.backup_key import BackupError
-from parley.node.backup_stream import Decrypting, Encrypting
+from parley.node.backup_stream import Encrypting
 from parley.node.restoring import confirm, mark_of, require_confirmed
 from parley.party.backup import contents, finish
 from parley.party.memory import require_agreement
 from parley.party.outbox import Outbox
 from parley.party.process import party_node
 from parley.privacy.ledger import Ledger
+from tests.support.backups import opened_by
 from tests.support.documents import manifest
 from tests.support.party_process import EVERYONE, Running, charged, ledger
 from tests.support.stage import Stage
@@ -48,10 +49,7 @@ def used(stage: Stage) -> Iterator[Stage]:
 
 
 def opened(path: Path) -> dict[str, bytes]:
-    with path.open("rb") as file:
-        plain = io.BufferedReader(Decrypting(file, KEY)).read()
-    with tarfile.open(fileobj=io.BytesIO(plain)) as archive:
-        return {each.name: archive.extractfile(each).read() for each in archive}  # type: ignore[union-attr]
+    return opened_by(KEY, path)
 
 
 def made(stage: Stage, out: Path) -> backup.Made:

@@ -5,7 +5,8 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from parley.node import backup_key
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
 from parley.node.backup_stream import Decrypting
 from tests.support.command import answer, parley
 
@@ -33,14 +34,6 @@ class Operator:
             self._done("restore", "--confirm", str(node), "--by", "Dr. Ada Osei")
         return found
 
-    def opened(self, backup: Path) -> dict[str, bytes]:
-        """Everything that is in it."""
-        key = backup_key.load(self.key, PASSPHRASE.encode())
-        with backup.open("rb") as file:
-            plain = io.BufferedReader(Decrypting(file, key)).read()
-        with tarfile.open(fileobj=io.BytesIO(plain)) as archive:
-            return {each.name: archive.extractfile(each).read() for each in archive}  # type: ignore[union-attr]
-
     def _given(self) -> tuple[str, ...]:
         return "--passphrase-file", str(self._phrase), "--json"
 
@@ -49,3 +42,11 @@ class Operator:
         done = parley(*words)
         assert done.returncode == 0, done.stderr
         return done
+
+
+def opened_by(key: X25519PrivateKey, backup: Path) -> dict[str, bytes]:
+    """Everything that is in it."""
+    with backup.open("rb") as file:
+        plain = io.BufferedReader(Decrypting(file, key)).read()
+    with tarfile.open(fileobj=io.BytesIO(plain)) as archive:
+        return {each.name: archive.extractfile(each).read() for each in archive}  # type: ignore[union-attr]

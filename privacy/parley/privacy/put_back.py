@@ -88,6 +88,9 @@ class PutBack:
                 raise LedgerRefusedError("this ledger waits for no account: nothing is charged")
             for name in (*(each.population for each in runs), *given_up):
                 self._population(name)
+            names = [each.run for each in runs]
+            if len(names) != len(set(names)) or self._state.runs.keys() & set(names):
+                raise LedgerRefusedError("the account has a run that was charged here: leave it out")
             charged = [
                 {"run": each.run, "population": each.population, "charge": each.charge.as_json()} for each in runs
             ]
