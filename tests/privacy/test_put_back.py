@@ -102,7 +102,7 @@ def test_with_a_fresh_salt_rows_are_new_and_their_population_keeps_its_budget(tm
     assert SALT not in json.dumps([entry.body for entry in again._chain.entries()])
     again.extend("ward", after)
     with pytest.raises(LedgerRefusedError, match="would be a fresh one"):
-        again.require_own("other", again.identity(rows(2, 50)))
+        again.require_own("other")
 
 
 def test_entries_that_this_program_never_writes_are_refused(tmp_path: Path) -> None:
