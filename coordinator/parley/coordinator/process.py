@@ -42,7 +42,7 @@ from parley.federation.policy_file import read_policy
 from parley.learning.errors import ModelFileError
 from parley.learning.holding import CSV, Layout, read_layout
 from parley.node import bell, meters, trust
-from parley.node.authorization import AioAuthorization, Authorizer
+from parley.node.authorization import AioAuthorization, Authorizer, Pinned
 from parley.node.collector import settle
 from parley.node.connections import bound, listening
 from parley.node.credentials import Identity
@@ -133,11 +133,7 @@ class NodeBooks:
 
     def _reserve(self, manifest: Manifest, charge: Charge) -> None:
         ledger = self._open()
-        population = f"{manifest.federation}: each party's {manifest.mechanism.unit.name}"
-        if population not in ledger.populations:
-            cap = Cap(self._node.epsilon, self._node.delta)
-            ledger.register(population, manifest.mechanism.unit if manifest.mechanism.unit.column else ROW, cap)
-        ledger.reserve(manifest.run, population, charge)
+        ledger.reserve(manifest.run, registered(ledger, self._node, manifest), charge)
 
     def record(self, manifest: Manifest, round_index: int, digest: str) -> None:
         self._open().record(manifest.run, round_index, digest)
@@ -156,6 +152,15 @@ class NodeBooks:
         opened = verify_ends(ends, manifest, self._node.identity.load().pins)
         evidence = b"".join(end.SerializeToString() for end in ends)
         ledger.settle(EndProof(manifest.run, opened, "both aggregators' signed ends", evidence), lambda proof: None)
+
+
+def registered(ledger: Ledger, node: CoordinatorNode, manifest: Manifest) -> str:
+    """Under which name a run is charged here: the ledger has it."""
+    unit = manifest.mechanism.unit
+    population = f"{manifest.federation}: each party's {unit.name}"
+    if population not in ledger.populations:
+        ledger.register(population, unit if unit.column else ROW, Cap(node.epsilon, node.delta))
+    return population
 
 
 def layout_of(node: CoordinatorNode) -> Layout:
@@ -226,7 +231,7 @@ class CoordinatorProcess:
         methods = {f"/{SERVICE}/{name}": members for name in ("ListRuns", "Join", "NextRound", "FetchPoint")}
         # A party asks for runs before there is one: any party that is pinned may.
         return Authorizer(
-            {**methods, f"/{SERVICE}/ListRuns": _AnyParty(self.identity.name.federation), HEALTH: _Anyone()},
+            {**methods, f"/{SERVICE}/ListRuns": Pinned(self.identity.name.federation, Role.party), HEALTH: _Anyone()},
             self.node.identity,
         )
 
@@ -282,16 +287,6 @@ class _PartyOf:
 
     def __contains__(self, name: object) -> bool:
         return any(name in run.manifest.identities(Role.party) for run in self._runs.all.values())
-
-
-class _AnyParty:
-    """Every party of a federation that is pinned: nobody else gets as far as here."""
-
-    def __init__(self, federation: str) -> None:
-        self._federation = federation
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, NodeName) and name.role is Role.party and name.federation == self._federation
 
 
 class _Anyone:

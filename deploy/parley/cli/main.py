@@ -28,8 +28,8 @@ COMMANDS = {
         "simulate", "study", "model", "manifest", "run", "watch", "status", "stop", "resume", "export", "predict",
     ),
     "Node: set up an institution's machine, and run it": (
-        "ca", "node", "pin", "schema", "party", "reviewer", "aggregator", "coordinator", "dashboard", "health", "upgrade",
-        "provision",
+        "ca", "node", "pin", "schema", "party", "reviewer", "aggregator", "coordinator", "dashboard", "health",
+        "backup", "restore", "upgrade", "provision",
     ),
     "Inspect: what is wrong, what was spent, what was recorded": (
         "doctor", "report", "ledger", "privacy", "audit", "evidence",

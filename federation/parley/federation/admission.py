@@ -6,6 +6,8 @@ name.
 """
 
 import datetime as dt
+import hashlib
+import json
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -14,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from parley.federation.errors import ApprovalError, ManifestError
+from parley.federation.errors import ApprovalError, IdentityError, ManifestError
 from parley.federation.manifest import Manifest, of_an_earlier_version
 from parley.federation.meaning import Meaning
-from parley.federation.names import NodeName
+from parley.federation.names import NodeName, Role
 from parley.federation.policy import Policy, Reason, reasons_against
 from parley.privacy.layouts import ADMISSIONS, bring
 from parley.privacy.store import made_of, opened
@@ -189,6 +191,33 @@ class AdmissionRecord:
         with self._using() as execute, closing(execute(f"SELECT {_COLUMNS} FROM admissions ORDER BY rowid")) as rows:
             found = [row for row in rows.fetchall() if not of_an_earlier_version(row[2])]
             return [_admission(row, known.get(row[1])) for row in found]
+
+    def rows(self) -> list[tuple[bytes, str]]:
+        """Digest and name of every run that was ever admitted here, whatever became of it, oldest first."""
+        with self._using() as execute:
+            return [(digest, run) for digest, run in execute("SELECT digest, run FROM admissions ORDER BY rowid")]
+
+    def canonical(self, digest: bytes) -> bytes:
+        """The manifest's bytes, of whatever version."""
+        with self._using() as execute:
+            found = execute("SELECT manifest FROM admissions WHERE digest = ?", (digest,)).fetchone()
+        if found is None or hashlib.sha256(found[0]).digest() != digest:
+            raise ApprovalError(f"the record of manifest {digest.hex()} was altered: restore it from a backup")
+        return bytes(found[0])
+
+    def members(self, digest: bytes) -> frozenset[NodeName]:
+        """Every node that the manifest names, of whatever version it is, and whether this node would admit it today."""
+        try:
+            body = json.loads(self.canonical(digest).partition(b"\n")[2])
+            listed = [(Role.party, body["parties"]), (Role.aggregator, body["aggregators"])]
+            listed.append((Role.coordinator, [body["coordinator"]]))
+            return frozenset(
+                NodeName(body["federation"], role, each["name"]) for role, tables in listed for each in tables
+            )
+        except (ValueError, KeyError, TypeError, IdentityError):
+            raise ApprovalError(
+                f"the record of manifest {digest.hex()} was altered: restore it from a backup"
+            ) from None
 
     def close(self) -> None:
         self._database.close()

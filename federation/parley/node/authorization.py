@@ -27,7 +27,7 @@ from parley.federation.errors import (
     PeerRefusedError,
     RevokedError,
 )
-from parley.federation.names import NodeName
+from parley.federation.names import NodeName, Role
 from parley.node.credentials import (
     Identity,
     NodeFolder,
@@ -93,6 +93,16 @@ def peer_of(context: Any, identity: Identity | None = None) -> NodeName:
     except CertificateError as error:
         raise NotAuthenticatedError(str(error)) from None
     return name
+
+
+class Pinned:
+    """Every node of a role that is pinned: nobody else gets as far as being looked for among callers."""
+
+    def __init__(self, federation: str, role: Role) -> None:
+        self._federation, self._role = federation, role
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, NodeName) and name.role is self._role and name.federation == self._federation
 
 
 class Authorizer:

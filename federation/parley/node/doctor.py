@@ -33,6 +33,7 @@ from parley.node.errors import NodeError
 from parley.node.evidence import EvidenceFolder
 from parley.node.node_file import NODE_FILE, Address, AggregatorNode, AnyNode, CoordinatorNode, PartyNode, read_node
 from parley.node.reachability import UnreachableError, probe
+from parley.node.restoring import require_confirmed
 from parley.node.software import software_version, source_digest
 from parley.node.system import require_linux
 from parley.node.trail import verify as verify_trail
@@ -80,11 +81,19 @@ def examine_node(folder: Path) -> tuple[list[Finding], AnyNode | None, Identity 
     found += [Finding("node.toml", OK, node.role.with_article), _machine(node)]
     identity = _identity(node, found)
     policy = _policy(node, found)
-    found += [*_folders(node), *_books(node), *_evidence(node), *_notify(node)]
+    found += [*_restored(node), *_folders(node), *_books(node), *_evidence(node), *_notify(node)]
     if identity is not None:
         _peers(node, policy, identity, found)
     found.append(_clock())
     return found, node, identity
+
+
+def _restored(node: AnyNode) -> Iterator[Finding]:
+    """Of a node that comes from a backup: whether somebody has compared its pins and its policy."""
+    try:
+        require_confirmed(node)
+    except NodeError as error:
+        yield Finding("restored", FAILED, str(error), f"`parley restore --confirm {_quoted(node.folder)} --by NAME`")
 
 
 def _software() -> Finding:
@@ -340,6 +349,9 @@ def budget(node: PartyNode | CoordinatorNode) -> Iterator[Finding]:
     here = {each.population for each in node.data} if isinstance(node, PartyNode) else None
     try:
         ledger = Ledger.open(node.ledger)
+        if ledger.waits_for_account:
+            text = "the node was restored, and no server has said yet what it was charged since: nothing is charged"
+            yield Finding("budget", FAILED, text, f"`parley restore --account {_quoted(node.folder)}`")
         charged = [each for each in ledger.populations.values() if here is None or each.name in here]
         yield from (_budget(node, ledger, each) for each in charged)
         if not charged:

@@ -22,6 +22,7 @@ from parley.node import logs
 from parley.node.credentials import Identity, NodeFolder
 from parley.node.node_file import AggregatorNode, AnyNode, PartyNode
 from parley.node.pins import Entry, Pin, check_entries, key_text, parse_key, read_entries
+from parley.node.restoring import require_confirmed
 from parley.node.succession import Succession
 from parley.privacy.durable import replace_durably
 
@@ -123,7 +124,11 @@ def needed(node: AnyNode, federation: str) -> list[NodeName]:
 
 
 def require(node: AnyNode) -> None:
-    """Refuse to start where one of those is not pinned: every call would fail, and this says what to do."""
+    """Refuse to start where one of those is not pinned: every call would fail, and this says what to do.
+
+    Nor on the pins of a backup, before somebody has compared them.
+    """
+    require_confirmed(node)
     identity = node.identity.load()
     missing = [name for name in needed(node, identity.name.federation) if not identity.pins.of(name)]
     if missing:

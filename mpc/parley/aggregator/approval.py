@@ -58,12 +58,12 @@ def runs_of(node: AggregatorNode) -> list[dict[str, Any]]:
     ):
         for admission, withdrawn in record.all():
             manifest = admission.manifest
-            ended = store.ended(manifest.run) is not None
+            ended, lost = store.ended(manifest.run) is not None, store.lost(manifest.run)
             runs.append(
                 {
                     "run": manifest.run,
                     "digest": manifest.digest.hex(),
-                    "state": "withdrawn" if withdrawn else "ended" if ended else "open",
+                    "state": "lost" if lost else "withdrawn" if withdrawn else "ended" if ended else "open",
                     "opened": store.counts(manifest.run).mine,
                     "rounds": manifest.releases,
                     "how": admission.how,

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from parley.aggregator.request import Request
+from parley.aggregator.restorable import RESTORING, Restorable
 from parley.mpc import crash
 from parley.mpc.errors import MpcError
 from parley.privacy.layouts import OPENINGS, bring
@@ -39,8 +40,10 @@ TABLES = {
     "statements": "run TEXT NOT NULL, round INTEGER NOT NULL, statement BLOB NOT NULL",
     "wasted": "run TEXT NOT NULL, round INTEGER NOT NULL, noisings INTEGER NOT NULL",
     "ended": "run TEXT NOT NULL, openings INTEGER NOT NULL",
+    **RESTORING,
 }
-KEYS = dict.fromkeys(TABLES, "run, round") | {"counts": "run", "ended": "run"}
+KEYS = dict.fromkeys(TABLES, "run, round") | dict.fromkeys(("counts", "ended", "lost", "settled"), "run")
+KEYS["restored"] = "word"
 
 
 class RefusedError(MpcError):
@@ -117,7 +120,7 @@ class Totals:
     """Party to the sums that it is in."""
 
 
-class OpeningStore:
+class OpeningStore(Restorable):
     """At most one opening per (run, round), for good once it is committed."""
 
     def __init__(self, path: Path) -> None:
@@ -125,7 +128,7 @@ class OpeningStore:
         try:
             self._database = opened(path, large_rows=True, erasing=True)
             self._require_sound()
-            bring(self._database, OPENINGS, {0: lambda _: self._make_tables()})
+            bring(self._database, OPENINGS, dict.fromkeys((0, 2), lambda _: self._make_tables()))
         except (OSError, sqlite3.Error, UnicodeError) as error:
             raise DamagedError(f"the store of openings cannot be opened ({error}): restore it from a backup") from None
 
@@ -148,7 +151,8 @@ class OpeningStore:
                 for rowid, *row in execute(f"SELECT rowid, {names} FROM {table}").fetchall():
                     execute(f"UPDATE {table} SET seal = ? WHERE rowid = ?", (_seal(table, *row), rowid))
 
-    def _row(self, table: str, *key: str | int) -> tuple[Any, ...] | None:
+
+    def _row(self, table: str, *key: str | int | bytes) -> tuple[Any, ...] | None:
         """The columns of a row, but for its seal, which must be theirs."""
         where = " AND ".join(f"{name} = ?" for name in KEYS[table].split(", "))
         try:
@@ -160,7 +164,7 @@ class OpeningStore:
         if found is None:
             return None
         if found[0] != _seal(table, *found[1:]):
-            raise DamagedError(f"a row of {table} of run {key[0]} is not what was written: restore it from a backup")
+            raise DamagedError(f"a row of {table} of run {key[0]!r} is not what was written: restore it from a backup")
         return tuple(found[1:])
 
     def _write(self, table: str, *row: bytes | str | int, how: str = "INSERT") -> int:

@@ -227,13 +227,14 @@ class Gate:
             return
         self.require_admitted(manifest)
         try:
-            verify_admissions(words, manifest, pins)
+            restored = verify_admissions(words, manifest, pins)
         except FederationError as error:
             raise refused(
                 "not_admitted", f"a round is asked before both aggregators admitted the run: {error}"
             ) from None
         limit = self._limit(manifest)
         identity = ready.sealed.seal.identity
+        self.outbox.keep_words(manifest.digest, restored)
         try:
             self._register(ready.data, ready.sealed)
             self.ledger.reserve(manifest.run, ready.data.population, ready.charge, identity.digest, limit)

@@ -19,6 +19,7 @@ from parley.node.backoff import Backoff
 from parley.node.revoked_lists import RevokedLists
 from parley.node.upgrade import forget
 from parley.node.vigil import QUIET_SECONDS, Vigil, quiet_seconds
+from parley.party.account import until_taken
 from parley.party.admission import Gate
 from parley.party.books import require_populations
 from parley.party.data import Shelf
@@ -75,11 +76,12 @@ class PartyClient:
         self._wire = self._new_wire()
         self._lookout = Lookout(settings, self.node, lambda: self._wire.identity.pins)
         try:
-            self._open_ledger()
+            self._accounted = self._open_ledger()
             self._lookout.catch_up()
             if not all(each.sealed() for each in self._shelf.seals.values()):
                 log.warning("the records are not sealed, run parley schema check")
-            self._resume()
+            if self._accounted:
+                self._resume()
         except BaseException:
             os.close(self._lock)
             raise
@@ -88,8 +90,9 @@ class PartyClient:
         """Until `stop`."""
         backoff, said = Pauses(self._stop), ""
         self._vigil.start()
-        self._settler.start()
         try:
+            self._take_account()
+            self._settler.start()
             while not self._stop.is_set():
                 os.utime(self._lock)  # what `parley health` looks at: this loop turns
                 began = time.monotonic()
@@ -111,6 +114,15 @@ class PartyClient:
             pass
         finally:
             self._end()
+
+    def _take_account(self) -> None:
+        """Of a party that was put back to an old state: before it takes part in anything."""
+        if self._accounted:
+            return
+        with contextlib.closing(self._new_gate()) as gate:
+            taken = until_taken(gate, self._wire, self._stop, lambda: os.utime(self._lock))
+        log.warning("this party was restored, and its servers have accounted for it", runs=len(taken.runs))
+        self._resume()
 
     def stop(self) -> None:
         """From any thread or signal handler; what is durable takes it up again at the next start."""
@@ -234,8 +246,11 @@ class PartyClient:
     def _alive_digests(self) -> set[bytes]:
         return {run.manifest.digest for run in self._alive()}
 
-    def _open_ledger(self) -> None:
-        """Make good what a crash left out of it; refuse to start with another budget: caps are final."""
+    def _open_ledger(self) -> bool:
+        """Make good what a crash left out of it; refuse to start with another budget: caps are final.
+
+        False where it was put back to an old state, and an account of what was charged since is due.
+        """
         with_ledger = self._new_gate()
         try:
             with_ledger.catch_up()
@@ -248,6 +263,7 @@ class PartyClient:
                         f"[budget] differs from the ledger's epsilon {held.cap.epsilon:g} and delta {held.cap.delta:g} "
                         f"for {held.name}: caps are final, write these"
                     )
+            return not with_ledger.ledger.waits_for_account
         finally:
             with_ledger.close()
 

@@ -9,7 +9,7 @@ secure_delete), mode 600. One instance per thread.
 
 import datetime as dt
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,6 +18,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
+from parley.federation.names import NodeName
 from parley.federation.rounds import BLIND_BYTES, commitment_a, commitment_b
 from parley.mpc import crash
 from parley.node.statements import Audited
@@ -48,6 +49,10 @@ CREATE TABLE IF NOT EXISTS audited (
 CREATE TABLE IF NOT EXISTS receipts (
     digest BLOB NOT NULL, round INTEGER NOT NULL, role INTEGER NOT NULL, word BLOB NOT NULL,
     PRIMARY KEY (digest, round, role)
+) STRICT;
+CREATE TABLE IF NOT EXISTS words (
+    digest BLOB NOT NULL, server TEXT NOT NULL, restored BLOB NOT NULL, seal BLOB NOT NULL,
+    PRIMARY KEY (digest, server)
 ) STRICT;
 """
 ANSWER = "round, query, upload, payload_a, payload_b, acknowledged, sent_a, sent_b"
@@ -135,7 +140,8 @@ def _seal(*values: bytes | str | int) -> bytes:
     return row_seal("outbox 2", *values)
 
 
-def _answer(row: Sequence[Any]) -> Answer:
+def answer_of(row: Sequence[Any]) -> Answer:
+    """From the columns of ANSWER."""
     index, query, upload, payload_a, payload_b, acknowledged, sent_a, sent_b = row
     erased = payload_a is None
     return Answer(
@@ -151,7 +157,7 @@ def _answer(row: Sequence[Any]) -> Answer:
     )
 
 
-def _answer_seal(digest: bytes, answer: Answer) -> bytes:
+def sealed_row(digest: bytes, answer: Answer) -> bytes:
     """By the commitments to the bytes, not by the bytes."""
     held = (b"", b"") if answer.erased else answer.commitments
     counts = (int(answer.acknowledged), answer.sent_a, answer.sent_b)
@@ -165,7 +171,7 @@ class Outbox:
         try:
             self._database = opened(path, large_rows=True, erasing=True)
             # The first layout had no `seal`, the second no audits.
-            bring(self._database, OUTBOX, {0: lambda _: self._seal_all(), 2: lambda _: self._make_tables()})
+            bring(self._database, OUTBOX, {0: lambda _: self._seal_all()} | dict.fromkeys((2, 3), lambda _: self._make_tables()))
         except NoLogError as error:
             raise OutboxError(f"{path.name} {error}") from None
         except (OSError, sqlite3.Error, UnicodeError) as error:
@@ -194,7 +200,7 @@ class Outbox:
         for rowid, *row in execute(f"SELECT rowid, {RUN} FROM runs").fetchall():
             execute("UPDATE runs SET seal = ? WHERE rowid = ?", (_seal(*row), rowid))
         for rowid, digest, *row in execute(f"SELECT rowid, digest, {ANSWER} FROM answers").fetchall():
-            seal = _answer_seal(digest, _answer(row))
+            seal = sealed_row(digest, answer_of(row))
             execute("UPDATE answers SET seal = ? WHERE rowid = ?", (seal, rowid))
 
     def put(self, digest: bytes, answer: Answer, last: Answer | None, seen: Seen | None = None) -> None:
@@ -221,7 +227,7 @@ class Outbox:
             execute(
                 "INSERT INTO answers (digest, round, query, upload, payload_a, payload_b, seal) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (*row, _answer_seal(digest, fresh)),
+                (*row, sealed_row(digest, fresh)),
             )
             if seen is not None:
                 history = (digest, seen.round, *seen.digests, seen.forgotten)
@@ -270,6 +276,21 @@ class Outbox:
                     (digest, answer.round_index, role, word.SerializeToString()),
                 )
 
+    def keep_words(self, digest: bytes, restored: Mapping[NodeName, bytes]) -> None:
+        """What each server said, when it admitted the run, of being restored: before the run is charged."""
+        with self._writing() as execute:
+            for server, word in restored.items():
+                row = (digest, server.uri, word)
+                execute("INSERT OR REPLACE INTO words VALUES (?, ?, ?, ?)", (*row, _seal(*row)))
+
+    def words(self, digest: bytes) -> dict[NodeName, bytes]:
+        """The same; of a run that was charged before servers said so there is nothing, and none had been restored."""
+        with self._reading() as execute:
+            rows = execute("SELECT seal, digest, server, restored FROM words WHERE digest = ?", (digest,)).fetchall()
+        if any(seal != _seal(*row) for seal, *row in rows):
+            raise OutboxError(f"a server's word in the outbox is not what was written: {RESTORE}")
+        return {NodeName.parse(server): restored for _, _, server, restored in rows}
+
     def uploads(self, digest: bytes) -> dict[int, bytes]:
         """Round to digest of the upload, of everything that was answered in a run."""
         return {answer.round_index: answer.upload for answer in self._answers(digest)}
@@ -279,8 +300,8 @@ class Outbox:
             rows = execute(f"SELECT seal, {ANSWER} FROM answers WHERE digest = ? {which}", (digest,)).fetchall()
             found = []
             for seal, *row in rows:
-                answer = _answer(row)
-                if seal != _answer_seal(digest, answer):
+                answer = answer_of(row)
+                if seal != sealed_row(digest, answer):
                     raise OutboxError(f"round {answer.round_index} in the outbox is not what was written: {RESTORE}")
                 found.append(answer)
             return found
@@ -333,7 +354,7 @@ class Outbox:
             self._database.execute(
                 "UPDATE answers SET payload_a = NULL, payload_b = NULL, acknowledged = ?, sent_a = ?, sent_b = ?, "
                 "seal = ? WHERE digest = ? AND round = ?",
-                (last.acknowledged, last.sent_a, last.sent_b, _answer_seal(digest, gone), digest, last.round_index),
+                (last.acknowledged, last.sent_a, last.sent_b, sealed_row(digest, gone), digest, last.round_index),
             )
 
     @contextmanager

@@ -10,6 +10,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from functools import cache
 
 import grpc
 import numpy as np
@@ -125,7 +126,9 @@ class Life:
         self.points = Points()
         seen = gate.outbox.seen(manifest.digest) or beginning(manifest)
         self.history = History(manifest, gate.node.name, lambda: wire.identity.pins, self._statements, seen)
-        self.uploader = Uploader(wire, manifest.digest, manifest.identities(Role.aggregator), self.timeout)
+        servers = manifest.identities(Role.aggregator)
+        words = cache(lambda: gate.outbox.words(manifest.digest))
+        self.uploader = Uploader(wire, manifest.digest, servers, self.timeout, words)
         self.speed = Speed(gate.settings.speed(manifest.digest))
         self.admitted = False
         self._version: tuple[tuple[int, int], Stamp, bool] | None = None
@@ -256,7 +259,7 @@ class Life:
     def _require_recalled(self) -> None:
         """Nobody else knows of an answer that this party has forgotten; before it judges what servers state of it."""
         if not self.recalled:
-            self.recollection.require(self.manifest, self.gate.outbox, self.wire, self.stop)
+            self.recollection.require(self.manifest, self.gate.outbox, self.gate.ledger, self.wire, self.stop)
             self.recalled = True
 
     def _require_charged(self, ready: Ready, response: State) -> None:
@@ -435,7 +438,7 @@ class Life:
             backoff.pause()
             response = self._next(last.round_index if last else -1)
         try:
-            settle(self.gate.ledger, self.manifest, response.ends, self.wire.identity.pins, self.gate.settings.state)
+            settle(self.gate, self.manifest, response.ends, self.wire.identity.pins)
         except FederationError as error:
             log.error(
                 "both aggregators must confirm the end, until then the budget stays spent",

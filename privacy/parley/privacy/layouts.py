@@ -34,8 +34,12 @@ class Layout:
 
 LEDGER = Layout("ledger.sqlite", 2, {2: "the salt in a file of its own"})
 ADMISSIONS = Layout("admissions.sqlite", 1, {1: "the number of its layout"})
-OUTBOX = Layout("outbox.sqlite", 3, {2: "a seal on every row", 3: "how far audits had come"})
-OPENINGS = Layout("openings.sqlite", 2, {2: "a seal on every row"})
+OUTBOX = Layout(
+    "outbox.sqlite",
+    4,
+    {2: "a seal on every row", 3: "how far audits had come", 4: "what servers say of being put back from a backup"},
+)
+OPENINGS = Layout("openings.sqlite", 3, {2: "a seal on every row", 3: "whether it was put back from a backup"})
 RUNS = Layout("runs.sqlite", 1, {1: "the number of its layout"})
 ALL = (LEDGER, ADMISSIONS, OUTBOX, OPENINGS, RUNS)
 

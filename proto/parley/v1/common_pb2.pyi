@@ -47,26 +47,30 @@ class RefusalDetail(_message.Message):
     def __init__(self, refusal: _Optional[_Union[Refusal, str]] = ..., message: _Optional[str] = ..., hint: _Optional[str] = ...) -> None: ...
 
 class SignedAdmission(_message.Message):
-    __slots__ = ("aggregator", "manifest_digest", "signature")
+    __slots__ = ("aggregator", "manifest_digest", "signature", "restored")
     AGGREGATOR_FIELD_NUMBER: _ClassVar[int]
     MANIFEST_DIGEST_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    RESTORED_FIELD_NUMBER: _ClassVar[int]
     aggregator: str
     manifest_digest: bytes
     signature: bytes
-    def __init__(self, aggregator: _Optional[str] = ..., manifest_digest: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
+    restored: bytes
+    def __init__(self, aggregator: _Optional[str] = ..., manifest_digest: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., restored: _Optional[bytes] = ...) -> None: ...
 
 class SignedEnd(_message.Message):
-    __slots__ = ("aggregator", "manifest_digest", "openings", "signature")
+    __slots__ = ("aggregator", "manifest_digest", "openings", "signature", "restored")
     AGGREGATOR_FIELD_NUMBER: _ClassVar[int]
     MANIFEST_DIGEST_FIELD_NUMBER: _ClassVar[int]
     OPENINGS_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    RESTORED_FIELD_NUMBER: _ClassVar[int]
     aggregator: str
     manifest_digest: bytes
     openings: int
     signature: bytes
-    def __init__(self, aggregator: _Optional[str] = ..., manifest_digest: _Optional[bytes] = ..., openings: _Optional[int] = ..., signature: _Optional[bytes] = ...) -> None: ...
+    restored: bytes
+    def __init__(self, aggregator: _Optional[str] = ..., manifest_digest: _Optional[bytes] = ..., openings: _Optional[int] = ..., signature: _Optional[bytes] = ..., restored: _Optional[bytes] = ...) -> None: ...
 
 class SignedWord(_message.Message):
     __slots__ = ("body", "signature")
