@@ -5,6 +5,7 @@ parley ca approve request.pem --fingerprint 3f1a:… --out hospital-a.pem --pass
 """
 
 import datetime as dt
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -39,7 +40,7 @@ def init(
     Example: parley ca init cardio --passphrase-file secret.txt
     """
     authority = Authority.create(federation)
-    authority.save(folder, _passphrase(passphrase_file, confirm=True))
+    authority.save(folder, read_passphrase(passphrase_file, confirm=True))
     _show(authority.certificate, passphrase_file is not None, json_output)
 
 
@@ -74,7 +75,7 @@ def approve(
     """
     data = read_file(request)
     _, name = load_request(data)
-    authority = Authority.load(folder, _passphrase(passphrase_file, confirm=False))
+    authority = Authority.load(folder, read_passphrase(passphrase_file, confirm=False))
     certificate = authority.approve(data, fingerprint, dt.timedelta(days=days))
     authority.note(folder, certificate, name)
     try:
@@ -122,10 +123,13 @@ def _show(certificate: x509.Certificate, encrypted: bool, json_output: bool) -> 
         print(f"key          {'encrypted' if encrypted else 'not encrypted, protected by its mode 600 only'}")
 
 
-def _passphrase(path: Path | None, confirm: bool) -> bytes | None:
+def read_passphrase(path: Path | None, confirm: bool) -> bytes | None:
+    """From the file; `-` asks whoever sits there, and reads a line of what is piped in."""
     if path is None:
         return None
     if str(path) == "-":
+        if not sys.stdin.isatty():
+            return sys.stdin.readline().rstrip("\r\n").encode()
         entered: str = typer.prompt("passphrase of the authority's key", hide_input=True, confirmation_prompt=confirm)
         return entered.encode()
     return read_private(path).rstrip(b"\r\n")
