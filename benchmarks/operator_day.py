@@ -1,11 +1,11 @@
-"""From nothing to a finished, exported and audited run, by typing what the documents say: commands, files, errors, minutes.
+"""From nothing to a finished, exported, audited run, by typing what the documents say: commands, files, errors, minutes.
 
     python benchmarks/operator_day.py              # prints the table of docs/experiments/operator-day.md
 
-The first command stands in docs/federation.md; all others in the README that it writes. Each organisation has a folder of
-its own. Whatever goes by mail (*.invitation, *.request, *.members) is copied from folder to folder; whatever is read out
-by telephone is what another organisation's screen showed, typed at the prompt that asks for it. Nothing else is done:
-no file is edited, and a command that does not end with 0 is an error. Hosts are loopback addresses here.
+The first command stands in docs/federation.md; all others in the README that it writes. Each organisation has a folder
+of its own. Whatever goes by mail (*.invitation, *.request, *.members) is copied from folder to folder; whatever is read
+out by telephone is what another organisation's screen showed, typed at the prompt that asks for it. Nothing else is
+done: no file is edited, and a command that does not end with 0 is an error. Hosts are loopback addresses here.
 """
 
 import contextlib
@@ -286,8 +286,8 @@ def table(day: Day) -> str:
         "| --- | --- | --- | --- | --- |",
         f"| before: two hospitals, without officers | {BEFORE['commands']} | {BEFORE['files']} | {BEFORE['errors']} | "
         f"about {BEFORE['minutes']} of a person |",
-        f"| now: two hospitals and their officers | {typed} | 0 | {len(day.errors)} | {day.seconds / 60:.1f} of the machine, "
-        f"about {person:.0f} of persons who copy and telephone |",
+        f"| now: two hospitals and their officers | {typed} | 0 | {len(day.errors)} | {day.seconds / 60:.1f} of the "
+        f"machine, about {person:.0f} of persons who copy and telephone |",
         "",
         "| who | commands | of them the officer's | numbers typed |",
         "| --- | --- | --- | --- |",

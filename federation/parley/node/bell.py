@@ -51,8 +51,8 @@ SENTENCES = {
 DO = {
     APPROVAL: {"party": "parley party runs NODE", "aggregator": "parley doctor NODE --manifest RUN.toml"},
     EVIDENCE: dict.fromkeys(("party", "aggregator", "coordinator"), "parley evidence list NODE"),
-    STALLED: {"coordinator": "parley status --node NODE"},
-    REFUSED: {"coordinator": "parley status --node NODE"},
+    STALLED: {"coordinator": "parley status NODE"},
+    REFUSED: {"coordinator": "parley status NODE"},
 }
 """By role; an operator knows where NODE is."""
 

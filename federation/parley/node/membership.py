@@ -1,11 +1,11 @@
 """The lead's side of invitations: who is invited to a study, whose request was accepted, and the list that comes of it.
 
-    STUDY/study.toml             what people decide about the run
-    STUDY/federation.toml        who takes part and where others dial it
-    STUDY/authority/             the federation's certificate authority
-    STUDY/invitations/NAME.invitation
-    STUDY/accepted/NAME.toml     one accepted member: its request, and its certificate
-    STUDY/FEDERATION.members     once all have been accepted: for every member the same bytes
+STUDY/study.toml             what people decide about the run
+STUDY/federation.toml        who takes part and where others dial it
+STUDY/authority/             the federation's certificate authority
+STUDY/invitations/NAME.invitation
+STUDY/accepted/NAME.toml     one accepted member: its request, and its certificate
+STUDY/FEDERATION.members     once all have been accepted: for every member the same bytes
 """
 
 import datetime as dt

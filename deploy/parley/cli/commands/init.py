@@ -36,7 +36,9 @@ def init(
     aggregators: Annotated[str, typer.Option(help="The two servers; the first dials the second.")] = "north,south",
     coordinator: Annotated[str, typer.Option(help="Who leads the study.")] = "lead",
     federation: Annotated[str | None, typer.Option(help="Its name; that of DIR, unless given.")] = None,
-    schema: Annotated[Path | None, typer.Option(help="A schema.toml with the study's columns; else an example's.")] = None,
+    schema: Annotated[
+        Path | None, typer.Option(help="A schema.toml with the study's columns; else an example's.")
+    ] = None,
     epsilon: Annotated[float, typer.Option(min=0.0, help="What a run may cost.")] = 1.0,
     delta: Annotated[float, typer.Option(min=0.0, help="What a run may cost.")] = 1e-5,
     json: Json = False,
@@ -93,7 +95,9 @@ def _study(
     )
     written = project.write(wanted)
     for each in guessed:
-        progress(f"{each}: {project.GUESSED_UNITS} units are a guess: give --parties {each}=NUMBER, or change study.toml")
+        progress(
+            f"{each}: {project.GUESSED_UNITS} units are a guess: give --parties {each}=NUMBER, or change study.toml"
+        )
     return written
 
 
