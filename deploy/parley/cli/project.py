@@ -1,4 +1,4 @@
-"""What `parley init STUDY --parties …` writes: one study, who takes part and where, and the steps of everybody, to type."""
+"""What `parley init STUDY --parties …` writes: one study, who takes part and where, and the steps of everybody."""
 
 import re
 import socket
@@ -125,8 +125,8 @@ def _organisation(name: str, role: Role, wanted: Wanted) -> str:
         return ""  # it says so itself when it joins
     if not wanted.local:
         raise CommandError(
-            f'{name}: say who answers for it in law, with --organisation "{name}=…"; the two aggregators must belong to '
-            "two organisations"
+            f'{name}: say who answers for it in law, with --organisation "{name}=…"; the two aggregators must belong '
+            "to two organisations"
         )
     return f"{name} on this machine"
 
@@ -237,10 +237,11 @@ def readme(wanted: Wanted) -> str:
             f"{f'{name}/' if name == wanted.coordinator or local else ''}{name}.request"
             for name in (wanted.coordinator, *servers, *parties)
         ),
-        "WHERE": "Everybody is on this one machine: type all of it in this folder. One person then holds every key, so this is "
-        "a trial and protects nobody."
+        "WHERE": "Everybody is on this one machine: type all of it in this folder. One person then holds every\n"
+        "key, so this is a trial and protects nobody."
         if local
-        else f"{wanted.coordinator} types its commands in this folder, and everybody else where the file from the mail was saved.",
+        else f"{wanted.coordinator} types its commands in this folder, and everybody else where the files from\n"
+        "the mail were saved.",
     }
 
     def repeated(found: re.Match[str]) -> str:

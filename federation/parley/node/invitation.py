@@ -1,6 +1,6 @@
 """The three files by which an institution becomes a member of a federation. None of them holds a secret.
 
-    NAME.invitation     lead -> institution   the authority, who takes part and where, the study, this node's role and name
+    NAME.invitation     lead -> institution   the authority, who takes part and where, the study, a role and a name
     NAME.request        institution -> lead   a request for a certificate, and which invitation it answers
     NAME.members        lead -> everybody     the same bytes for all: every member's certificate, and so every pin
 
@@ -12,8 +12,8 @@ They travel by mail, which anybody may change; what is read out by telephone is 
                     peer's operator reads out: so both have one list, and a lead that gives a hospital another key for
                     a server than the server has is found out (docs/decisions/invitation.md).
 
-Whoever made two lists with one number would have to search for a collision of 128 bits, each trial as dear as one scrypt
-of 32 MiB. Files are TOML, bounded, and read strictly.
+Whoever made two lists with one number would have to search for a collision of 128 bits, each trial as dear as one
+scrypt of 32 MiB. Files are TOML, bounded, and read strictly.
 """
 
 import hashlib

@@ -107,8 +107,8 @@ def invitation_of(folder: Path) -> Invitation:
 def must_type(invitation: Invitation) -> list[NodeName]:
     """Whose numbers this node's operator has to type: those on whose keys what it gives or opens depends.
 
-    A party relies on both servers, and a server on the other one. The coordinator gives away nothing that the list could
-    cost anybody: a list that the authority did not sign is refused everywhere.
+    A party relies on both servers, and a server on the other one. The coordinator gives nothing away that a list could
+    cost anybody; one that the authority did not sign is refused everywhere.
     """
     servers = [NodeName(invitation.node.federation, Role.aggregator, each.name) for each in invitation.aggregators]
     if invitation.node.role is Role.coordinator:
@@ -138,7 +138,7 @@ def check(folder: Path, members: Members) -> Invitation:
         raise CertificateError(f"{own} is not in the list: send {own.name}.request to the lead, and ask for a new list")
     if not hmac.compare_digest(mine.pin, _own_key(NodeFolder(folder / "identity"))):
         raise CertificateError(
-            f"the list has another key for {own} than the one that was made here: have the lead accept {own.name}.request"
+            f"the list has another key for {own} than the one made here: have the lead accept {own.name}.request"
         )
     servers = {NodeName(own.federation, each.role, each.name) for each in invitation.members if each.role.serves}
     listed = {each.node for each in members.admitted if each.node.role.serves}
@@ -153,8 +153,8 @@ def finish(folder: Path, members: Members, typed: Typed) -> Invitation:
     for peer in must_type(invitation):
         if not same_number(typed(peer), members.number_of(peer)):
             raise FingerprintError(
-                f"this is not the number that {peer.name} must show for this list: have its operator read it again. If it "
-                "still differs, the two of you hold different lists, and somebody has exchanged one: nothing was installed"
+                f"this is not the number that {peer.name} must show for this list: have its operator read it again. If "
+                "it still differs, you hold different lists, and somebody has exchanged one: nothing was installed"
             )
     place, mine = NodeFolder(folder / "identity"), members.of(invitation.node)
     assert mine is not None
@@ -162,8 +162,8 @@ def finish(folder: Path, members: Members, typed: Typed) -> Invitation:
     if installation.pending(place) is not None:
         fingerprint = certificate_fingerprint(invitation.root)
         installation.install(place, mine.certificate + invitation.root.public_bytes(PEM), fingerprint)
-    for peer in peers_in(invitation, members):
-        trust.add(place, peer.node, peer.pin)
+    for each in peers_in(invitation, members):
+        trust.add(place, each.node, each.pin)
     return invitation
 
 
@@ -243,7 +243,7 @@ def _noise(invitation: Invitation) -> NoiseSettings:
 
 
 def policy_of(invitation: Invitation) -> str:
-    """policy.toml: limits of this institution's own, and the names of whom it works with, for its operator to change."""
+    """policy.toml: limits of this institution's own, and whom it works with, for its operator to change."""
     least = min(FEWEST_PARTIES, len(invitation.parties))
     entities = {each.name: each.organisation for each in invitation.aggregators}
     if unknown := [name for name, organisation in entities.items() if not organisation]:
@@ -274,8 +274,8 @@ def policy_of(invitation: Invitation) -> str:
             "aggregators": entities,
         }
     return (
-        "# What this node admits without asking anybody; what does not fit waits for its operator. `parley join` wrote it\n"
-        "# with the limits that everybody begins with; what each means: docs/operations.md, and `parley init` explains all.\n\n"
+        "# What this node admits without asking anybody; what does not fit waits for its operator. `parley join` wrote\n"
+        "# it with the limits that everybody begins with; `parley init DIR` writes one in which each is explained.\n\n"
         + toml_text(body)
         + "\n"
     )

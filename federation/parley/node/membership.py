@@ -56,8 +56,8 @@ class Plan:
     def text(self) -> str:
         body = {"federation": self.federation, "members": [each.as_json() for each in self.members]}
         return (
-            "# Who takes part, and where others dial it: `parley invite` puts it into every invitation. The first aggregator\n"
-            "# dials the second.\n\n" + toml_text(body) + "\n"
+            "# Who takes part, and where others dial it: `parley invite` puts it into every invitation. The first\n"
+            "# aggregator dials the second.\n\n" + toml_text(body) + "\n"
         )
 
     @classmethod
@@ -122,8 +122,8 @@ def accept(
         )
     if not same_number(typed(node), request.number):
         raise FingerprintError(
-            f"this is not the number of this request of {node.name}: have its operator read it again. If it still differs, "
-            "the invitation or the request was exchanged on its way: nothing was signed"
+            f"this is not the number of this request of {node.name}: have its operator read it again. If it still "
+            "differs, the invitation or the request was exchanged on its way: nothing was signed"
         )
     certificate = authority.approve(request.request, request.fingerprint, lifetime)
     authority.note(folder / AUTHORITY, certificate, node)

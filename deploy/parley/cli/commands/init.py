@@ -45,7 +45,7 @@ def init(
 ) -> None:
     """Write the files to start from: with --parties a study, who takes part, and a README with everybody's steps.
 
-    Without --parties, a project in which every field is explained: a study, and node.toml and policy.toml for each role.
+    Without --parties, a project in which every field is explained: a study, node.toml and policy.toml for each role.
     Nothing that exists is overwritten.
 
     Example: parley init trial --parties a=300,b=200 --local. Next: read trial/README.md, then parley invite trial --all
@@ -65,8 +65,8 @@ def init(
 
 
 def _study(
-    folder: Path, parties: str, hosts: str, local: bool, port_base: int | None, organisation: list[str], aggregators: str,
-    coordinator: str, federation: str | None, schema: Path | None, epsilon: float, delta: float,
+    folder: Path, parties: str, hosts: str, local: bool, port_base: int | None, organisation: list[str],
+    aggregators: str, coordinator: str, federation: str | None, schema: Path | None, epsilon: float, delta: float,
 ) -> list[Path]:  # fmt: skip
     from parley.cli import project
     from parley.federation.names import is_label

@@ -62,7 +62,7 @@ def invite(
 
 
 def _planned(study: Path, plan: "Plan") -> tuple[dict[str, Any], dict[str, Any]]:
-    """The study as it travels, and what the servers have to offer for it; refused where it names others than the plan."""
+    """The study as it travels, and what the servers have to offer for it; refused where it names others."""
     from parley.federation.files import toml_file
     from parley.federation.names import Role
     from parley.node.membership import STUDY_FILE

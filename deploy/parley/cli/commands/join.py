@@ -136,8 +136,8 @@ def _schema_text(invitation: "Invitation", records: Path) -> str:
     columns = schema_from_json(invitation.study.body["schema"])
     holding = held(columns, layout_by_name(records), units_of(invitation))
     head = (
-        "# What this institution's records are, in its own words: docs/schema.md. It begins with the study's columns; bounds,\n"
-        "# words and units are this institution's to confirm or to change. `parley schema check` compares all of it.\n\n"
+        "# What this institution's records are, in its own words: docs/schema.md. It begins with the study's columns;\n"
+        "# bounds, words and units are this institution's to confirm or to change. `parley schema check` compares them.\n\n"
     )
     return head + toml_text(holding.as_json()) + "\n"
 
