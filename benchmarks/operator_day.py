@@ -1,4 +1,4 @@
-"""From nothing to a finished, exported, audited run, by typing what the documents say: commands, files, errors, minutes.
+"""From nothing to a finished, exported, audited run, by typing what the documents say, and counted.
 
     python benchmarks/operator_day.py              # prints the table of docs/experiments/operator-day.md
 

@@ -46,6 +46,7 @@ USUAL_PORTS = {"parties": 7400, "share": 7401, "control": 7402, "peer": 7403}
 EPSILON_PER_RUN, DELTA_PER_RUN = 1.0, 1e-5
 EPSILON_TOTAL, DELTA_TOTAL = 4.0, 1e-4
 FEWEST_PARTIES = 3
+NODE_HEAD = "# Where this node listens, whom it dials, which data it has: docs/federation.md, A node's folder.\n\n"
 ALGORITHMS = ("auto", "ddp-srm")
 Typed = Callable[[NodeName], str]
 """The number that a peer's operator reads out, as it was typed here."""
@@ -86,7 +87,7 @@ def begin(
         made = Request(invitation.digest, organisation, waiting.path.read_bytes())
         path = folder / f"{invitation.node.name}.request"
         files = {
-            NODE_FILE: node_text(node),
+            NODE_FILE: NODE_HEAD + node_text(node),
             POLICY_FILE: policy_of(invitation),
             INVITATION_FILE: invitation.text(),
             path.name: made.text(),
@@ -274,10 +275,20 @@ def policy_of(invitation: Invitation) -> str:
             "aggregators": entities,
         }
     return (
-        "# What this node admits without asking anybody; what does not fit waits for its operator. `parley join` wrote\n"
-        "# it with the limits that everybody begins with; `parley init DIR` writes one in which each is explained.\n\n"
+        "# What this node admits without asking anybody; what does not fit waits for its operator. `parley join`\n"
+        "# wrote it, with limits to begin with; `parley init DIR` writes one in which each of them is explained.\n\n"
         + toml_text(body)
         + "\n"
+    )
+
+
+def limits_of(invitation: Invitation) -> str:
+    """What policy.toml and node.toml begin with, in one line for the person who joins a party."""
+    unit = study_of(invitation)[2] or "row"
+    least = min(FEWEST_PARTIES, len(invitation.parties))
+    return (
+        f"epsilon {EPSILON_PER_RUN:g} and delta {DELTA_PER_RUN:g} for a run, {EPSILON_TOTAL:g} and {DELTA_TOTAL:g} over all; "
+        f"counted for each {unit}; at least {least} parties"
     )
 
 

@@ -84,10 +84,12 @@ def _planned(study: Path, plan: "Plan") -> tuple[dict[str, Any], dict[str, Any]]
     body = toml_file(path, lambda what: CommandError(f"{path.name} {what}"))
     body = {name: value for name, value in body.items() if name not in OWN}
     columns = {name: value for name, value in document.schema.as_json().items() if value is not None}
+    usual, needed = NoiseSettings().capacity, manifest.joint_samples
+    trial = all(each.loopback for member in plan.members for each in member.addresses.values())
     noise = {
         "cover": manifest.noise.cover,
         "precision": manifest.noise.precision,
-        "capacity": min(NoiseSettings().capacity, manifest.joint_samples),
+        "capacity": min(usual, needed) if trial or not needed else usual,
     }
     return {**body, "schema": columns}, noise
 

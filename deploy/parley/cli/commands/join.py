@@ -99,12 +99,18 @@ def _begin(
     if containers:
         from parley.cli.containers import compose_text
 
-        texts["compose.yaml"] = compose_text(invitation, data)
+        texts["compose.yaml"] = compose_text(invitation, folder, data)
     begun = joining.begin(invitation, folder, organisation, files, texts, everywhere=containers)
+    if containers:
+        from parley.cli.containers import prepare
+
+        prepare(folder, role)
     if json_output:
         emit_json({"node": str(folder), "request": str(begun.path), "number": begun.request.number})
         return
     print(f"wrote     {folder}: look through node.toml, policy.toml" + (", schema.toml" if role is Role.party else ""))
+    if role is Role.party:
+        print(f"limits    {joining.limits_of(invitation)}: yours to change, in policy.toml and node.toml")
     print(f"request   {begun.path}: send it to the lead")
     print(f"number    {begun.request.number}")
     print("next      read the number out when the lead calls; then parley join FILE.members " + str(folder))
@@ -137,7 +143,7 @@ def _schema_text(invitation: "Invitation", records: Path) -> str:
     holding = held(columns, layout_by_name(records), units_of(invitation))
     head = (
         "# What this institution's records are, in its own words: docs/schema.md. It begins with the study's columns;\n"
-        "# bounds, words and units are this institution's to confirm or to change. `parley schema check` compares them.\n\n"
+        "# bounds, words and units are this institution's to confirm or to change. `parley schema check` compares.\n\n"
     )
     return head + toml_text(holding.as_json()) + "\n"
 
