@@ -1,4 +1,4 @@
-"""compose.yaml of one node, its own folder and its own records: what `parley join --containers` writes beside node.toml.
+"""compose.yaml of one node, with its own folder and records: what `parley join --containers` writes beside node.toml.
 
 Key, certificates and pins are secrets of the container, state is a folder on the host, and the records are mounted by
 themselves, read-only. The user is the folder's owner, so that the key stays readable to one user alone.
@@ -24,20 +24,19 @@ SECRETS = {
     "pins.toml": "pins.toml",
 }
 FOLDERS = {Role.party: ("state",), Role.aggregator: ("state",), Role.coordinator: ("state", "models", "runs")}
-TEXT = """# @name, @role of federation @federation, in a container. Written by `parley join --containers`; docs/containers.md.
+TEXT = """\
+# @name, @role of federation @federation, in a container: docs/containers.md. `parley join --containers` wrote this.
 # Type these in this folder. First put @federation.members, which the lead sends, into it:
 #
 #   docker-compose run --rm setup join @name/@federation.members @name      # certificate and pins, once
 @before#   docker-compose up -d
 #   docker-compose run --rm @role doctor /node
 @after#
-# A newer image, with the state as it is (read CHANGELOG.md first; servers before parties):
+# A newer image takes the state as it is, and there is no way back to the version before:
 #
-#   docker-compose stop && cp -a state state.before
 #   @variable=@image:NEW docker-compose run --rm @role doctor /node
 #   @variable=@image:NEW docker-compose up -d
 #
-# Once the new version has run, never start from state.before: a ledger of yesterday has forgotten what was spent.
 # A new certificate or a new pin is seen at the next start: docker-compose restart @role
 
 x-node: &node

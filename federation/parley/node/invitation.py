@@ -184,7 +184,7 @@ class Request:
     def pin(self) -> bytes:
         return key_of(self.parsed[0].public_key())
 
-    @property
+    @cached_property
     def number(self) -> str:
         body = {"invitation": self.invitation, "organisation": self.organisation, "request": self.fingerprint}
         return number("request", body)
