@@ -287,8 +287,8 @@ def limits_of(invitation: Invitation) -> str:
     unit = study_of(invitation)[2] or "row"
     least = min(FEWEST_PARTIES, len(invitation.parties))
     return (
-        f"epsilon {EPSILON_PER_RUN:g} and delta {DELTA_PER_RUN:g} for a run, {EPSILON_TOTAL:g} and {DELTA_TOTAL:g} over "
-        f"all; counted for each {unit}; at least {least} parties"
+        f"epsilon {EPSILON_PER_RUN:g} and delta {DELTA_PER_RUN:g} for a run, {EPSILON_TOTAL:g} and {DELTA_TOTAL:g} "
+        f"over all; counted for each {unit}; at least {least} parties"
     )
 
 
