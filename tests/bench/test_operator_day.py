@@ -1,4 +1,4 @@
-"""From nothing to an audited run by typing what docs/federation.md and the README of `parley init` say, word for word."""
+"""From nothing to an audited run by typing what docs/federation.md and the README of `parley init` say, to the word."""
 
 import re
 from pathlib import Path
