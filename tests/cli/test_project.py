@@ -103,6 +103,8 @@ def test_own_columns_come_from_a_schema(tmp_path: Path) -> None:
     home = tmp_path / "own"
     schema = str(project_home / "hospital-a" / "schema.toml")
     assert typed("", "init", str(home), "--parties", "a,b", "--local", "--schema", schema).returncode == 0
-    named = [each.name for each in read(home / "study.toml").schema.features]
+    features = read(home / "study.toml").schema.features
+    assert isinstance(features, tuple)
+    named = [each.name for each in features]
     assert named == ["age", "pressure", "pain"]
     assert os.stat(home).st_mode & 0o777 == 0o700

@@ -12,11 +12,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from parley.errors import ParleyError
 from parley.federation.errors import CertificateError, FieldError, WrongAuthorityError
-from parley.node import invitation as files
 from parley.node import membership
 from parley.node.authority import NODE_LIFETIME, PEM, Authority, ThrowAwayAuthority, Validity
 from parley.node.invitation import MOST_BYTES, MOST_MEMBERS, Invitation, Members, Request, number, read, same_number
-from parley.node.pins import public_key
+from parley.node.pins import key_text, public_key
 from tests.support.invited import FEDERATION, NAMES, Invited, node
 
 Change = Callable[[str], str]
@@ -168,7 +167,7 @@ def test_a_list_holds_what_its_authority_signed_and_nothing_else(invited: Invite
     assert north is not None
     with pytest.raises(FieldError, match="is that of parley://cardio/aggregator/north"):
         Members.parse(listed(north.certificate))
-    tampered = members.text().replace(files.key_text(mine.pin), files.key_text(north.pin))
+    tampered = members.text().replace(key_text(mine.pin), key_text(north.pin))
     with pytest.raises(FieldError, match="is not that of the certificate"):
         Members.parse(tampered.encode())
 

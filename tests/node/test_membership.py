@@ -1,13 +1,16 @@
 """The lead's side: whose request is signed, and by which word."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from parley.federation.errors import CertificateError, FieldError, FingerprintError, WrongIdentityError
-from parley.node import joining, membership
+from parley.federation.names import NodeName, Role
+from parley.node import installation, joining, membership
+from parley.node.credentials import NodeFolder
 from parley.node.invitation import SCRYPT, Members, Request
 from parley.node.membership import Plan
 from tests.support.invited import NAMES, PLAN, Invited, node
@@ -17,6 +20,10 @@ from tests.support.invited import NAMES, PLAN, Invited, node
 def invited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Invited:
     monkeypatch.setitem(SCRYPT, "n", 2)  # dear on purpose; test_invitation.py has it as it is
     return Invited(tmp_path)
+
+
+def said(number: str) -> Callable[[NodeName], str]:
+    return lambda _: number
 
 
 def issued(invited: Invited) -> list[str]:
@@ -79,17 +86,13 @@ def test_an_invitation_for_a_server_is_no_use_to_a_party(invited: Invited) -> No
 
 
 def test_a_request_for_another_role_or_a_stranger_is_refused(invited: Invited) -> None:
-    from parley.federation.names import NodeName, Role
-    from parley.node import installation
-    from parley.node.credentials import NodeFolder
-
     for name, error in ((NodeName("cardio", Role.coordinator, "north"), WrongIdentityError),
                         (NodeName("cardio", Role.party, "stranger"), FieldError),
                         (NodeName("elsewhere", Role.aggregator, "north"), WrongIdentityError)):  # fmt: skip
         waiting = installation.request(NodeFolder(invited.homes / f"{name.federation}-{name.name}-{name.role}"), name)
         made = Request(invited.invitation("north").digest, "x", waiting.path.read_bytes())
         with pytest.raises(error):
-            membership.accept(invited.study, made, invited.authority, lambda _, made=made: made.number)
+            membership.accept(invited.study, made, invited.authority, said(made.number))
     assert issued(invited) == []
 
 
