@@ -1,15 +1,18 @@
-"""One's own node from the compose file that `parley join --containers` writes: joined in its image, started, healthy."""
+"""One's own node from the compose file that `parley join --containers` writes: joined in its image, and started."""
 
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import docker
 import pytest
+from docker.models.containers import Container
 
 from parley.cli.containers import IMAGE_USER
+from parley.federation.names import NodeName
 from parley.node.invitation import Members, Request
 from parley.node.membership import accept, write_members
 from tests.docker.engine import IMAGES, RUN_SECONDS, wait
@@ -80,7 +83,7 @@ def test_a_party_and_an_aggregator_join_and_run_from_their_own_compose_files(own
         own.invited.accept(own.invited.begin(name))
     for name in OTHERS:
         request = Request.parse((own.folder / name / f"{name}.request").read_bytes())
-        accept(own.invited.study, request, own.invited.authority, lambda _, request=request: request.number)
+        accept(own.invited.study, request, own.invited.authority, said(request))
     listed = write_members(own.invited.study)
     members = Members.parse(listed.read_bytes())
     for name in OTHERS:
@@ -99,7 +102,7 @@ def test_a_party_and_an_aggregator_join_and_run_from_their_own_compose_files(own
     for name, service in (("hospital-a", "party"), ("south", "aggregator")):
         own.compose(name, "up", "-d", "--no-build")
         (mine,) = own.client.containers.list(filters={"label": f"com.docker.compose.project=parleyown{name}"})
-        wait(lambda mine=mine: _healthy(mine), RUN_SECONDS, name)
+        wait(partial(healthy, mine), RUN_SECONDS, name)
         assert mine.attrs["Config"]["User"] == f"{IMAGE_USER}:{IMAGE_USER}"
         assert mine.attrs["HostConfig"]["ReadonlyRootfs"]
         published = {port for port, at in (mine.attrs["NetworkSettings"]["Ports"] or {}).items() if at}
@@ -110,7 +113,12 @@ def test_a_party_and_an_aggregator_join_and_run_from_their_own_compose_files(own
         assert node(name).uri in shown
 
 
-def _healthy(container: "docker.models.containers.Container") -> bool:
+def said(request: Request) -> Callable[[NodeName], str]:
+    """By telephone."""
+    return lambda _: request.number
+
+
+def healthy(container: Container) -> bool:
     container.reload()
     assert container.status == "running", container.logs()[-2000:]
     return bool(container.attrs["State"]["Health"]["Status"] == "healthy")
