@@ -26,8 +26,13 @@ class Own:
     """Folders of one institution with records, and of one that runs an aggregator."""
 
     def __init__(self, client: "docker.DockerClient", folder: Path) -> None:
-        self.client, self.folder, self.invited = client, folder, Invited(folder)
-        (folder / "records.csv").write_text("age,sick\n" + "54,1\n61,0\n" * 150)
+        self.client, self.folder = client, folder / "institution"
+        (folder / "lead").mkdir()
+        self.invited = Invited(folder / "lead")
+        self.folder.mkdir()
+        for name in OTHERS:  # as they came by mail
+            (self.folder / f"{name}.invitation").write_bytes(self.invited.invitation_file(name).read_bytes())
+        (self.folder / "records.csv").write_text("age,sick\n" + "54,1\n61,0\n" * 150)
         self.root("chown", "-R", f"{IMAGE_USER}:{IMAGE_USER}", "/join")
 
     def root(self, *words: str) -> None:
@@ -40,9 +45,8 @@ class Own:
     def join(self, name: str, *words: str) -> None:
         """docs/containers.md, "Your own node": with nothing but the engine."""
         image = IMAGES["party" if name.startswith("hospital") else "server"]
-        file = self.invited.invitation_file(name).relative_to(self.folder)
         self.client.containers.run(
-            image, ["join", str(file), "--containers", *words], user=f"{IMAGE_USER}:{IMAGE_USER}", remove=True,
+            image, ["join", f"{name}.invitation", "--containers", *words], user=f"{IMAGE_USER}", remove=True,
             network_mode="none", volumes={str(self.folder): {"bind": "/join"}}, working_dir="/join",
         )  # fmt: skip
 
