@@ -45,6 +45,8 @@ def invite(
         raise CommandError("say whom to invite: one NAME or more, or --all")
     if output is not None and len(chosen) != 1:
         raise CommandError("-o is for one NAME: leave it out, and each file goes to STUDY/invitations")
+    if output is not None and output.exists():
+        raise CommandError(f"{output} is there already, and nothing was written: give another name")
     nodes = [plan.named(each) for each in chosen]
     body, noise = _planned(study, plan)
     fingerprint = _authority(study, plan.federation, passphrase_file)
