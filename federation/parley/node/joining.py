@@ -300,6 +300,14 @@ def study_of(invitation: Invitation) -> tuple[str, str, str]:
     return study.table("model").text("kind"), study.table("algorithm").text("name"), unit
 
 
+def columns_of(invitation: Invitation) -> dict[str, Any]:
+    """The study's [schema]."""
+    study = Fields(invitation.study.body, "study", InvitationError)
+    if not study.has("schema"):
+        raise InvitationError("study.schema", "is missing: ask the lead for a new invitation")
+    return study.free("schema").body
+
+
 def units_of(invitation: Invitation) -> int:
     """How many units of privacy the study counts at this party."""
     study = Fields(invitation.study.body, "study", InvitationError)

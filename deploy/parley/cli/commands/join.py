@@ -137,9 +137,9 @@ def _schema_text(invitation: "Invitation", records: Path) -> str:
     from parley.federation.toml_text import toml_text
     from parley.learning.holding import held, layout_by_name
     from parley.learning.schema import schema_from_json
-    from parley.node.joining import units_of
+    from parley.node.joining import columns_of, units_of
 
-    columns = schema_from_json(invitation.study.body["schema"])
+    columns = schema_from_json(columns_of(invitation))
     holding = held(columns, layout_by_name(records), units_of(invitation))
     head = (
         "# What this institution's records are, in its own words: docs/schema.md. It begins with the study's columns;\n"
