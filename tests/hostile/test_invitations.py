@@ -18,7 +18,8 @@ from tests.support.invited import Invited
 
 ODD: list[Any] = [
     "", " ", "../../x", "/", "a\x00b", "\u202e", "é" * 3, "x" * 5000, "-----BEGIN CERTIFICATE-----", "$(id)",
-    0, -1, 1 << 62, 1.5, 1e308, True, [], {}, [[]], ["a", 1], {"a": {}}, [{"name": "a"}], "\x1b[31m", "a:b:c", "::1", "0",
+    0, -1, 1 << 62, 1.5, 1e308, True, [], {}, [[]], ["a", 1], {"a": {}}, [{"name": "a"}],
+    "\x1b[31m", "a:b:c", "::1", "0",
 ]  # fmt: skip
 MUTATIONS = 80
 
