@@ -64,6 +64,7 @@ def test_the_authoritys_passphrase_is_read_from_what_is_piped_in(tmp_path: Path)
     ("words", "problem"),
     [
         (("--parties", "a"), "fewer than two"),
+        (("--local",), "say who has records"),
         (("--parties", "a,../b"), "use 1 to 63"),
         (("--parties", "a,a"), "has a twice"),
         (("--parties", "a=0,b"), "give its number of units"),

@@ -50,6 +50,8 @@ def init(
 
     Example: parley init trial --parties a=300,b=200 --local. Next: read trial/README.md, then parley invite trial --all
     """
+    if parties is None and (local or hosts or organisation or schema or port_base or federation):
+        raise CommandError("say who has records: --parties a=300,b=200; without it the files of an example are written")
     written = (
         write_project(folder)
         if parties is None
