@@ -25,6 +25,7 @@ from parley.demo.provision import provision
 from parley.demo.recipe import STUDY
 from parley.federation.extras import EXTRAS, missing
 from parley.node.software import IMAGES, ROOMS
+from tests.support.command import typed
 
 ROOT = Path(__file__).parents[2]
 ABSENT = """
@@ -66,6 +67,7 @@ for words in json.load(sys.stdin):
 APPROVAL = "--by me --digest {digest}"
 WITHOUT = {
     # These do without, as far as an installation, files or a federation at hand let them.
+    "accept": "nowhere nowhere",
     "aggregator run": "nowhere",
     "aggregator status": "north",
     "aggregator withdraw": "north heart-disease --by me",
@@ -86,6 +88,7 @@ WITHOUT = {
     "export": "nowhere --output model.npz",
     "health": "nowhere",
     "init": "study-of-mine",
+    "join": "nowhere",
     "ledger show": "nowhere",
     "ledger verify": "nowhere",
     "manifest digest": "study.toml",
@@ -141,6 +144,7 @@ WITH = {
     "coordinator approve": f"lead study.toml {APPROVAL}",
     "demo": "--output demo",
     "doctor": "va --manifest study.toml",
+    "invite": "invited --all",
     "manifest check": "study.toml",
     "manifest draft": "study-of-mine/study.toml -o drafted.toml",
     "model check": "parley.networks.mnist:cnn --input 1,28,28 --outputs 10",
@@ -163,7 +167,7 @@ BY = {"model check": "torch", "reproduce figures": "plots", "dashboard": "dashbo
 OF_SERVERS = (
     "aggregator approve", "aggregator run", "aggregator status", "aggregator withdraw",
     "coordinator approve", "coordinator run", "coordinator status", "dashboard", "export",
-    "manifest check", "manifest draft", "predict", "resume", "run", "simulate", "status", "stop",
+    "invite", "manifest check", "manifest draft", "predict", "resume", "run", "simulate", "status", "stop",
     "study made-up", "study plan", "study sweep", "watch",
 )  # fmt: skip
 OF_NO_NODE = (
@@ -221,6 +225,7 @@ def play(folder: Path, absent: set[str], chosen: dict[str, str]) -> dict[str, tu
     manifest = STUDY.manifest()
     provision(folder, manifest, 4, lambda _: None)
     (folder / "simulated.toml").write_text(RUN_FILE)
+    assert typed("", "init", str(folder / "invited"), "--parties", "a=300,b=200", "--local").returncode == 0
     data_sets(folder)
     (folder / "site").mkdir()
     (folder / "site" / "sitecustomize.py").write_text(ABSENT.format(modules=absent))

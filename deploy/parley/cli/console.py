@@ -39,6 +39,16 @@ def emit_json(result: dict[str, Any]) -> None:
     print(json.dumps(result, allow_nan=False), flush=True)
 
 
+def ask(question: str, otherwise: str) -> str:
+    """One line from whoever sits there, or from what is piped in; `otherwise` is the option that says it."""
+    print(f"{question}: ", end="", file=sys.stderr, flush=True)
+    line = sys.stdin.readline()
+    if not line:
+        print(file=sys.stderr)
+        raise CommandError(f"nobody answered: give {otherwise}")
+    return line.strip()
+
+
 def withdrawn(run: str, digest: bytes, consequence: str, json_output: bool, state: str | None = None) -> None:
     """Of either kind of node: what was taken back, and what follows from it. `state` is the run's, before."""
     if json_output:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     app: typer.Typer
 
 COMMANDS = {
-    "Start": ("demo", "init"),
+    "Start": ("demo", "init", "invite", "join", "accept"),
     "Study: plan a run, follow it, take its model": (
         "simulate", "study", "model", "manifest", "run", "watch", "status", "stop", "resume", "export", "predict",
     ),

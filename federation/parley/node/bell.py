@@ -53,9 +53,9 @@ SENTENCES = {
 DO = {
     APPROVAL: {"party": "parley party runs NODE", "aggregator": "parley doctor NODE --manifest RUN.toml"},
     EVIDENCE: dict.fromkeys(("party", "aggregator", "coordinator"), "parley evidence list NODE"),
-    STALLED: {"coordinator": "parley status --node NODE"},
-    REFUSED: {"coordinator": "parley status --node NODE"},
-    CERTIFICATE: dict.fromkeys(("party", "aggregator", "coordinator"), "parley node show --folder NODE/identity"),
+    STALLED: {"coordinator": "parley status NODE"},
+    REFUSED: {"coordinator": "parley status NODE"},
+    CERTIFICATE: dict.fromkeys(("party", "aggregator", "coordinator"), "parley node show NODE"),
 }
 """By role; an operator knows where NODE is."""
 

@@ -140,7 +140,7 @@ def _identity(node: AnyNode, found: list[Finding]) -> Identity | None:
         return None
     days = (expires - dt.datetime.now(dt.UTC)) / dt.timedelta(days=1)
     text = f"{name}, {days:.0f} {'day' if round(days) == 1 else 'days'} left"
-    renew = f"`parley node renew --folder {_quoted(node.identity.path)}`, and have it approved"
+    renew = f"`parley node renew {_quoted(node.folder)}`, and have it approved"
     found.append(Finding(check, WARNING, text, renew) if days < RENEW_DAYS else Finding(check, OK, text))
     mode = stat.S_IMODE((node.identity.current / KEY_FILE).stat().st_mode)
     found.append(Finding("key", OK, f"mode {mode:o}, readable by its owner alone"))
@@ -149,15 +149,13 @@ def _identity(node: AnyNode, found: list[Finding]) -> Identity | None:
 
 def _identity_fix(node: AnyNode) -> str:
     """A key that others may read is mended in place; for all else the folder says what it lacks."""
-    folder, key = _quoted(node.identity.path), node.identity.current / KEY_FILE
+    folder, key = _quoted(node.folder), node.identity.current / KEY_FILE
     if key.exists() and stat.S_IMODE(key.stat().st_mode) & 0o077:
-        anew = f"a new key, `parley node rotate --folder {folder}`"
+        anew = f"a new key, `parley node rotate {folder}`"
         return f"`chmod 600 {_quoted(key)}` if nobody else has read it; else {anew}"
     if not key.exists():
-        return f"`parley node request parley://FEDERATION/{node.role}/NAME --folder {folder}`, and have it approved"
-    return (
-        f"`parley node show --folder {folder}` says what is there, `parley node renew --folder {folder}` asks for more"
-    )
+        return f"`parley node request parley://FEDERATION/{node.role}/NAME --node {folder}`, and have it approved"
+    return f"`parley node show {folder}` says what is there, `parley node renew {folder}` asks for more"
 
 
 def _quoted(path: Path) -> str:
@@ -296,7 +294,7 @@ def _peers(node: AnyNode, policy: Policy | None, identity: Identity, found: list
             Finding(check, UNKNOWN, "it dials this node: run the doctor over there") if identity.pins.of(peer)
             else Finding(
                 check, FAILED, f"{peer} is not pinned",
-                f"`parley pin add {peer.role}/{peer.name} PIN --folder {_quoted(node.identity.path)}`",
+                f"`parley pin add {peer.role}/{peer.name} PIN --node {_quoted(node.folder)}`",
             )
         )  # fmt: skip
     if isinstance(policy, PartyPolicy) and isinstance(node, PartyNode):

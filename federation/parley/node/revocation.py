@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from parley.federation.errors import CertificateError
+from parley.node.pins import key_of
 from parley.privacy.durable import PRIVATE, replace_durably
 
 REVOKED_FILE, LOCK_FILE = "revoked.crl", "revoked.lock"
@@ -149,6 +150,13 @@ def held(folder: Path, authority: x509.Certificate) -> Revoked | None:
             f"{REVOKED_FILE}: {error}; until then nobody is trusted. The newest list of the installed authority mends "
             "it: `parley node revoked FILE`"
         ) from None
+
+
+def require_unrevoked(folder: Path, authority: x509.Certificate, request: x509.CertificateSigningRequest) -> None:
+    """Before it is signed: no certificate for a key that this authority has revoked."""
+    revoked = held(folder, authority)
+    if revoked is not None and key_of(request.public_key()) in revoked.keys:
+        raise CertificateError("the key of this request is revoked: have its operator make another, `parley node rotate`")
 
 
 def keep(folder: Path, data: bytes, authority: x509.Certificate, replacing: bool = False) -> Revoked:

@@ -122,13 +122,13 @@ def _pinned(check: str, node: AnyNode, identity: Identity, manifest: Manifest) -
     missing = [name for name in others if not (isinstance(node, PartyNode) and name.role is Role.party)]
     if not missing:
         return Finding(check, OK, "every member that this node dials or serves is pinned")
-    fix = "; ".join(f"`{pin_command(name, node.identity.path)}`" for name in missing)
+    fix = "; ".join(f"`{pin_command(name, node.folder)}`" for name in missing)
     what = f"not pinned here: {', '.join(f'{each.role}/{each.name}' for each in missing)}"
     return Finding(check, FAILED, what, f"each PIN as its operator reads it out, until then it is not served: {fix}")
 
 
 def pin_command(peer: NodeName, folder: Path) -> str:
-    return f"parley pin add {peer.role}/{peer.name} PIN --folder {shlex.quote(str(folder))}"
+    return f"parley pin add {peer.role}/{peer.name} PIN --node {shlex.quote(str(folder))}"
 
 
 def _range(check: str, manifest: Manifest) -> Finding:

@@ -132,7 +132,7 @@ def require(node: AnyNode) -> None:
     identity = node.identity.load()
     missing = [name for name in needed(node, identity.name.federation) if not identity.pins.of(name)]
     if missing:
-        where = f" --folder {node.identity.path}"
+        where = f" --node {node.folder}"
         commands = ", ".join(f"`parley pin add {name} PIN{where}`" for name in missing)
         raise PinError(
             f"not pinned here: {', '.join(map(str, missing))}. Have each operator read out the pin that `parley node "

@@ -57,22 +57,12 @@ def backup(
 def _make_key(out: Path, passphrase_file: Path | None, json_output: bool) -> None:
     from parley.node.backup_key import make
 
-    public = make(out, passphrase(passphrase_file, confirm=True))
+    public = make(out, required(passphrase_file, "the key for backups", confirm=True))
     if json_output:
         emit_json({"public": public, "key": str(out)})
     else:
         print(f"key          {out}: keep it off the nodes, with its passphrase elsewhere\npublic       {public}")
         print(f"next         parley backup NODE -o FILE --to {public}")
-
-
-def passphrase(path: Path | None, confirm: bool) -> bytes:
-    """From a file of mode 600, or typed in."""
-    from parley.node.credentials import read_private
-
-    if path is not None:
-        return read_private(path).rstrip(b"\r\n")
-    entered: str = typer.prompt("passphrase of the key for backups", hide_input=True, confirmation_prompt=confirm)
-    return entered.encode()
 
 
 def contents_of(node: AnyNode) -> "Contents":

@@ -22,7 +22,7 @@ from parley.node import register
 from parley.node.authority import PEM, Authority, federation_of, load_request, request_fingerprint
 from parley.node.credentials import certificate_fingerprint, load_certificate, name_in, read_file, read_private
 from parley.node.pins import key_of, parse_key
-from parley.node.revocation import REVOKED_FILE, Revoked, held
+from parley.node.revocation import REVOKED_FILE, Revoked, held, require_unrevoked
 
 app = typer.Typer(help="Run the federation's certificate authority.", no_args_is_help=True)
 Folder = Annotated[Path, typer.Option("--folder", help="The authority's folder.")]
@@ -95,9 +95,7 @@ def approve(
     data = read_file(request)
     made, name = load_request(data)
     authority = Authority.load(folder, entered(passphrase_file, KEY))
-    revoked = held(folder, authority.certificate)
-    if revoked is not None and key_of(made.public_key()) in revoked.keys:
-        raise CertificateError(f"the key of this request is revoked: have {name} make another, `parley node rotate`")
+    require_unrevoked(folder, authority.certificate, made)
     certificate = authority.approve(data, fingerprint, dt.timedelta(days=days))
     authority.note(folder, certificate, name)
     try:

@@ -145,7 +145,7 @@ def _of_role(node: "AnyNode", identity: "Identity | None", manifest: "Manifest")
         return Finding(check, OK, "this installation knows its model, schema and algorithm")
 
     check = f"run {manifest.run}: {'data' if isinstance(node, PartyNode) else 'vocabulary'}"
-    compare = f"`parley party check {node.folder} --run {manifest.run}` compares them, if the run was proposed here"
+    compare = f"`parley party check {node.folder} {manifest.run}` compares them, if the run was proposed here"
     mend = f"change schema.toml or have the manifest changed: {compare}"
     yield guarded(
         check,

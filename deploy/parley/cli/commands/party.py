@@ -10,7 +10,7 @@ parley party exclude NODE P-1047                        # whose records count fo
 parley party withdraw NODE heart-1 --by "Dr. Ada Osei"  # no further round is answered
 parley party status NODE --json                         # budget left, what left the site
 parley party settle NODE                                # what open runs did not spend, given back on proof
-parley party check NODE --run heart-1                   # whether a run's columns are this party's
+parley party check NODE heart-1                         # whether a run's columns are this party's
 parley party populations NODE                           # whose budgets are kept here
 """
 
@@ -21,7 +21,7 @@ import typer
 
 from parley.cli.commands import party_people
 from parley.cli.console import EXIT_BAD_NEWS, CommandError, become, emit_json, progress, withdrawn
-from parley.cli.options import Json, KeyFile, NodeFolder, PassphraseFile, Reviewer
+from parley.cli.options import Json, KeyFile, NodeFolder, PassphraseFile, Reviewer, one_of
 from parley.federation.errors import ManifestError
 from parley.party.books import open_ledger
 from parley.party.data import data_set_of, require_equal, understand
@@ -213,19 +213,22 @@ def status(node: NodeFolder, json_output: Json = False) -> None:
 @app.command()
 def check(
     node: NodeFolder,
-    which: Annotated[str, typer.Option("--run", help="A manifest's TOML file, or the name of a run.")],
+    run: Annotated[
+        str | None, typer.Argument(help="A manifest's TOML file, or the name of a run.", metavar="RUN")
+    ] = None,
+    which: Annotated[str | None, typer.Option("--run", hidden=True, help="RUN, as it was said before.")] = None,
     json_output: Json = False,
 ) -> None:
     """Check whether a run's columns are this party's, by schema.toml, and whom its list excludes. Compares no record.
 
     Exit code 1 if they are not. The records themselves are compared by `parley schema check`.
 
-    Example: parley party check hospital-a --run heart-1
+    Example: parley party check hospital-a heart-1
     """
     from parley.learning.holding import read_holding
 
     settings = settings_of(party_node(node))
-    manifest = manifest_of(settings, which)
+    manifest = manifest_of(settings, one_of(run, which, "RUN"))
     problem = None
     try:
         understood = understand(manifest)

@@ -58,11 +58,11 @@ def restore(
 
 
 def _restore(file: Path, folder: Path, key: Path, passphrase_file: Path | None, json_output: bool) -> None:
-    from parley.cli.commands.backup import contents_of, passphrase
+    from parley.cli.commands.backup import contents_of
     from parley.node import backup_key, restoring
     from parley.node.pins import key_text
 
-    secret = backup_key.load(key, passphrase(passphrase_file, confirm=False))
+    secret = backup_key.load(key, required(passphrase_file, "the key for backups"))
     lost: list[str] = []
     found = restoring.restore(
         file, folder, secret, contents_of, lambda each: lost.extend(_finish(each.node.role)(each))
