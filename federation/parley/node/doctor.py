@@ -27,6 +27,7 @@ from parley.federation.policy import ROLES, PartyPolicy, Policy
 from parley.federation.policy_file import read_policy
 from parley.mpc.errors import MpcError
 from parley.mpc.kernels import best_variant
+from parley.node import proxies
 from parley.node.clock import clock_error_seconds
 from parley.node.credentials import KEY_FILE, Identity
 from parley.node.errors import NodeError
@@ -81,6 +82,9 @@ def examine_node(folder: Path) -> tuple[list[Finding], AnyNode | None, Identity 
     identity = _identity(node, found)
     policy = _policy(node, found)
     found += [*_folders(node), *_books(node), *_evidence(node), *_notify(node)]
+    if unread := proxies.ignored():
+        fix = "`export https_proxy=http://HOST:PORT` here and in the node's environment, or unset what is there"
+        found.append(Finding("proxy", WARNING, f"{unread}; peers are dialled directly", fix))
     if identity is not None:
         _peers(node, policy, identity, found)
     found.append(_clock())
