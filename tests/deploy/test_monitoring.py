@@ -64,7 +64,9 @@ def test_an_expression_names_metrics_and_labels_that_there_are(name: str) -> Non
 
 def test_every_event_and_state_that_is_asked_for_is_written_by_some_code() -> None:
     source = "".join(
-        path.read_text() for room in ("coordinator", "mpc", "federation", "party") for path in (ROOT / room).rglob("*.py")
+        path.read_text()
+        for room in ("coordinator", "mpc", "federation", "party")
+        for path in (ROOT / room).rglob("*.py")
     )
     asked = [word for each in expressions().values() for word in re.findall(r'(?:event|state)=~?"([^"]+)"', each)]
     words = {word for alternatives in asked for word in alternatives.split("|")}
@@ -115,9 +117,17 @@ def test_the_dashboard_has_what_grafana_asks_for() -> None:
     assert (source["type"], source["query"]) == ("datasource", "prometheus")
     taken: set[tuple[int, int]] = set()
     for panel in found["panels"]:
-        assert {"id", "type", "title", "description", "datasource", "gridPos", "fieldConfig", "options", "targets"} == set(
-            panel
-        )
+        assert {
+            "id",
+            "type",
+            "title",
+            "description",
+            "datasource",
+            "gridPos",
+            "fieldConfig",
+            "options",
+            "targets",
+        } == set(panel)
         assert panel["type"] in ("stat", "table", "timeseries")
         assert panel["datasource"] == {"type": "prometheus", "uid": f"${{{source['name']}}}"}
         assert set(panel["fieldConfig"]) == {"defaults", "overrides"}

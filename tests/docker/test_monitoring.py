@@ -92,6 +92,8 @@ def test_neither_metrics_nor_prometheus_is_reached_from_another_node(monitors: M
     where = addresses(monitors.federation)
     for name in (PARTIES[0], "north", COORDINATOR):
         wait(lambda name=name: monitors.ready(name), RUN_SECONDS, f"{name} is not scraped")
-        foreign = [[each, port] for other, known in where.items() if other != name for each in known for port in (9090, 9464)]
+        foreign = [
+            [each, port] for other, known in where.items() if other != name for each in known for port in (9090, 9464)
+        ]
         opened = monitors.federation.run(name, "python", "-c", KNOCK, stdin=json.dumps(foreign))
         assert json.loads(opened) == []

@@ -15,16 +15,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 CLONE_NEWNET = 0x40000000
-HERE, THERE = "198.18.77.1", "198.18.77.2"
-"""Of the range for measurements between networks, which nobody routes."""
 
 
 @dataclass(frozen=True)
 class Neighbour:
-    """The namespace's name, and this machine's address as it sees it."""
+    """The namespace's name, and the addresses of this machine and of it, as both see them."""
 
     name: str
-    here: str = HERE
+    here: str
+    there: str
 
 
 def can_be_made() -> bool:
@@ -34,8 +33,11 @@ def can_be_made() -> bool:
 @contextmanager
 def namespace(ip: str) -> Iterator[Neighbour]:
     """`ip` is the program of that name."""
-    name = f"parley{os.getpid()}"
-    here, there = f"pa{os.getpid()}", f"pb{os.getpid()}"
+    own = os.getpid()
+    name, here, there = f"parley{own}", f"pa{own}", f"pb{own}"
+    # Of the range for measurements between networks, which nobody routes; one net of four addresses for each process.
+    net, first = f"198.18.{own % 256}", own // 256 % 63 * 4
+    made = Neighbour(name, f"{net}.{first + 1}", f"{net}.{first + 2}")
 
     def run(*words: str) -> None:
         subprocess.run([ip, *words], check=True)
@@ -43,12 +45,12 @@ def namespace(ip: str) -> Iterator[Neighbour]:
     run("netns", "add", name)
     try:
         run("link", "add", here, "type", "veth", "peer", "name", there, "netns", name)
-        run("address", "add", f"{HERE}/30", "dev", here)
+        run("address", "add", f"{made.here}/30", "dev", here)
         run("link", "set", here, "up")
-        run("-n", name, "address", "add", f"{THERE}/30", "dev", there)
+        run("-n", name, "address", "add", f"{made.there}/30", "dev", there)
         run("-n", name, "link", "set", there, "up")
         run("-n", name, "link", "set", "lo", "up")
-        yield Neighbour(name)
+        yield made
     finally:
         run("netns", "delete", name)
 
