@@ -143,3 +143,12 @@ def is_open(host: str, port: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def test_the_page_has_these_connections_and_ports() -> None:
+    section = (ROOT / "docs" / "deploy.md").read_text().split("## Ports and firewall")[1].split("\n## ")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line.startswith("|")]
+    found = {(caller, callee, int(port)) for caller, callee, port, _ in rows[2:]}
+    assert found == {
+        (", ".join(sorted(each.callers)), ", ".join(sorted(each.callees)), LISTEN[each.port]) for each in edges()
+    }
