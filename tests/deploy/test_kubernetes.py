@@ -1,5 +1,5 @@
-"""Manifests for Kubernetes, as kustomize renders them: of the API's schemas, as little as a node needs, and open for the
-connections of docs/federation.md alone. No cluster has run them.
+"""Manifests for Kubernetes, as kustomize renders them: of the API's schemas, with as little as a node needs, and open for
+the connections of docs/federation.md alone. No cluster has run them.
 """
 
 import re
@@ -11,6 +11,8 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
+from tests.support.edges import Edge, edges
+from tests.support.programs import program, said
 
 from parley.demo.provision import LISTEN
 from parley.federation.names import NodeName, Role
@@ -18,8 +20,6 @@ from parley.node.authority import ThrowAwayAuthority
 from parley.node.credentials import NodeFolder
 from parley.node.health import check_health
 from parley.node.node_file import read_node
-from tests.support.edges import Edge, edges
-from tests.support.programs import program, said
 
 ROOT = Path(__file__).parents[2]
 KUBERNETES = ROOT / "deploy" / "kubernetes"

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from tests.support.programs import program, said
 
 ROOT = Path(__file__).parents[2]

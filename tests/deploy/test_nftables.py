@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-
-from parley.demo.provision import LISTEN
 from tests.support.cut_off import Neighbour, can_be_made, namespace
 from tests.support.edges import edges
 from tests.support.programs import IN_CI, program, said
+
+from parley.demo.provision import LISTEN
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy" / "nftables"
@@ -147,7 +147,9 @@ def is_open(host: str, port: int) -> bool:
 
 def test_the_page_has_these_connections_and_ports() -> None:
     section = (ROOT / "docs" / "deploy.md").read_text().split("## Ports and firewall")[1].split("\n## ")[0]
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line.startswith("|")]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line.startswith("|")
+    ]
     found = {(caller, callee, int(port)) for caller, callee, port, _ in rows[2:]}
     assert found == {
         (", ".join(sorted(each.callers)), ", ".join(sorted(each.callees)), LISTEN[each.port]) for each in edges()

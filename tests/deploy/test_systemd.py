@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from tests.support.programs import program, said
 
 ROOT = Path(__file__).parents[2]

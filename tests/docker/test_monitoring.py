@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -91,7 +92,7 @@ def test_an_alert_goes_off_when_a_node_is_silent_and_ends_when_it_is_back(monito
 def test_neither_metrics_nor_prometheus_is_reached_from_another_node(monitors: Monitors) -> None:
     where = addresses(monitors.federation)
     for name in (PARTIES[0], "north", COORDINATOR):
-        wait(lambda name=name: monitors.ready(name), RUN_SECONDS, f"{name} is not scraped")
+        wait(partial(monitors.ready, name), RUN_SECONDS, f"{name} is not scraped")
         foreign = [
             [each, port] for other, known in where.items() if other != name for each in known for port in (9090, 9464)
         ]

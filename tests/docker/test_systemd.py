@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
+from functools import partial
 
 import docker
 import pytest
@@ -106,7 +106,7 @@ def as_node(command: str) -> str:
 def test_a_model_is_trained_under_every_restriction(machine: Container) -> None:
     for name, unit in UNITS.items():
         health = as_node(f"health {NODES}/{name}")
-        wait(lambda health=health: inside(machine, health, check=False), GIVE_UP_SECONDS, f"{unit} is not healthy")
+        wait(partial(inside, machine, health, check=False), GIVE_UP_SECONDS, f"{unit} is not healthy")
     said = inside(machine, as_node(f"run {NODES}/study.toml --node {NODES}/lead --json"))
     assert '"state": "finished"' in said
     for name in UNITS.values():

@@ -125,14 +125,14 @@ def test_the_doctor_goes_the_way_that_grpc_goes(party: Path, proxy: Passing, mon
         ready.cancel()
     monkeypatch.setenv("grpc_proxy", "")  # is set, and stands for none
     asked = len(proxy.asked)
-    found = by_check(examine(party))
-    assert (found["coordinator lead"].state, "through" in found["coordinator lead"].problem) == (OK, False)
-    assert "grpc_proxy is empty and stands before https_proxy" in found["proxy"].problem
-    with socket.create_server(("127.0.0.1", 0)) as peer:
-        with grpc.insecure_channel(f"127.0.0.1:{peer.getsockname()[1]}") as channel:
-            ready = grpc.channel_ready_future(channel)
-            peer.accept()[0].close()
-            ready.cancel()
+    said = by_check(examine(party))
+    assert (said["coordinator lead"].state, "through" in said["coordinator lead"].problem) == (OK, False)
+    assert "grpc_proxy is empty and stands before https_proxy" in said["proxy"].problem
+    peer = socket.create_server(("127.0.0.1", 0))
+    with peer, grpc.insecure_channel(f"127.0.0.1:{peer.getsockname()[1]}") as channel:
+        ready = grpc.channel_ready_future(channel)
+        peer.accept()[0].close()
+        ready.cancel()
     assert len(proxy.asked) == asked
     monkeypatch.delenv("grpc_proxy")
     monkeypatch.setenv("no_proxy", "127.0.0.1")

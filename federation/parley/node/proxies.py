@@ -1,8 +1,8 @@
 """The HTTP proxy that gRPC would take to a peer, by this process's environment, as gRPC's core reads it.
 
 The first of `grpc_proxy`, `https_proxy` and `http_proxy` that is set counts, in small letters, and an empty one stands
-for no proxy; `no_grpc_proxy`, or else `no_proxy`, lists ends of host names that are dialled directly, and networks. A proxy passes TLS through (CONNECT): it sees whom
-this node talks to, and when.
+for no proxy; `no_grpc_proxy`, or else `no_proxy`, lists ends of host names that are dialled directly, and networks. A
+proxy passes TLS through (CONNECT): it sees whom this node talks to, and when.
 """
 
 import base64

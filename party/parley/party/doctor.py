@@ -20,7 +20,7 @@ from parley.learning.fit import fit
 from parley.learning.holding import read_holding
 from parley.learning.spreads import warnings_of
 from parley.node.data_sets import DataSet
-from parley.node.doctor import FAILED, OK, UNKNOWN, WARNING, Finding, edited, guarded
+from parley.node.doctor import FAILED, OK, UNKNOWN, WARNING, Finding, edited, guarded, quoted
 from parley.node.node_file import NODE_FILE, PartyNode
 from parley.party.books import epsilon_spent, require_populations, spent_if_a_server_lies
 from parley.party.data import data_set_of, require_equal, understand
@@ -41,17 +41,17 @@ def examine_party(node: PartyNode) -> Iterator[Finding]:
         yield from _data_set(node, settings, data)
     if settings.compute is not None:
         cluster = settings.compute
-        yield guarded("compute", lambda: _compute(cluster))
+        yield guarded("compute", lambda: _compute(cluster, node), _compute_fix(node))
     used = {path for data in node.data for path in data.files}
     for path in sorted(set(node.state.glob("snapshot*.jsonl")) - used):
         text = "has rows of a database, and no data set of node.toml is theirs"
         yield Finding(f"data {path.name}", WARNING, text, f"remove {path}, unless you take its data set up again")
     if len(settings.populations) > 1:
-        yield guarded("populations", lambda: _populations(node, settings))
+        yield guarded("populations", lambda: _populations(node, settings), _populations_fix(node))
     if not node.ledger.exists():
-        yield guarded("memory", lambda: _nothing_spent(settings))
+        yield guarded("memory", lambda: _nothing_spent(settings), _memory_fix(node))
     elif settings.outbox.exists():
-        yield guarded("memory", lambda: _memory(node, settings))
+        yield guarded("memory", lambda: _memory(node, settings), _memory_fix(node))
 
 
 def proposed_and_over(node: PartyNode) -> tuple[list[Manifest], set[bytes]]:
@@ -93,12 +93,13 @@ def columns_of_run(check: str, node: PartyNode, name: NodeName | None, manifest:
 
 def _data_set(node: PartyNode, settings: Settings, data: DataSet) -> Iterator[Finding]:
     of = f" {data.name}" if data.name else ""
-    sealed = guarded(f"seal{of}", lambda: _seal(f"seal{of}", node, settings, data))
+    compare = f"`parley schema check {quoted(node.folder)}` says what does not fit"
+    sealed = guarded(f"seal{of}", lambda: _seal(f"seal{of}", node, settings, data), compare)
     yield sealed
     if sealed.state != FAILED:
-        yield guarded(f"bounds{of}", lambda: _bounds(f"bounds{of}", settings, data))
+        yield guarded(f"bounds{of}", lambda: _bounds(f"bounds{of}", settings, data), compare)
     if data.query is not None:
-        yield guarded(f"database{of}", lambda: _database(f"database{of}", node, settings, data))
+        yield guarded(f"database{of}", lambda: _database(f"database{of}", node, settings, data), compare)
         return
     for path in data.files:
         if not os.access(path, os.R_OK):
@@ -115,7 +116,7 @@ def _data_set(node: PartyNode, settings: Settings, data: DataSet) -> Iterator[Fi
 
 def _seal(check: str, node: PartyNode, settings: Settings, data: DataSet) -> Finding:
     """Every byte of the files, not a cell of the records."""
-    fix = f"`parley schema check {node.folder}`: until then this node waits and joins no run"
+    fix = f"`parley schema check {quoted(node.folder)}`: until then this node waits and joins no run"
     try:
         sealed = verified(settings.seal(data), data)
     except PartyError as error:
@@ -145,7 +146,7 @@ def _bounds(check: str, settings: Settings, data: DataSet) -> Finding:
 def _database(check: str, node: PartyNode, settings: Settings, data: DataSet) -> Finding:
     """What is told without a word to the database: how old the rows are, and whether the query is still theirs."""
     assert data.query is not None
-    again = f"`parley schema check {node.folder}`"
+    again = f"`parley schema check {quoted(node.folder)}`"
     last = taken(settings.seal(data))
     if last is None:
         return Finding(check, UNKNOWN, "no rows were taken from it yet", again)
@@ -155,9 +156,13 @@ def _database(check: str, node: PartyNode, settings: Settings, data: DataSet) ->
     return Finding(check, OK, text)
 
 
-def _compute(cluster: Cluster) -> Finding:
+def _compute_fix(node: PartyNode) -> str:
+    return f"correct [compute], {edited(node.folder / NODE_FILE)}: until then this party is late in every run"
+
+
+def _compute(cluster: Cluster, node: PartyNode) -> Finding:
     """[compute]: what a run would be late for. Starts no cluster; an operator's own one is asked without its token."""
-    fix = "correct [compute] of node.toml, and `parley doctor` again; until then this party is late in every run"
+    fix = _compute_fix(node)
     try:
         cluster.check()
         if find_spec("ray") is None:
@@ -178,8 +183,12 @@ def _compute(cluster: Cluster) -> Finding:
     return Finding("compute", OK, f"each run starts a cluster on this machine, workers = {cluster.workers}")
 
 
+def _populations_fix(node: PartyNode) -> str:
+    return f"see `parley party populations {quoted(node.folder)}`"
+
+
 def _populations(node: PartyNode, settings: Settings) -> Finding:
-    fix = f"see `parley party populations {node.folder}`"
+    fix = _populations_fix(node)
     if not node.ledger.exists():
         return Finding("populations", FAILED, "nobody has answered for more than one budget yet", fix)
     with closing(Ledger.open(node.ledger)) as ledger:
@@ -188,6 +197,10 @@ def _populations(node: PartyNode, settings: Settings) -> Finding:
         except LedgerRefusedError as error:
             return Finding("populations", FAILED, str(error), fix)
     return Finding("populations", OK, "each has a budget of its own, and somebody answers for it")
+
+
+def _memory_fix(node: PartyNode) -> str:
+    return f"put the whole folder state back from the newest backup; `parley audit verify {quoted(node.folder)}`"
 
 
 def _nothing_spent(settings: Settings) -> Finding:
@@ -203,5 +216,5 @@ def _memory(node: PartyNode, settings: Settings) -> Finding:
         still = sorted(run.name for run in ledger.runs.values() if run.name in over and not run.ended)
     if still:
         text = f"{', '.join(still)}: over here, and charged until both aggregators confirm how it ended"
-        return Finding("memory", WARNING, text, f"`parley party settle {node.folder}`")
+        return Finding("memory", WARNING, text, f"`parley party settle {quoted(node.folder)}`")
     return Finding("memory", OK, "ledger, outbox and trail agree")

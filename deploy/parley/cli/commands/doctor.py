@@ -156,8 +156,8 @@ def _policy_of_run(node: "AnyNode", identity: "Identity", manifest: "Manifest") 
     """Whether policy.toml admits it, before the node is asked."""
     from parley.federation.errors import PolicyError
     from parley.federation.policy_file import read_policy
-    from parley.node.doctor import guarded
-    from parley.node.node_file import PartyNode
+    from parley.node.doctor import edited, guarded, quoted
+    from parley.node.node_file import NODE_FILE, PartyNode
     from parley.node.run_checks import policy_of_run
 
     try:
@@ -171,6 +171,7 @@ def _policy_of_run(node: "AnyNode", identity: "Identity", manifest: "Manifest") 
     return guarded(
         f"run {manifest.run}: policy",
         lambda: policy_of_run(node, identity.name, policy, manifest, partial(judged, node)),
+        f"mend what it names, {edited(node.folder / NODE_FILE)}; `parley audit verify {quoted(node.folder)}`",
     )
 
 
