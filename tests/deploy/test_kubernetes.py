@@ -1,5 +1,6 @@
-"""Manifests for Kubernetes, as kustomize renders them: of the API's schemas, with as little as a node needs, and open for
-the connections of docs/federation.md alone. No cluster has run them.
+"""Manifests for Kubernetes, as kustomize renders them, against the API's schemas and the table of docs/federation.md.
+
+No cluster has run them.
 """
 
 import re
