@@ -135,7 +135,7 @@ def _identity(node: AnyNode, found: list[Finding]) -> Identity | None:
         return None
     days = (expires - dt.datetime.now(dt.UTC)) / dt.timedelta(days=1)
     text = f"{name}, {days:.0f} {'day' if round(days) == 1 else 'days'} left"
-    renew = f"`parley node renew --folder {quoted(node.identity.path)}`, and have it approved"
+    renew = f"`parley node renew --folder {_quoted(node.identity.path)}`, and have it approved"
     found.append(Finding(check, WARNING, text, renew) if days < RENEW_DAYS else Finding(check, OK, text))
     mode = stat.S_IMODE((node.identity.current / KEY_FILE).stat().st_mode)
     found.append(Finding("key", OK, f"mode {mode:o}, readable by its owner alone"))
@@ -144,10 +144,10 @@ def _identity(node: AnyNode, found: list[Finding]) -> Identity | None:
 
 def _identity_fix(node: AnyNode) -> str:
     """A key that others may read is mended in place; for all else the folder says what it lacks."""
-    folder, key = quoted(node.identity.path), node.identity.current / KEY_FILE
+    folder, key = _quoted(node.identity.path), node.identity.current / KEY_FILE
     if key.exists() and stat.S_IMODE(key.stat().st_mode) & 0o077:
         anew = f"a new key, `parley node rotate --folder {folder}`"
-        return f"`chmod 600 {quoted(key)}` if nobody else has read it; else {anew}"
+        return f"`chmod 600 {_quoted(key)}` if nobody else has read it; else {anew}"
     if not key.exists():
         return f"`parley node request parley://FEDERATION/{node.role}/NAME --folder {folder}`, and have it approved"
     return (
@@ -155,7 +155,7 @@ def _identity_fix(node: AnyNode) -> str:
     )
 
 
-def quoted(path: Path) -> str:
+def _quoted(path: Path) -> str:
     return shlex.quote(str(path))
 
 
@@ -182,7 +182,7 @@ def _policy(node: AnyNode, found: list[Finding]) -> Policy | None:
 def _folders(node: AnyNode) -> Iterator[Finding]:
     place = node.state if node.state.exists() else node.folder
     if not os.access(place, os.W_OK):
-        fix = f"run as its owner, or `sudo chown -R $(id -un) {quoted(place)}`"
+        fix = f"run as its owner, or `sudo chown -R $(id -un) {_quoted(place)}`"
         yield Finding("state", FAILED, f"{place} cannot be written", fix)
         return
     mode = stat.S_IMODE(node.state.stat().st_mode) if node.state.exists() else 0o700
@@ -192,7 +192,7 @@ def _folders(node: AnyNode) -> Iterator[Finding]:
             "state",
             FAILED,
             f"{node.state.name} has mode {mode:o}, others can look inside",
-            f"`chmod 700 {quoted(node.state)}`",
+            f"`chmod 700 {_quoted(node.state)}`",
         )
     elif free < LEAST_FREE_BYTES:
         yield Finding("state", WARNING, f"{free >> 20} MiB are free", "free at least 1 GiB: a full disk stops the node")
@@ -208,7 +208,7 @@ def _books(node: AnyNode) -> Iterator[Finding]:
             yield Finding("trail", OK, f"{found.head.sequence} entries, intact; head {found.head}")
         except FederationError as error:
             fix = "keep the file for whoever investigates, and restore a backup"
-            yield Finding("trail", FAILED, str(error), f"{fix}; `parley audit verify {quoted(node.folder)}`")
+            yield Finding("trail", FAILED, str(error), f"{fix}; `parley audit verify {_quoted(node.folder)}`")
     if node.ledger.exists():
         from parley.privacy.ledger import Ledger
 
@@ -217,7 +217,7 @@ def _books(node: AnyNode) -> Iterator[Finding]:
             yield Finding("ledger", OK, f"{head.sequence} entries, intact; head {head}")
         except PrivacyError as error:
             fix = "keep both files for whoever investigates, and restore a backup"
-            yield Finding("ledger", FAILED, str(error), f"{fix}; `parley ledger verify {quoted(node.ledger)}`")
+            yield Finding("ledger", FAILED, str(error), f"{fix}; `parley ledger verify {_quoted(node.ledger)}`")
 
 
 def _evidence(node: AnyNode) -> Iterator[Finding]:
@@ -228,12 +228,12 @@ def _evidence(node: AnyNode) -> Iterator[Finding]:
         for each in held:
             folder.read(each.digest)
     except FederationError as error:
-        fix = f"`parley evidence list {quoted(node.folder)}`: until it can be read this node begins nothing"
+        fix = f"`parley evidence list {_quoted(node.folder)}`: until it can be read this node begins nothing"
         yield Finding(check, FAILED, str(error), fix)
         return
     for each in held:
         if each.pending:
-            answer = f"`parley evidence answer {quoted(node.folder)} {each.digest[:16]} --by NAME --reason TEXT`"
+            answer = f"`parley evidence answer {_quoted(node.folder)} {each.digest[:16]} --by NAME --reason TEXT`"
             text = f"{each}: no further run with {each.server.name} is begun here"
             yield Finding(check, FAILED, text, f"find out what {each.server.name} runs, then {answer}")
     if unread:
@@ -247,16 +247,16 @@ def _notify(node: AnyNode) -> Iterator[Finding]:
     """[notify], where there is one; nothing is started and nothing is sent."""
     if node.notify is None:
         return
-    again = f"`parley node notify {quoted(node.folder)}`"
+    again = f"`parley node notify {_quoted(node.folder)}`"
     if node.notify.url:
         yield Finding("notify", UNKNOWN, "posts to the address in node.toml when something waits for you", again)
         return
     program = Path(node.notify.command[0])
     if not (program.is_file() and os.access(program, os.X_OK)):
-        fix = f"correct [notify], {edited(node.folder / NODE_FILE)}, or `chmod u+x {quoted(program)}`"
+        fix = f"correct [notify], {edited(node.folder / NODE_FILE)}, or `chmod u+x {_quoted(program)}`"
         yield Finding("notify", FAILED, f"{program} is no program that this user may start", fix)
     elif program.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        yield Finding("notify", FAILED, f"others may write {program}", f"`chmod go-w {quoted(program)}`")
+        yield Finding("notify", FAILED, f"others may write {program}", f"`chmod go-w {_quoted(program)}`")
     else:
         yield Finding("notify", OK, f"starts {program} when something waits for you; {again} tries it")
 
@@ -291,7 +291,7 @@ def _peers(node: AnyNode, policy: Policy | None, identity: Identity, found: list
             Finding(check, UNKNOWN, "it dials this node: run the doctor over there") if identity.pins.of(peer)
             else Finding(
                 check, FAILED, f"{peer} is not pinned",
-                f"`parley pin add {peer.role}/{peer.name} PIN --folder {quoted(node.identity.path)}`",
+                f"`parley pin add {peer.role}/{peer.name} PIN --folder {_quoted(node.identity.path)}`",
             )
         )  # fmt: skip
     if isinstance(policy, PartyPolicy) and isinstance(node, PartyNode):
@@ -349,7 +349,7 @@ def budget(node: PartyNode | CoordinatorNode) -> Iterator[Finding]:
         if not charged:
             yield Finding("budget", OK, "the ledger has no run on these records yet")
     except PrivacyError as error:
-        yield Finding("budget", FAILED, str(error), f"`parley ledger verify {quoted(node.ledger)}`")
+        yield Finding("budget", FAILED, str(error), f"`parley ledger verify {_quoted(node.ledger)}`")
 
 
 def _budget(node: PartyNode | CoordinatorNode, ledger: "Ledger", population: "Population") -> Finding:
@@ -366,7 +366,7 @@ def _budget(node: PartyNode | CoordinatorNode, ledger: "Ledger", population: "Po
     if budget.used_up:
         spent = " and ".join(budget.used_up)
         what = f"{spent} is used up: no run on these records is possible any more"
-        return Finding("budget", FAILED, text, f"{what}; `parley ledger show {quoted(node.ledger)}` says what for")
+        return Finding("budget", FAILED, text, f"{what}; `parley ledger show {_quoted(node.ledger)}` says what for")
     if budget.nearly_used_up:
         near = " and ".join(budget.nearly_used_up)
         return Finding("budget", WARNING, text, f"{near} is nearly used up: plan the last runs with it")

@@ -1,6 +1,7 @@
 """What `parley doctor` looks at in a party: its records, their seal, and whether its books tell one story."""
 
 import os
+import shlex
 from collections.abc import Iterator
 from contextlib import closing
 from importlib.util import find_spec
@@ -20,7 +21,7 @@ from parley.learning.fit import fit
 from parley.learning.holding import read_holding
 from parley.learning.spreads import warnings_of
 from parley.node.data_sets import DataSet
-from parley.node.doctor import FAILED, OK, UNKNOWN, WARNING, Finding, edited, guarded, quoted
+from parley.node.doctor import FAILED, OK, UNKNOWN, WARNING, Finding, edited, guarded
 from parley.node.node_file import NODE_FILE, PartyNode
 from parley.party.books import epsilon_spent, require_populations, spent_if_a_server_lies
 from parley.party.data import data_set_of, require_equal, understand
@@ -93,7 +94,7 @@ def columns_of_run(check: str, node: PartyNode, name: NodeName | None, manifest:
 
 def _data_set(node: PartyNode, settings: Settings, data: DataSet) -> Iterator[Finding]:
     of = f" {data.name}" if data.name else ""
-    compare = f"`parley schema check {quoted(node.folder)}` says what does not fit"
+    compare = f"`parley schema check {shlex.quote(str(node.folder))}` says what does not fit"
     sealed = guarded(f"seal{of}", lambda: _seal(f"seal{of}", node, settings, data), compare)
     yield sealed
     if sealed.state != FAILED:
@@ -116,7 +117,7 @@ def _data_set(node: PartyNode, settings: Settings, data: DataSet) -> Iterator[Fi
 
 def _seal(check: str, node: PartyNode, settings: Settings, data: DataSet) -> Finding:
     """Every byte of the files, not a cell of the records."""
-    fix = f"`parley schema check {quoted(node.folder)}`: until then this node waits and joins no run"
+    fix = f"`parley schema check {shlex.quote(str(node.folder))}`: until then this node waits and joins no run"
     try:
         sealed = verified(settings.seal(data), data)
     except PartyError as error:
@@ -146,7 +147,7 @@ def _bounds(check: str, settings: Settings, data: DataSet) -> Finding:
 def _database(check: str, node: PartyNode, settings: Settings, data: DataSet) -> Finding:
     """What is told without a word to the database: how old the rows are, and whether the query is still theirs."""
     assert data.query is not None
-    again = f"`parley schema check {quoted(node.folder)}`"
+    again = f"`parley schema check {shlex.quote(str(node.folder))}`"
     last = taken(settings.seal(data))
     if last is None:
         return Finding(check, UNKNOWN, "no rows were taken from it yet", again)
@@ -184,7 +185,7 @@ def _compute(cluster: Cluster, node: PartyNode) -> Finding:
 
 
 def _populations_fix(node: PartyNode) -> str:
-    return f"see `parley party populations {quoted(node.folder)}`"
+    return f"see `parley party populations {shlex.quote(str(node.folder))}`"
 
 
 def _populations(node: PartyNode, settings: Settings) -> Finding:
@@ -200,7 +201,7 @@ def _populations(node: PartyNode, settings: Settings) -> Finding:
 
 
 def _memory_fix(node: PartyNode) -> str:
-    return f"put the whole folder state back from the newest backup; `parley audit verify {quoted(node.folder)}`"
+    return f"put the whole folder state back from the newest backup; `parley audit verify {shlex.quote(str(node.folder))}`"
 
 
 def _nothing_spent(settings: Settings) -> Finding:
@@ -216,5 +217,5 @@ def _memory(node: PartyNode, settings: Settings) -> Finding:
         still = sorted(run.name for run in ledger.runs.values() if run.name in over and not run.ended)
     if still:
         text = f"{', '.join(still)}: over here, and charged until both aggregators confirm how it ended"
-        return Finding("memory", WARNING, text, f"`parley party settle {quoted(node.folder)}`")
+        return Finding("memory", WARNING, text, f"`parley party settle {shlex.quote(str(node.folder))}`")
     return Finding("memory", OK, "ledger, outbox and trail agree")
