@@ -82,12 +82,9 @@ def examine_node(folder: Path) -> tuple[list[Finding], AnyNode | None, Identity 
     identity = _identity(node, found)
     policy = _policy(node, found)
     found += [*_folders(node), *_books(node), *_evidence(node), *_notify(node)]
-    if unread := proxies.ignored():
-        fix = "`export https_proxy=http://HOST:PORT` here and in the node's environment, or unset what is there"
-        found.append(Finding("proxy", WARNING, f"{unread}; peers are dialled directly", fix))
     if identity is not None:
         _peers(node, policy, identity, found)
-    found.append(_clock())
+    found += [*_proxy(), _clock()]
     return found, node, identity
 
 
@@ -307,6 +304,13 @@ def _peers(node: AnyNode, policy: Policy | None, identity: Identity, found: list
                     f"add it to [aggregators], {edited(node.policy)}",
                 )
             )
+
+
+def _proxy() -> Iterator[Finding]:
+    """Only where one was meant that gRPC does not take."""
+    if unread := proxies.ignored():
+        fix = "`export https_proxy=http://HOST:PORT` here and in the node's environment, or unset what is there"
+        yield Finding("proxy", WARNING, f"{unread}; peers are dialled directly", fix)
 
 
 def _clock() -> Finding:

@@ -1,7 +1,6 @@
 """What `parley doctor` looks at in a party: its records, their seal, and whether its books tell one story."""
 
 import os
-import shlex
 from collections.abc import Iterator
 from contextlib import closing
 from importlib.util import find_spec
@@ -50,9 +49,9 @@ def examine_party(node: PartyNode) -> Iterator[Finding]:
     if len(settings.populations) > 1:
         yield guarded("populations", lambda: _populations(node, settings), _populations_fix(node))
     if not node.ledger.exists():
-        yield guarded("memory", lambda: _nothing_spent(settings), _memory_fix(node))
+        yield guarded("memory", lambda: _nothing_spent(settings), memory_fix(node))
     elif settings.outbox.exists():
-        yield guarded("memory", lambda: _memory(node, settings), _memory_fix(node))
+        yield guarded("memory", lambda: _memory(node, settings), memory_fix(node))
 
 
 def proposed_and_over(node: PartyNode) -> tuple[list[Manifest], set[bytes]]:
@@ -94,7 +93,7 @@ def columns_of_run(check: str, node: PartyNode, name: NodeName | None, manifest:
 
 def _data_set(node: PartyNode, settings: Settings, data: DataSet) -> Iterator[Finding]:
     of = f" {data.name}" if data.name else ""
-    compare = f"`parley schema check {shlex.quote(str(node.folder))}` says what does not fit"
+    compare = f"`parley schema check {node.folder}` says what does not fit"
     sealed = guarded(f"seal{of}", lambda: _seal(f"seal{of}", node, settings, data), compare)
     yield sealed
     if sealed.state != FAILED:
@@ -117,7 +116,7 @@ def _data_set(node: PartyNode, settings: Settings, data: DataSet) -> Iterator[Fi
 
 def _seal(check: str, node: PartyNode, settings: Settings, data: DataSet) -> Finding:
     """Every byte of the files, not a cell of the records."""
-    fix = f"`parley schema check {shlex.quote(str(node.folder))}`: until then this node waits and joins no run"
+    fix = f"`parley schema check {node.folder}`: until then this node waits and joins no run"
     try:
         sealed = verified(settings.seal(data), data)
     except PartyError as error:
@@ -147,7 +146,7 @@ def _bounds(check: str, settings: Settings, data: DataSet) -> Finding:
 def _database(check: str, node: PartyNode, settings: Settings, data: DataSet) -> Finding:
     """What is told without a word to the database: how old the rows are, and whether the query is still theirs."""
     assert data.query is not None
-    again = f"`parley schema check {shlex.quote(str(node.folder))}`"
+    again = f"`parley schema check {node.folder}`"
     last = taken(settings.seal(data))
     if last is None:
         return Finding(check, UNKNOWN, "no rows were taken from it yet", again)
@@ -185,7 +184,7 @@ def _compute(cluster: Cluster, node: PartyNode) -> Finding:
 
 
 def _populations_fix(node: PartyNode) -> str:
-    return f"see `parley party populations {shlex.quote(str(node.folder))}`"
+    return f"see `parley party populations {node.folder}`"
 
 
 def _populations(node: PartyNode, settings: Settings) -> Finding:
@@ -200,8 +199,10 @@ def _populations(node: PartyNode, settings: Settings) -> Finding:
     return Finding("populations", OK, "each has a budget of its own, and somebody answers for it")
 
 
-def _memory_fix(node: PartyNode) -> str:
-    return f"put the whole folder state back from the newest backup; `parley audit verify {shlex.quote(str(node.folder))}`"
+def memory_fix(node: PartyNode) -> str:
+    return (
+        f"put the whole folder state back from the newest backup; `parley audit verify {node.folder}`"
+    )
 
 
 def _nothing_spent(settings: Settings) -> Finding:
@@ -217,5 +218,5 @@ def _memory(node: PartyNode, settings: Settings) -> Finding:
         still = sorted(run.name for run in ledger.runs.values() if run.name in over and not run.ended)
     if still:
         text = f"{', '.join(still)}: over here, and charged until both aggregators confirm how it ended"
-        return Finding("memory", WARNING, text, f"`parley party settle {shlex.quote(str(node.folder))}`")
+        return Finding("memory", WARNING, text, f"`parley party settle {node.folder}`")
     return Finding("memory", OK, "ledger, outbox and trail agree")

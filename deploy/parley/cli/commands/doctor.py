@@ -7,7 +7,6 @@ Nothing is changed and nothing but a TLS handshake leaves the machine. Exit code
 speak of records (columns, rows): it is for the node's own operator.
 """
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -157,8 +156,8 @@ def _policy_of_run(node: "AnyNode", identity: "Identity", manifest: "Manifest") 
     """Whether policy.toml admits it, before the node is asked."""
     from parley.federation.errors import PolicyError
     from parley.federation.policy_file import read_policy
-    from parley.node.doctor import edited, guarded
-    from parley.node.node_file import NODE_FILE, PartyNode
+    from parley.node.doctor import guarded
+    from parley.node.node_file import PartyNode
     from parley.node.run_checks import policy_of_run
 
     try:
@@ -167,12 +166,12 @@ def _policy_of_run(node: "AnyNode", identity: "Identity", manifest: "Manifest") 
         policy = None  # another line says so
     if not isinstance(node, PartyNode):
         return policy_of_run(node, identity.name, policy, manifest)
-    from parley.party.doctor import judged
+    from parley.party.doctor import judged, memory_fix
 
     return guarded(
         f"run {manifest.run}: policy",
         lambda: policy_of_run(node, identity.name, policy, manifest, partial(judged, node)),
-        f"mend what it names, {edited(node.folder / NODE_FILE)}; `parley audit verify {shlex.quote(str(node.folder))}`",
+        memory_fix(node),
     )
 
 
