@@ -200,9 +200,7 @@ def _populations(node: PartyNode, settings: Settings) -> Finding:
 
 
 def memory_fix(node: PartyNode) -> str:
-    return (
-        f"put the whole folder state back from the newest backup; `parley audit verify {node.folder}`"
-    )
+    return f"put the whole folder state back from the newest backup; `parley audit verify {node.folder}`"
 
 
 def _nothing_spent(settings: Settings) -> Finding:
