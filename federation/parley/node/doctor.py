@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING, Any
 
 from parley.errors import ParleyError
 from parley.federation.errors import FederationError
-from parley.federation.extras import EXTRAS, missing
+from parley.federation.extras import EXTRAS, missing, pip
 from parley.federation.names import NodeName, Role
 from parley.federation.policy import ROLES, PartyPolicy, Policy
 from parley.federation.policy_file import read_policy
 from parley.mpc.errors import MpcError
 from parley.mpc.kernels import best_variant
+from parley.node import proxies
 from parley.node.clock import clock_error_seconds
 from parley.node.credentials import KEY_FILE, Identity
 from parley.node.errors import NodeError
@@ -84,7 +85,7 @@ def examine_node(folder: Path) -> tuple[list[Finding], AnyNode | None, Identity 
     found += [*_restored(node), *_folders(node), *_books(node), *_evidence(node), *_notify(node)]
     if identity is not None:
         _peers(node, policy, identity, found)
-    found.append(_clock())
+    found += [*_proxy(), _clock()]
     return found, node, identity
 
 
@@ -116,7 +117,7 @@ def _machine(node: AnyNode) -> Finding:
         made = f", {best_variant()} kernels" if isinstance(node, AggregatorNode) else ""
     except (NodeError, MpcError) as error:
         problem, _, fix = str(error).partition(": ")
-        return Finding("machine", FAILED, problem, fix)
+        return Finding("machine", FAILED, problem, f"{fix}; `uname -sm` and `lscpu` say what this one is")
     return Finding("machine", OK, f"Linux on {platform.machine()}{made}")
 
 
@@ -312,6 +313,13 @@ def _peers(node: AnyNode, policy: Policy | None, identity: Identity, found: list
             )
 
 
+def _proxy() -> Iterator[Finding]:
+    """Only where one was meant that gRPC does not take."""
+    if unread := proxies.ignored():
+        fix = "`export https_proxy=http://HOST:PORT` here and in the node's environment, or unset what is there"
+        yield Finding("proxy", WARNING, f"{unread}; peers are dialled directly", fix)
+
+
 def _clock() -> Finding:
     """The kernel knows whether a time service keeps its clock."""
     error = clock_error_seconds()
@@ -322,9 +330,7 @@ def _clock() -> Finding:
     return Finding("clock", OK, f"kept by a time service, within {max(error, 0.001):.3f} s")
 
 
-def guarded(
-    check: str, look: Callable[[], Finding], fix: str = "correct what it names, and `parley doctor` again"
-) -> Finding:
+def guarded(check: str, look: Callable[[], Finding], fix: str) -> Finding:
     """What `look` finds; an error that a user can mend is a failure, with `fix` against it."""
     try:
         return look()
@@ -334,7 +340,9 @@ def guarded(
         wanted = missing(error)
         if wanted is None:
             raise
-        return Finding(check, FAILED, "cannot be looked at", wanted)
+        module = (error.name or "").partition(".")[0]
+        fix = f"`{pip(module)}`" if module in EXTRAS else "`parley doctor NODE` where all of parley is installed"
+        return Finding(check, FAILED, f"cannot be looked at: {wanted.partition(': ')[0]}", fix)
 
 
 def budget(node: PartyNode | CoordinatorNode) -> Iterator[Finding]:

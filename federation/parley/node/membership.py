@@ -19,7 +19,7 @@ from parley.federation.fields import Fields, Plain
 from parley.federation.files import toml_file
 from parley.federation.names import NodeName
 from parley.federation.toml_text import toml_text
-from parley.node.authority import NODE_LIFETIME, PEM, Authority
+from parley.node.authority import NODE_LIFETIME, PEM, Authority, load_request
 from parley.node.credentials import load_certificate, read_file
 from parley.node.invitation import (
     Admitted,
@@ -32,6 +32,7 @@ from parley.node.invitation import (
     read,
     same_number,
 )
+from parley.node.revocation import require_unrevoked
 from parley.privacy.durable import replace_durably
 
 FEDERATION_FILE, STUDY_FILE = "federation.toml", "study.toml"

@@ -47,17 +47,17 @@ def examine_party(node: PartyNode) -> Iterator[Finding]:
         yield guarded("review", lambda: _review(node, settings))
     if settings.compute is not None:
         cluster = settings.compute
-        yield guarded("compute", lambda: _compute(cluster))
+        yield guarded("compute", lambda: _compute(cluster, node), _compute_fix(node))
     used = {path for data in node.data for path in data.files}
     for path in sorted(set(node.state.glob("snapshot*.jsonl")) - used):
         text = "has rows of a database, and no data set of node.toml is theirs"
         yield Finding(f"data {path.name}", WARNING, text, f"remove {path}, unless you take its data set up again")
     if len(settings.populations) > 1:
-        yield guarded("populations", lambda: _populations(node, settings))
+        yield guarded("populations", lambda: _populations(node, settings), _populations_fix(node))
     if not node.ledger.exists():
-        yield guarded("memory", lambda: _nothing_spent(settings))
+        yield guarded("memory", lambda: _nothing_spent(settings), memory_fix(node))
     elif settings.outbox.exists():
-        yield guarded("memory", lambda: _memory(node, settings))
+        yield guarded("memory", lambda: _memory(node, settings), memory_fix(node))
 
 
 def proposed_and_over(node: PartyNode) -> tuple[list[Manifest], set[bytes]]:
@@ -119,14 +119,15 @@ def columns_of_run(check: str, node: PartyNode, name: NodeName | None, manifest:
 
 def _data_set(node: PartyNode, settings: Settings, data: DataSet) -> Iterator[Finding]:
     of = f" {data.name}" if data.name else ""
-    sealed = guarded(f"seal{of}", lambda: _seal(f"seal{of}", node, settings, data))
+    compare = f"`parley schema check {node.folder}` says what does not fit"
+    sealed = guarded(f"seal{of}", lambda: _seal(f"seal{of}", node, settings, data), compare)
     yield sealed
     if sealed.state != FAILED:
-        yield guarded(f"bounds{of}", lambda: _bounds(f"bounds{of}", settings, data))
+        yield guarded(f"bounds{of}", lambda: _bounds(f"bounds{of}", settings, data), compare)
     if data.excluded is not None:
-        yield guarded(f"excluded{of}", lambda: _excluded(f"excluded{of}", node, settings, data))
+        yield guarded(f"excluded{of}", lambda: _excluded(f"excluded{of}", node, settings, data), compare)
     if data.query is not None:
-        yield guarded(f"database{of}", lambda: _database(f"database{of}", node, settings, data))
+        yield guarded(f"database{of}", lambda: _database(f"database{of}", node, settings, data), compare)
         return
     for path in data.files:
         if not os.access(path, os.R_OK):
@@ -213,9 +214,13 @@ def _database(check: str, node: PartyNode, settings: Settings, data: DataSet) ->
     return Finding(check, OK, text)
 
 
-def _compute(cluster: Cluster) -> Finding:
+def _compute_fix(node: PartyNode) -> str:
+    return f"correct [compute], {edited(node.folder / NODE_FILE)}: until then this party is late in every run"
+
+
+def _compute(cluster: Cluster, node: PartyNode) -> Finding:
     """[compute]: what a run would be late for. Starts no cluster; an operator's own one is asked without its token."""
-    fix = "correct [compute] of node.toml, and `parley doctor` again; until then this party is late in every run"
+    fix = _compute_fix(node)
     try:
         cluster.check()
         if find_spec("ray") is None:
@@ -236,8 +241,12 @@ def _compute(cluster: Cluster) -> Finding:
     return Finding("compute", OK, f"each run starts a cluster on this machine, workers = {cluster.workers}")
 
 
+def _populations_fix(node: PartyNode) -> str:
+    return f"see `parley party populations {node.folder}`"
+
+
 def _populations(node: PartyNode, settings: Settings) -> Finding:
-    fix = f"see `parley party populations {node.folder}`"
+    fix = _populations_fix(node)
     if not node.ledger.exists():
         return Finding("populations", FAILED, "nobody has answered for more than one budget yet", fix)
     with closing(Ledger.open(node.ledger)) as ledger:
@@ -246,6 +255,10 @@ def _populations(node: PartyNode, settings: Settings) -> Finding:
         except LedgerRefusedError as error:
             return Finding("populations", FAILED, str(error), fix)
     return Finding("populations", OK, "each has a budget of its own, and somebody answers for it")
+
+
+def memory_fix(node: PartyNode) -> str:
+    return f"put the whole folder state back from the newest backup; `parley audit verify {node.folder}`"
 
 
 def _nothing_spent(settings: Settings) -> Finding:

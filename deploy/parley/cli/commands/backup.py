@@ -11,6 +11,7 @@ import typer
 
 from parley.cli.console import emit_json, fail
 from parley.cli.options import Json
+from parley.cli.passphrase import required
 from parley.node.node_file import AggregatorNode, AnyNode, CoordinatorNode, PartyNode, read_node
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def backup(
     out: Annotated[Path, typer.Option("-o", "--out", help="The file to write; one that is there is never replaced.")],
     to: Annotated[str | None, typer.Option(help="The operator's public key, by `parley backup key`.")] = None,
     passphrase_file: Annotated[
-        Path | None, typer.Option(help="With `key`: file with its passphrase, mode 600. Without one it is asked for.")
+        Path | None, typer.Option(help="With `key`: file with its passphrase, mode 600. Without one it is asked for, or read from a pipe.")
     ] = None,
     json_output: Json = False,
 ) -> None:

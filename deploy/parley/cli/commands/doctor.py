@@ -169,13 +169,14 @@ def _policy_of_run(node: "AnyNode", identity: "Identity", manifest: "Manifest") 
         policy = None  # another line says so
     if not isinstance(node, PartyNode):
         return policy_of_run(node, identity.name, policy, manifest)
-    from parley.party.doctor import judged, lapsed
+    from parley.party.doctor import judged, lapsed, memory_fix
 
     if (found := lapsed(f"run {manifest.run}: policy", node, manifest)) is not None:
         return found
     return guarded(
         f"run {manifest.run}: policy",
         lambda: policy_of_run(node, identity.name, policy, manifest, partial(judged, node)),
+        memory_fix(node),
     )
 
 

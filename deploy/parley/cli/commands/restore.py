@@ -14,6 +14,7 @@ import typer
 
 from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail
 from parley.cli.options import Json
+from parley.cli.passphrase import required
 from parley.federation.names import Role
 from parley.node.node_file import AggregatorNode, CoordinatorNode, PartyNode, read_node
 
@@ -23,7 +24,7 @@ def restore(
     node: Annotated[Path | None, typer.Argument(help="A folder that is not there yet.", metavar="NODE")] = None,
     key: Annotated[Path | None, typer.Option(help="The file that `parley backup key` wrote.")] = None,
     passphrase_file: Annotated[
-        Path | None, typer.Option(help="File with the key's passphrase, mode 600. Without one it is asked for.")
+        Path | None, typer.Option(help="File with the key's passphrase, mode 600. Without one it is asked for, or read from a pipe.")
     ] = None,
     account: Annotated[
         Path | None, typer.Option(metavar="NODE", help="Have both servers say what was charged since the backup.")
