@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from parley.dashboard import spelling
+from parley.web import spelling
 from parley.dashboard.views import Books, Budget, BudgetRun, Chart, Line, SpentView
 from parley.federation.manifest import Manifest
 

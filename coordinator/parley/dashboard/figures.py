@@ -8,7 +8,7 @@ from statistics import median
 from parley.coordinator.attendance import by_answers, each_named
 from parley.coordinator.operator_client import Presence
 from parley.coordinator.store import RunRow, RunStore, State
-from parley.dashboard import spelling
+from parley.web import spelling
 from parley.dashboard.history import PHASES, RECENT, History
 from parley.dashboard.views import (
     Books,
