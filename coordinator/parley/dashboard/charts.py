@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
-from parley.web.spelling import number
 from parley.dashboard.views import Chart, RoundTimes
+from parley.web.spelling import number
 
 WIDTH, HEIGHT = 600.0, 200.0
 TICKS = 5

@@ -28,7 +28,8 @@ COMMANDS = {
         "simulate", "study", "model", "manifest", "run", "watch", "status", "stop", "resume", "export", "predict",
     ),
     "Node: set up an institution's machine, and run it": (
-        "ca", "node", "pin", "schema", "party", "aggregator", "coordinator", "dashboard", "health", "provision",
+        "ca", "node", "pin", "schema", "party", "aggregator", "coordinator", "dashboard", "page", "health",
+        "provision",
     ),
     "Inspect: what is wrong, what was spent, what was recorded": (
         "doctor", "report", "ledger", "privacy", "audit", "evidence",

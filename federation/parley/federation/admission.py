@@ -19,7 +19,7 @@ from parley.federation.manifest import Manifest, of_an_earlier_version
 from parley.federation.meaning import Meaning
 from parley.federation.names import NodeName
 from parley.federation.policy import Policy, Reason, reasons_against
-from parley.privacy.store import opened
+from parley.privacy.store import opened, opened_to_read
 
 BY_POLICY, BY_HAND = "policy", "hand"
 SCHEMA = """
@@ -98,11 +98,13 @@ def approve_by_hand(
 class AdmissionRecord:
     """Admitted manifests on disk, in SQLite; several processes of one node may share the file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, read_only: bool = False) -> None:
+        """`read_only` beside its node: nothing is made or written."""
         self._lock = threading.Lock()
         try:
-            self._database = opened(path)
-            self._database.executescript(SCHEMA)
+            self._database = opened_to_read(path) if read_only else opened(path)
+            if not read_only:
+                self._database.executescript(SCHEMA)
         except (OSError, sqlite3.Error) as error:
             raise ApprovalError(f"the record of admissions cannot be opened ({error}): check its folder") from None
 

@@ -22,7 +22,7 @@ from parley.federation.rounds import BLIND_BYTES, commitment_a, commitment_b
 from parley.mpc import crash
 from parley.node.statements import Audited
 from parley.party.errors import OutboxError
-from parley.privacy.store import NoLogError, opened, row_seal, transaction
+from parley.privacy.store import NoLogError, opened, opened_to_read, row_seal, transaction
 from parley.v1 import common_pb2
 
 LAYOUT = 3
@@ -162,10 +162,12 @@ def _answer_seal(digest: bytes, answer: Answer) -> bytes:
 class Outbox:
     """All runs' answers of one party."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, read_only: bool = False) -> None:
+        """`read_only` beside its node: nothing is made, upgraded or written."""
         try:
-            self._database = opened(path, large_rows=True, erasing=True)
-            self._upgrade()
+            self._database = opened_to_read(path) if read_only else opened(path, large_rows=True, erasing=True)
+            if not read_only:
+                self._upgrade()
         except NoLogError as error:
             raise OutboxError(f"{path.name} {error}") from None
         except (OSError, sqlite3.Error, UnicodeError) as error:

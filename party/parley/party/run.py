@@ -37,6 +37,7 @@ from parley.party.errors import AskAgainError, OutboxError, RefusedRunError, Sto
 from parley.party.history import History, beginning
 from parley.party.lookout import Lookout
 from parley.party.memory import Recollection
+from parley.party.newest import Newest
 from parley.party.outbox import ENDED, JOINED, LEFT, REFUSED, SETTLED, WAITING, Answer
 from parley.party.questions import LEAVE, Points, check_form
 from parley.party.settlement import settle
@@ -127,6 +128,7 @@ class Life:
         self.history = History(manifest, gate.node.name, lambda: wire.identity.pins, self._statements, seen)
         self.uploader = Uploader(wire, manifest.digest, manifest.identities(Role.aggregator), self.timeout)
         self.speed = Speed(gate.settings.speed(manifest.digest))
+        self.newest = Newest(gate.settings.newest(manifest.digest))
         self.admitted = False
         self._version: tuple[tuple[int, int], Stamp, bool] | None = None
         """Of the record of admissions and of the evidence, when they were last read."""
@@ -137,6 +139,7 @@ class Life:
 
     def close(self) -> None:
         """Whatever this life has started."""
+        self.newest.write()
         self.uploader.close()
         if self._module is not None:
             self._module.close()
@@ -332,6 +335,7 @@ class Life:
         )
         self.gate.outbox.put(self.manifest.digest, answer, last, seen)
         self.history.seen = seen
+        self.newest.note(query)
         return answer
 
     def _answer_no_more(self) -> None:

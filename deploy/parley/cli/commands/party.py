@@ -81,13 +81,9 @@ def withdraw(
 
     Example: parley party withdraw hospital-a heart-1 --by "Dr. Ada Osei"
     """
-    from parley.learning.feature_cache import erase
-    from parley.node import withdrawal
+    from parley.party import leaving
 
-    here = party_node(node)
-    manifest = withdrawal.withdraw(here, which, by)
-    # The node's process erases them, too, at its next step: it need not be running, nor ever start again.
-    erase(settings_of(here).features_of(manifest.digest))
+    manifest = leaving.withdraw(party_node(node), which, by)
     withdrawn(
         manifest.run,
         manifest.digest,
