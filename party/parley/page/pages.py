@@ -7,7 +7,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from parley.page.views import Budget, Page
-from parley.web.pages import environment
+from parley.web.pages import counted, environment
 
 HERE = Path(__file__).parent
 SITE = {
@@ -32,12 +32,7 @@ def spent_picture(budget: Budget) -> Markup:
     """What each run has taken of ε, one after the other, and what the run that is asked for would take of the rest."""
     whole = max(budget.epsilon_cap, budget.epsilon + budget.asked) or 1.0
     parts, at = [], 0.0
-    pieces = [
-        (each.epsilon, f"done{' other' if place % 2 else ''}", each.name) for place, each in enumerate(budget.runs)
-    ]
-    # Under the rule rdp runs do not add up to what is spent: the whole is drawn as one.
-    if abs(sum(size for size, _, _ in pieces) - budget.epsilon) > 1e-6 * whole:
-        styles = ("done", "done other")
+    styles = ("done", "done other")
     pieces = [(each.epsilon, styles[place % 2], each.name) for place, each in enumerate(budget.runs)]
     # Under the rule rdp runs do not add up to what is spent: the whole is drawn as one.
     if abs(sum(size for size, _, _ in pieces) - budget.epsilon) > 1e-6 * whole:
@@ -50,7 +45,7 @@ def spent_picture(budget: Budget) -> Markup:
             at += size
     cap = 1000 * budget.epsilon_cap / whole
     asked = f", this run would take {budget.asked:.4g}" if budget.asked else ""
-    label = f"ε: {budget.epsilon:.4g} of {budget.epsilon_cap:g} spent by {len(budget.runs)} runs{asked}"
+    label = f"ε: {budget.epsilon:.4g} of {budget.epsilon_cap:g} spent by {counted(len(budget.runs), 'run')}{asked}"
     return Markup(
         f'<svg class="stack" role="img" aria-label="{escape(label)}" viewBox="0 0 1000 12" preserveAspectRatio="none">'
         f'<rect class="rest" width="{cap:.2f}" height="12"/>{"".join(parts)}</svg>'
