@@ -1,6 +1,6 @@
 """Pictures of a party's page for docs/page, of a folder that a real party has filled.
 
-    python -m tests.page.pictures           # a minute; needs Chromium
+python -m tests.page.pictures           # a minute; needs Chromium
 """
 
 import sys

@@ -11,7 +11,9 @@ def test_a_person_reads_what_is_asked_and_approves_it(stage: Stage, visitor: Vis
     assert "waits for you" in home
     page = visitor.page(made)
     import pathlib
-    pathlib.Path("/tmp/run.html").write_text(page); pathlib.Path("/tmp/home.html").write_text(home)
+
+    pathlib.Path("/tmp/run.html").write_text(page)
+    pathlib.Path("/tmp/home.html").write_text(home)
     fields = visitor.form(page, "approve", typed=made.digest.hex()[:8])
     answer = visitor.send(made, "approve", fields)
     assert answer.status_code == 303, answer.text

@@ -14,7 +14,9 @@ COMMAND = [sys.executable, "-P", "-m", "parley.cli.main", "page"]
 @contextmanager
 def served(folder: Path, *options: str) -> Iterator[tuple[dict[str, Any], "subprocess.Popen[str]"]]:
     """What it says when it serves, and the process."""
-    process = subprocess.Popen([*COMMAND, str(folder), *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*COMMAND, str(folder), *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     try:
         assert process.stdout is not None
         line = process.stdout.readline()

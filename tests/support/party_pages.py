@@ -94,7 +94,9 @@ class Visitor:
     def form(self, page: str, what: str, **fields: str) -> dict[str, str]:
         """A form of that page, filled in."""
         body = page.partition(f'/{what}">')[2].partition("</form>")[0]
-        found = {name: body.split(f'name="{name}" value="')[1].split('"')[0] for name in ("csrf", "shown") if name in body}
+        found = {
+            name: body.split(f'name="{name}" value="')[1].split('"')[0] for name in ("csrf", "shown") if name in body
+        }
         return {**found, "by": "Dr. Ada Osei", **fields}
 
     def send(self, made: Manifest, what: str, fields: dict[str, str]) -> Any:

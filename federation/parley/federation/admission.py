@@ -168,6 +168,12 @@ class AdmissionRecord:
             found = execute("SELECT digest, withdrawn FROM admissions WHERE run = ?", (run,)).fetchone()
         return None if found is None else (found[0], bool(found[1]))
 
+    def by_hand(self, run: str) -> bool:
+        """Whether a person let it in."""
+        with self._using() as execute:
+            found = execute("SELECT how FROM admissions WHERE run = ?", (run,)).fetchone()
+        return found is not None and found[0] == BY_HAND
+
     def all(self, known: Mapping[bytes, Manifest] = MappingProxyType({})) -> list[tuple[Admission, bool]]:
         """Every admission that this version can read and whether it was withdrawn, oldest first.
 

@@ -147,8 +147,8 @@ class Pages:
         own = self._own.get(held.digest, NOT_COMPUTED)
 
         def made_view() -> views.RunView:
-            review = decisions.review_of(self._folder, manifest)
-            return figures.run_view(self._folder, found, held, cost, review, own)
+            ground = decisions.ground_of(self._folder, manifest)
+            return figures.run_view(self._folder, found, held, cost, ground, own)
 
         view = await asyncio.to_thread(made_view)
         return replace(view, shown=figures.binding(view)), manifest
@@ -296,6 +296,7 @@ def _own(body: dict[str, Any]) -> views.Own:
         loss_of=body.get("loss_of", ""),
         clipped=body.get("clipped"),
         clipped_why=body.get("clipped_why", ""),
+        excluded=tuple(body["excluded"]),
     )
 
 

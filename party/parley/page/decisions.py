@@ -6,25 +6,43 @@ which command a reviewer pastes.
 """
 
 from parley.errors import ParleyError
+from parley.federation.errors import PolicyError
 from parley.federation.manifest import Manifest
+from parley.federation.policy import PartyPolicy, Policy
+from parley.federation.policy_file import read_policy
 from parley.page import views
+from parley.page.figures import Ground
 from parley.page.reading import Folder
 from parley.party import approval
 from parley.party.leaving import withdraw as leave
+from parley.party.review import in_force
+from parley.party.settings import Settings
+from parley.party.standing import standing
 
 LONGEST_NAME, LONGEST_REASON = 80, 300
 
 
-def review_of(folder: Folder, manifest: Manifest) -> views.Review:
+def policy_of(settings: Settings) -> tuple[Policy | None, int]:
+    """What the run is judged by here, and how many signatures it demands; unlike the node's own reading it writes
+    nothing, and puts no policy in force."""
+    if (held := in_force(settings)) is not None:
+        return held.policy, held.review.approval
+    policy = read_policy(settings.policy) if settings.policy.exists() else None
+    review = policy.review if isinstance(policy, PartyPolicy) else None
+    return policy, review.approval if review is not None else 0
+
+
+def review_of(folder: Folder, manifest: Manifest, needed: int) -> views.Review:
     """Who has signed, who objects, and whether this institution has refused the run."""
-    found = approval.standing(folder.settings, manifest)
-    command = (
+    found = standing(folder.settings, manifest)
+    sign = (
         f"parley party approve {folder.node.folder} {manifest.run} --digest {manifest.digest.hex()} "
         "--reviewer NAME --key FILE"
     )
+    answer = ' --answer "TEXT"' if found.objections else ""
     return views.Review(
-        needed=found.needed,
-        enough=found.enough,
+        needed=needed,
+        enough=bool(needed) and found.needed == needed and found.enough,
         signatures=tuple(
             views.Signature(each.reviewer, each.at, each.expires, each.counts, each.why_not)
             for each in found.signatures
@@ -33,8 +51,22 @@ def review_of(folder: Folder, manifest: Manifest) -> views.Review:
             views.Objection(each.reviewer, each.reason, each.at, each.digest) for each in found.objections
         ),
         refused=views.Refused(found.refused.by, found.refused.reason, found.refused.at) if found.refused else None,
-        command=command if found.needed else "",
+        command=f"{sign}{answer}" if needed else "",
     )
+
+
+def ground_of(folder: Folder, manifest: Manifest) -> Ground:
+    """The policy in force and the reviewers' words, as far as they can be read."""
+    try:
+        policy, needed = policy_of(folder.settings)
+        problem = ""
+    except PolicyError as error:
+        policy, needed, problem = None, 0, f"The policy is not understood, so it admits nothing: {error}"
+    try:
+        return Ground(policy, problem, review_of(folder, manifest, needed))
+    except (ParleyError, OSError) as error:
+        said = f"What the reviewers have said cannot be read, so nothing is approved here: {error}"
+        return Ground(policy, problem, views.Review(needed), said[:500])
 
 
 def approve(folder: Folder, manifest: Manifest, view: views.RunView, by: str) -> str:

@@ -6,16 +6,15 @@ Computes nothing that is not shown, and writes nothing.
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from parley.federation import columns, start_and_stop
-from parley.federation.errors import PolicyError
 from parley.federation.manifest import Manifest
 from parley.federation.mechanism import sampling_sentence
 from parley.federation.names import Role
 from parley.federation.people import NOBODY, Legal
-from parley.federation.policy import Reason, reasons_against, reasons_beforehand
+from parley.federation.policy import Policy, Reason, reasons_against, reasons_beforehand
 from parley.federation.rounds import BLIND_BYTES
 from parley.mpc.randomness import SEED_BYTES
 from parley.node.evidence import Held
@@ -24,7 +23,6 @@ from parley.page.accounts import budget_of_run, charged_here, spent_before
 from parley.page.costs import Cost
 from parley.page.home import NOTHING, head, proof, standing
 from parley.page.reading import Folder, Snapshot
-from parley.party.admission import policy_of
 from parley.party.outbox import ENDED, JOINED, VERIFYING, WAITING, RunState, Sent
 from parley.party.report import HALF_A, HALF_B, WORDS
 from parley.privacy.lying import guaranteed, in_words
@@ -36,8 +34,20 @@ MOST_SENTENCE = 1200
 BYTES_OF_A_NUMBER = 8
 
 
+@dataclass(frozen=True)
+class Ground:
+    """What a run is judged by, beside what was read of the folder."""
+
+    policy: Policy | None = None
+    problem: str = ""
+    """Why there is none."""
+    review: views.Review = field(default_factory=views.Review)
+    blocked: str = ""
+    """Why nobody can approve here, whatever else there is."""
+
+
 def run_view(
-    folder: Folder, found: Snapshot, held: RunState, cost: Cost | None, review: views.Review, own: views.Own
+    folder: Folder, found: Snapshot, held: RunState, cost: Cost | None, ground: Ground, own: views.Own
 ) -> views.RunView:
     """Everything that a person decides on; `cost` is None while it is being computed. `shown` is for `binding`."""
     manifest = folder.manifest(held)
@@ -45,11 +55,12 @@ def run_view(
     sent, here = found.sent.get(held.digest, NOTHING), standing(folder)
     admission = found.admissions.get(held.digest)
     first = head(folder, found, held, here)
-    reasons, policy = judged(folder, found, manifest, cost)
+    review = ground.review
+    reasons, policy = judged(folder, found, manifest, cost, ground.policy)
     budget = budget_of_run(folder, found, manifest, cost)
     pending = [each for each in found.evidence if each.server in manifest.identities(Role.aggregator)]
     unanswered = [each for each in pending if each.pending]
-    why_not = _why_not(first, reasons, cost, found, review, unanswered)
+    why_not = ground.blocked or _why_not(first, reasons, cost, found, review, unanswered)
     charged = charged_here(found, manifest)
     return views.RunView(
         head=first,
@@ -59,7 +70,7 @@ def run_view(
         cost=_cost(manifest, cost, charged),
         budget=budget,
         left=tuple(_left(manifest, sent)),
-        policy=policy,
+        policy=ground.problem or policy,
         reasons=tuple(views.Reason(str(each), each.final, each.mendable) for each in reasons),
         admitted=_admitted(admission),
         review=review,
@@ -76,12 +87,10 @@ def run_view(
     )
 
 
-def judged(folder: Folder, found: Snapshot, manifest: Manifest, cost: Cost | None) -> tuple[tuple[Reason, ...], str]:
+def judged(
+    folder: Folder, found: Snapshot, manifest: Manifest, cost: Cost | None, policy: Policy | None
+) -> tuple[tuple[Reason, ...], str]:
     """What the policy holds against a run now, and in one line."""
-    try:
-        policy = policy_of(folder.settings)
-    except PolicyError as error:
-        return (), f"The policy is not understood, so it admits nothing: {error}"
     if cost is None or cost.meaning is None:
         reasons = reasons_beforehand(manifest, folder.name, policy)
         later = "It is asked again when the cost is known."

@@ -21,6 +21,7 @@ from parley.errors import ParleyError
 from parley.federation.code import is_code
 from parley.federation.manifest import Manifest
 from parley.learning.contributor import Query
+from parley.learning.exclusion import null_rows, read_list
 from parley.learning.fit import fit
 from parley.learning.metrics import outputs
 from parley.learning.models import Model
@@ -28,11 +29,13 @@ from parley.learning.records import Records, encode
 from parley.node.data_sets import DataSet
 from parley.page.reading import Folder
 from parley.party.data import data_set_of, understand
+from parley.party.exclusions import exclusions_of
 from parley.party.newest import newest_at
 from parley.party.process import party_node
 from parley.party.seal import Seals
 
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 NICENESS = 15
 MOST_COLUMNS = 200
 NUMBERS_AT_ONCE = 1 << 22
@@ -51,6 +54,7 @@ def own_figures(folder: Folder, manifest: Manifest) -> dict[str, Any]:
         "units": found.units,
         "cut": [[name, count] for count, name in cut[:MOST_COLUMNS]],
     }
+    answer["excluded"] = [each.summary for each in exclusions_of(folder.settings) if each.data_set == data.name]
     return answer | _at_the_newest(folder, manifest, data, sealed)
 
 
@@ -63,7 +67,10 @@ def _at_the_newest(folder: Folder, manifest: Manifest, data: DataSet, sealed: An
     understood = understand(manifest)
     if any(point.shape != (understood.model.dimension,) for point in query.points):
         return {"clipped_why": "the newest model on this machine is not of this run’s shape"}
-    records = encode(sealed.read(data), understood.schema, sealed.holding.layout)
+    raw = sealed.read(data)
+    listed = read_list(data.excluded).names if data.excluded is not None else frozenset[str]()
+    null = null_rows(raw, sealed.holding, listed) if listed else None
+    records = encode(raw, understood.schema, sealed.holding.layout, null=null)
     round_index, kind, scale = query.round_index, query.kind, query.scale
     query, frame = query.unframed(records.rows.dimension)
     if frame is not None:
@@ -80,13 +87,23 @@ def _figures(
         return answer | {"clipped_why": f"the newest question was for {kind}, which is about no model"}
     point = query.points[0]
     losses, _ = outputs(model, records, point)
-    sound = losses[np.isfinite(losses)]
+    sound = losses[np.isfinite(losses) & _counting_rows(records)]
     answer["loss"] = float(sound.mean()) if len(sound) else None
     if query.kind != "gradient":
         return answer | {"clipped_why": f"the newest question was for {kind}, not for a gradient"}
     terms = manifest.mechanism.clip.terms(round_index).scaled(scale)
     norms = _norms_of_units(model, records, point)
-    return answer | {"clipped": float(np.mean(~(norms <= terms.gradient_norm)))}
+    norms = norms if records.null is None else norms[~records.null]
+    return answer | {"clipped": float(np.mean(~(norms <= terms.gradient_norm))) if len(norms) else None}
+
+
+def _counting_rows(records: Records) -> Flags:
+    """bool[rows]: of people who are not left out on request."""
+    counting = np.ones(len(records.rows), np.bool_)
+    if records.null is not None:
+        gone = records.members[records.null] if records.unit_column else np.flatnonzero(records.null)
+        counting[gone[gone >= 0]] = False
+    return counting
 
 
 def _norms_of_units(model: Model, records: Records, point: Floats) -> Floats:

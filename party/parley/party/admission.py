@@ -19,8 +19,8 @@ from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning, verify_apart_with_charge
 from parley.federation.names import NodeName
 from parley.federation.policy import PartyPolicy, Policy, Reason, reasons_against, reasons_beforehand
-from parley.federation.policy_file import read_policy
 from parley.learning.contributor import Contributor
+from parley.learning.errors import DataError
 from parley.models.apart import Apart
 from parley.models.extractor_apart import ExtractorsApart
 from parley.mpc import crash
@@ -34,10 +34,13 @@ from parley.party.books import epsilon_spent, open_ledger, require_populations, 
 from parley.party.code import opened, opened_extractors
 from parley.party.data import Shelf, Understood, data_set_of, moved, require_equal, understand, unreadable
 from parley.party.errors import AskAgainError, UnfitRecordsError, exceeded, refused
+from parley.party.exclusions import in_effect
 from parley.party.memory import require_agreement
 from parley.party.outbox import VERIFYING, Outbox
-from parley.party.seal import Sealed, Stamp
+from parley.party.review import cap_of, policy_of, require_newest
+from parley.party.seal import Sealed, Stamp, stat_of
 from parley.party.settings import Settings
+from parley.party.standing import holds, refused_here
 from parley.privacy.errors import BudgetExceededError, LedgerRefusedError, OtherContentError
 from parley.privacy.filters import Charge, Limit
 from parley.privacy.mechanism import Unit
@@ -75,11 +78,6 @@ class Ready:
     """Of a user's own features, likewise."""
 
 
-def policy_of(settings: Settings) -> Policy | None:
-    """Read at every manifest; none where there is no file, an error where it is not understood."""
-    return read_policy(settings.policy) if settings.policy.exists() else None
-
-
 class Gate:
     """One thread's way of deciding; its files are its own connections."""
 
@@ -91,6 +89,7 @@ class Gate:
         self.evidence = EvidenceFolder(settings.state)
         self.outbox = Outbox(settings.outbox)
         self.trail = Trail.open(settings.trail, node)
+        require_newest(settings)
 
     def close(self) -> None:
         self.record.close()
@@ -112,6 +111,8 @@ class Gate:
 
     def decide(self, manifest: Manifest) -> Ready | Waiting:
         """Admit by policy if that is what it says; a RefusedRunError where nobody may wave it through."""
+        if refused_here(self.settings, manifest):
+            raise refused("not_admitted", f"this party has refused run {manifest.run}", "propose another one")
         if (pending := self.evidence.against(manifest)) and not self._admitted(manifest):
             return Waiting(waits_for_answer(pending))
         self.require_followed(manifest)
@@ -177,23 +178,19 @@ class Gate:
     def contributor(self, manifest: Manifest, ready: Ready) -> Contributor:
         """This party's side of an admitted run. Reads the records, so nobody may be waiting for what comes of it."""
         try:
-            contributor = self.shelf.contributor(
-                manifest, ready.understood, self.node, ready.data, ready.sealed, ready.module, ready.extractors
-            )
-        except UnfitRecordsError:
+            excluded = in_effect(self.settings, ready.data, ready.sealed, manifest, self.charged(manifest))
+            understood, sealed, code = ready.understood, ready.sealed, (ready.module, ready.extractors)
+            contributor = self.shelf.contributor(manifest, understood, self.node, ready.data, sealed, *code, excluded)
+        except (UnfitRecordsError, DataError):
             raise unreadable() from None
         last = self.outbox.last(manifest.digest)
         contributor.last_round = last.round_index if last else -1
         return contributor
 
-    def stamp(self) -> tuple[tuple[int, int, int] | None, EvidenceStamp, tuple[Stamp, ...]]:
-        """Changes when policy.toml, evidence, a seal, a schema or records do."""
+    def stamp(self) -> tuple[tuple[tuple[int, ...], ...], EvidenceStamp, tuple[Stamp, ...]]:
+        """Changes when policy.toml, what people have signed or refused, evidence, a seal, a schema or records do."""
         seals = tuple(each.stamp() for each in self.shelf.seals.values())
-        try:
-            found = self.settings.policy.stat()
-        except OSError:
-            return None, self.evidence.stamp(), seals
-        return (found.st_mtime_ns, found.st_size, found.st_ino), self.evidence.stamp(), seals
+        return (stat_of(self.settings.policy), stat_of(self.settings.review)), self.evidence.stamp(), seals
 
     def approved(self, manifest: Manifest) -> Ready | None:
         """Ready once a person has approved it; None before."""
@@ -228,6 +225,7 @@ class Gate:
         """
         if ready.charge is None:
             return
+        self.require_admitted(manifest)
         try:
             verify_admissions(words, manifest, pins)
         except FederationError as error:
@@ -271,7 +269,8 @@ class Gate:
             raise refused("not_admitted", f"this party has left run {manifest.run}", "propose a new one")
         if manifest.expired:
             raise refused("not_admitted", f"the last day of run {manifest.run} is over", "propose a new one")
-        return True
+        # Signatures may run out, or be objected to, until the run is charged: then it has begun.
+        return not self.record.by_hand(manifest.run) or self.charged(manifest) or holds(self.settings, manifest)
 
     def _verified(self, manifest: Manifest) -> tuple[Meaning, Charge]:
         with _verifying:
@@ -362,7 +361,7 @@ class Gate:
             limit = None  # approved by hand, and not charged before the policy is mended
         unit = Unit(sealed.holding.unit)
         try:
-            self.ledger.require_room(data.population, unit, self.settings.cap, charge, limit)
+            self.ledger.require_room(data.population, unit, cap_of(self.settings), charge, limit)
         except BudgetExceededError as error:
             raise exceeded(error) from None
         except LedgerRefusedError as error:
@@ -378,7 +377,7 @@ class Gate:
         if name in self.ledger.populations:
             self.ledger.extend(name, identity)
             return
-        self.ledger.register(name, Unit(sealed.holding.unit), self.settings.cap, identity)
+        self.ledger.register(name, Unit(sealed.holding.unit), cap_of(self.settings), identity)
 
     def note(self, manifest: Manifest, state: str, reason: str = "") -> str:
         """Where the run stands, for this party's operator and its audit trail: public facts only."""

@@ -17,13 +17,14 @@ from parley.node import logs
 from parley.node.alone import only_one
 from parley.node.backoff import Backoff
 from parley.node.vigil import QUIET_SECONDS, Vigil, quiet_seconds
-from parley.party.admission import Gate, policy_of
+from parley.party.admission import Gate
 from parley.party.books import require_populations
 from parley.party.data import Shelf
 from parley.party.errors import OutboxError, StoppedError
 from parley.party.lookout import Lookout
 from parley.party.memory import Recollection
 from parley.party.outbox import ENDED, OVER, REFUSED, Outbox
+from parley.party.review import cap_of, policy_of
 from parley.party.run import PartyRun
 from parley.party.settings import Settings
 from parley.party.settlement import settle_open, still_open
@@ -231,9 +232,10 @@ class PartyClient:
         try:
             with_ledger.catch_up()
             require_populations(with_ledger.ledger, self.settings)
+            cap = cap_of(self.settings)
             for name in self.settings.populations:
                 held = with_ledger.ledger.populations.get(name)
-                if held is not None and held.cap != self.settings.cap:
+                if held is not None and held.cap != cap:
                     raise OutboxError(
                         f"[budget] differs from the ledger's epsilon {held.cap.epsilon:g} and delta {held.cap.delta:g} "
                         f"for {held.name}: caps are final, write these"

@@ -3,6 +3,10 @@
 parley party run NODE
 parley party runs NODE                                  # what was proposed, and what became of it
 parley party approve NODE heart-1 --digest 9f86… --by "Dr. Ada Osei"
+parley party approve NODE heart-1 --digest 9f86… --reviewer ada-osei --key ada.key     # where the policy has [review]
+parley party refuse NODE heart-1 --by "Dr. Ada Osei" --reason "not what we agreed"
+parley party policy NODE                                # the policy in force, and what policy.toml would change
+parley party exclude NODE P-1047                        # whose records count for nothing from now on
 parley party withdraw NODE heart-1 --by "Dr. Ada Osei"  # no further round is answered
 parley party status NODE --json                         # budget left, what left the site
 parley party settle NODE                                # what open runs did not spend, given back on proof
@@ -15,8 +19,9 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.console import EXIT_BAD_NEWS, become, emit_json, progress, withdrawn
-from parley.cli.options import Json, NodeFolder
+from parley.cli.commands import party_people
+from parley.cli.console import EXIT_BAD_NEWS, CommandError, become, emit_json, progress, withdrawn
+from parley.cli.options import Json, KeyFile, NodeFolder, PassphraseFile, Reviewer
 from parley.federation.errors import ApprovalError, ManifestError
 from parley.node.trail import Trail
 from parley.party.books import open_ledger
@@ -45,12 +50,17 @@ def approve(
         str, typer.Argument(help="A manifest's TOML file, or the name of a run that waits.", metavar="RUN")
     ],
     digest: Annotated[str, typer.Option(help="Of the manifest that was read, as `parley party runs` shows it.")],
-    by: Annotated[str, typer.Option(help="Who answers for it.")],
+    by: Annotated[str | None, typer.Option(help="Who answers for it.")] = None,
+    reviewer: Reviewer = None,
+    key: KeyFile = None,
+    passphrase_file: PassphraseFile = None,
+    answer: Annotated[str, typer.Option(help="To objections that stand; it is signed, and kept here.")] = "",
     json_output: Json = False,
 ) -> None:
     """Admit a manifest by hand that the policy does not admit, or that has no policy to admit it.
 
-    Some reasons are final, and nobody can override them. Exit code 1 then.
+    Where the policy in force has [review], --reviewer and --key add one signature in place of --by, and the run is
+    admitted once there are enough. Some reasons are final, and nobody can override them. Exit code 1 then.
 
     Example: parley party approve hospital-a heart-1 --digest 9f86… --by "Dr. Ada Osei"
     """
@@ -58,16 +68,31 @@ def approve(
 
     settings = settings_of(party_node(node))
     manifest = manifest_of(settings, which)
-    found = approval.approve(settings, manifest, digest, by, progress)
+    if (by is None) == (reviewer is None):
+        raise CommandError("say who approves: --by, or where the policy has [review] --reviewer and --key")
+    if reviewer is None:
+        found, lines, standing = approval.approve(settings, manifest, digest, by or "", progress), [], None
+    else:
+        opened = party_people.key_of(key, passphrase_file)
+        signed = approval.sign_approval(settings, manifest, digest, reviewer, opened, progress, answer)
+        found, standing = signed.approved, signed.standing
+        lines = party_people.lines_of(standing)
+    waits = not found.admitted and not found.reasons
     if json_output:
         body = {"run": manifest.run, "digest": manifest.digest.hex(), "admitted": found.admitted}
+        body |= {} if standing is None else {"standing": standing.as_json()}
         emit_json({**body, "reasons": found.reasons})
     else:
-        print("\n".join(found.meaning.sentences))
+        print("\n".join([*found.meaning.sentences, *lines]))
         why = f": {'; '.join(found.reasons)}" if found.reasons else ""
-        print(("admitted" if found.admitted else "refused") + why)
-    if not found.admitted:
+        print(("signed, and more signatures are due" if waits else "admitted" if found.admitted else "refused") + why)
+    if not found.admitted and not waits:
         raise SystemExit(EXIT_BAD_NEWS)
+
+
+app.command()(party_people.refuse)
+app.command()(party_people.policy)
+app.command()(party_people.exclude)
 
 
 @app.command()

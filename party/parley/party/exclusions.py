@@ -1,0 +1,173 @@
+"""Patients who objected: a list beside the records, which takes effect between runs and never leaves this machine.
+
+`[data] excluded` in node.toml names it. Whoever is on it counts for nothing in every run that begins afterwards: the
+declared number of units stays, sampling stays, and their part of every answer is zero (`parley.learning.records`). A
+run keeps the list that it began with, also over a restart; for one that is under way the operator withdraws. How many
+are on the list, and who, is in no trail, no log, no report and no answer.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from parley.federation.manifest import Manifest
+from parley.learning.errors import DataError, PartyError
+from parley.learning.exclusion import (
+    NOBODY,
+    NUMBERS,
+    ExclusionList,
+    checked,
+    files_mark,
+    line_of,
+    list_bytes,
+    matched,
+    missing,
+    parsed,
+    read_list,
+)
+from parley.node.data_sets import DataSet, state_file
+from parley.node.errors import NodeError
+from parley.party.outbox import JOINED
+from parley.party.overview import states_of
+from parley.party.seal import Sealed, verified
+from parley.party.settings import Settings
+from parley.privacy.durable import replace_durably
+
+MOST_SHOWN = 20
+EFFECT = (
+    "takes effect in runs that begin from now on; for one that is under way: "
+    '`parley party withdraw NODE RUN --by "YOUR NAME"`'
+)
+
+
+@dataclass(frozen=True)
+class Excluded:
+    """What a list means for one data set. For this machine's operator alone."""
+
+    data_set: str
+    file: str
+    """Empty where node.toml names none."""
+    listed: int = 0
+    matched: int | None = None
+    """How many units of privacy it takes out; None where that cannot be told."""
+    missing: tuple[str, ...] = ()
+    """On the list and in no record, at most MOST_SHOWN."""
+    missing_count: int = 0
+    problem: str = ""
+    """Why no run begins."""
+
+    @property
+    def summary(self) -> str:
+        """One sentence; nothing of it leaves this machine."""
+        if self.problem:
+            return self.problem
+        if self.matched is None:
+            return f"{self.listed:,} on the list {self.file}; the records are not sealed: parley schema check"
+        found = f"{self.matched:,} of {self.listed:,} on the list {self.file} are in the records and count for nothing"
+        if not self.missing_count:
+            return found
+        more = ", …" if self.missing_count > len(self.missing) else ""
+        return f"{found}; {self.missing_count:,} were not found: {', '.join(self.missing)}{more}"
+
+
+def exclusions_of(settings: Settings) -> list[Excluded]:
+    """Of each data set that has a list. Reads the records, once for each list that there was."""
+    return [_excluded(settings, data) for data in settings.data if data.excluded is not None]
+
+
+def exclude(settings: Settings, identifiers: Sequence[str], data_set: str = "") -> Excluded:
+    """Lines that are on the disk when this returns; those that are there already are not written twice."""
+    data = settings.chosen(data_set)
+    if data is None:
+        known = ", ".join(each.name for each in settings.data)
+        raise NodeError(f"no data set {data_set!r} in node.toml: give one of {known}")
+    if data.excluded is None:
+        table = f"the [[data]] of {data.name}" if data.name else "[data]"
+        raise NodeError(f'no list is named: write excluded = "excluded.txt" into {table} of node.toml')
+    sealed, new = verified(settings.seal(data), data), checked(identifiers)
+    held = read_list(data.excluded) if data.excluded.exists() else NOBODY
+    head = ""
+    if sealed.holding.unit is None:
+        if wrong := [each for each in new if not each.isdecimal() or each != str(int(each)) or int(each) < 1]:
+            raise DataError(f"{wrong[0][:40]!r} is no record's number: without a unit column the first record is 1")
+        held.require_of(sealed.holding, sealed.seal.files, data.excluded.name)
+        mark = files_mark(sealed.seal.files)
+        head = "" if held.of == mark else f"{NUMBERS}{mark}\n"
+    _append(data.excluded, head, [line_of(each) for each in dict.fromkeys(new) if each not in held.names])
+    return _excluded(settings, data)
+
+
+def in_effect(settings: Settings, data: DataSet, sealed: Sealed, manifest: Manifest, charged: bool) -> ExclusionList:
+    """What a run goes by: the list as it was when the run began, which is kept until it is over.
+
+    A charged run of which nothing was kept began before there was a list; one that now names a list is left, for its
+    answers must not count somebody who has objected since, nor change between two rounds.
+    """
+    path = settings.exclusions_of(manifest.digest)
+    if charged:
+        if path.exists():
+            return read_list(path)
+        if data.excluded is None:
+            return NOBODY
+        raise DataError("the list that this run began with is gone: withdraw from the run")
+    found = NOBODY
+    if data.excluded is not None:
+        found = read_list(data.excluded)
+        found.require_of(sealed.holding, sealed.seal.files, data.excluded.name)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    replace_durably(path, found.text())
+    return found
+
+
+def under_way(settings: Settings) -> list[str]:
+    """Runs that go on with the list they began with."""
+    return sorted(held.run for held in states_of(settings) if held.state == JOINED)
+
+
+def _append(path: Path, head: str, lines: list[str]) -> None:
+    """At its end, whatever an editor left there. A list of numbers that says nothing of files gets its first line."""
+    old = list_bytes(path).decode("utf-8-sig") if path.exists() else ""
+    if not head and not lines:
+        return
+    if old and not old.endswith("\n"):
+        old += "\n"
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
+    text = head + old + "".join(f"{line}\n" for line in lines)
+    parsed(text.encode(), path.name)
+    replace_durably(path, text, lambda handle: os.fchmod(handle, mode & 0o700))
+
+
+def _excluded(settings: Settings, data: DataSet) -> Excluded:
+    assert data.excluded is not None
+    name = data.excluded.name
+    try:
+        raw = list_bytes(data.excluded)
+        held = parsed(raw, name)
+    except PartyError as error:
+        return Excluded(data.name, name, problem=str(error))
+    try:
+        sealed = verified(settings.seal(data), data)
+    except PartyError as error:
+        return Excluded(data.name, name, len(held.names), problem=str(error))
+    key = hashlib.sha256("\n".join((*sealed.seal.files, sealed.seal.schema, str(raw))).encode()).hexdigest()
+    kept = state_file(settings.state, data.name, "excluded", ".json")
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        body = json.loads(kept.read_bytes())
+        if body.pop("key") == key:
+            return Excluded(**{**body, "missing": tuple(body["missing"])})
+    read = sealed.read(data)
+    lost = missing(read, sealed.holding, held.names)
+    found = Excluded(
+        data_set=data.name,
+        file=name,
+        listed=len(held.names),
+        matched=matched(read, sealed.holding, held.names),
+        missing=tuple(lost[:MOST_SHOWN]),
+        missing_count=len(lost),
+    )
+    replace_durably(kept, json.dumps({"key": key, **asdict(found)}))
+    return found

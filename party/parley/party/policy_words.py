@@ -1,0 +1,83 @@
+"""What a change of policy.toml would mean, in plain words, and whether it lets anything cost more."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from parley.federation.policy import PartyPolicy
+from parley.federation.toml_text import toml_text
+from parley.privacy.filters import Cap
+
+MOST_LINES = 200
+LONGEST = 160
+CAPS = (
+    "epsilon_per_run",
+    "delta_per_run",
+    "epsilon_total",
+    "epsilon_if_a_server_lies_per_run",
+    "epsilon_if_a_server_lies_total",
+)
+
+
+def raises_a_cap(old: PartyPolicy, new: PartyPolicy, cap: Cap, new_cap: Cap) -> bool:
+    """Whether records could come to cost more than before; "any" is more than every number."""
+    if new_cap.epsilon > cap.epsilon or new_cap.delta > cap.delta:
+        return True
+    return any(_figure(getattr(new, name)) > _figure(getattr(old, name)) for name in CAPS)
+
+
+def _figure(value: float | None) -> float:
+    return float("inf") if value is None else value
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any], cap: Cap, new_cap: Cap) -> list[str]:
+    """A sentence for each field that is another."""
+    found = [*_between(old, new, "")]
+    for name, before, after in (("epsilon", cap.epsilon, new_cap.epsilon), ("delta", cap.delta, new_cap.delta)):
+        if before != after:
+            found.append(f"[budget] {name} of node.toml is {_moved(before, after)}")
+    if len(found) > MOST_LINES:
+        found = [*found[:MOST_LINES], f"and {len(found) - MOST_LINES:,} more"]
+    return found
+
+
+def _between(old: Mapping[str, Any], new: Mapping[str, Any], where: str) -> Iterator[str]:
+    for name in [*old, *(each for each in new if each not in old)]:
+        path = f"{where}{name}"
+        if name not in new:
+            yield _cut(f"{path} is taken out; it was {_shown(old[name])}")
+        elif name not in old:
+            yield _cut(f"{path} is added: {_shown(new[name])}")
+        elif old[name] != new[name] or type(old[name]) is not type(new[name]):
+            yield from _changed(old[name], new[name], path)
+
+
+def _changed(old: Any, new: Any, path: str) -> Iterator[str]:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        yield from _between(old, new, f"{path}.")
+    elif isinstance(old, list) and isinstance(new, list):
+        out, into = ([each for each in a if each not in b] for a, b in ((old, new), (new, old)))
+        said = [f"{word} {', '.join(map(_shown, each))}" for word, each in (("takes out", out), ("adds", into)) if each]
+        yield _cut(f"{path} {' and '.join(said) or 'is in another order'}")
+    elif _number(old) and _number(new) and old != new:
+        yield f"{path} is {_moved(old, new)}"
+    else:
+        yield _cut(f"{path} is {_shown(new)} instead of {_shown(old)}")
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _moved(old: float, new: float) -> str:
+    return f"{'raised' if new > old else 'lowered'} from {old:.12g} to {new:.12g}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_shown(each)}" for name, each in value.items())
+    return toml_text({"x": value}).removeprefix("x = ")
+
+
+def _cut(line: str) -> str:
+    shown = "".join(each if each.isprintable() else "?" for each in line)
+    return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…"
