@@ -40,7 +40,7 @@ def main(out: Path = OUT) -> None:
                     page = tab.go("/")
                     page.click("text=heart-1")
                     page.click("#own button")
-                    page.wait_for_selector("text=Own clipped fraction", timeout=120_000)
+                    page.wait_for_selector("dt:has-text('Own loss')", timeout=120_000)
                     picture(page, out, "over", theme, width)
                     assert tab.complaints == []
                     assert tab.elsewhere == []

@@ -79,8 +79,10 @@ def approve_by_hand(
     digest: str,
     approved_by: str,
     spent_if_a_server_lies: float | None = None,
+    shown: tuple[str, ...] | None = None,
 ) -> Admission | Refusal:
-    """By a person, who gives the digest of what was read and answers for it by name.
+    """By a person, who gives the digest of what was read and answers for it by name; `shown` is what they were told
+    that the policy holds against it, and no more than that is overridden.
 
     That overrides a policy's limits, or stands in for a policy, but not what is final: a node that the manifest does
     not list, a total budget that is used up, aggregators of one legal entity.
@@ -92,6 +94,8 @@ def approve_by_hand(
     reasons = reasons_against(meaning, node, policy, epsilon_spent, spent_if_a_server_lies)
     if any(reason.final for reason in reasons):
         return Refusal(tuple(reason for reason in reasons if reason.final))
+    if shown is not None and shown != tuple(str(reason) for reason in reasons):
+        raise ApprovalError("what the policy holds against the run has changed since it was shown: read it again")
     return record.put(meaning.manifest, BY_HAND, approved_by, tuple(str(reason) for reason in reasons))
 
 

@@ -11,9 +11,9 @@ from parley.page.costs import Cost
 from parley.page.reading import Folder, Snapshot
 from parley.party.data import data_set_of
 from parley.party.report import STATES
-from parley.privacy.budget import Budget, budget_of, if_a_server_lies
+from parley.privacy.budget import Budget, budget_of
 from parley.privacy.filters import epsilon_of
-from parley.privacy.lying import in_words
+from parley.privacy.lying import in_a_column, in_words
 
 
 def budgets(folder: Folder, found: Snapshot) -> Iterator[dict[str, Any]]:
@@ -77,7 +77,7 @@ def _charged(found: Snapshot, body: Mapping[str, Any]) -> views.Charged:
         charged=body["charged"] or "",
         epsilon=body["epsilon"],
         delta=body["delta"],
-        lying=if_a_server_lies(held.cost),
+        lying=in_a_column(held.cost.epsilon_if_a_server_lies),
         released=body["releases_recorded"],
         planned=body["releases_charged"],
         by=by if admission is None else f"{by}, {admission.at[:16].replace('T', ' ')}",

@@ -71,7 +71,8 @@ def ground_of(folder: Folder, manifest: Manifest) -> Ground:
 
 def approve(folder: Folder, manifest: Manifest, view: views.RunView, by: str) -> str:
     """What keeps it from being approved; empty where it is."""
-    found = approval.approve(folder.settings, manifest, manifest.digest.hex(), by, lambda _: None)
+    shown = tuple(each.words for each in view.reasons)
+    found = approval.approve(folder.settings, manifest, manifest.digest.hex(), by, lambda _: None, shown)
     if not found.admitted:
         return "It was not approved: " + "; ".join(found.reasons)
     return ""

@@ -29,6 +29,12 @@ from parley.privacy.lying import guaranteed, in_words
 from parley.report.words import cut, plainly
 
 NOT_SAID = "not said"
+SECURITY = {
+    "semi-honest": "semi-honest: both aggregators are expected to follow the protocol, and make the noise together.",
+    "covert": "covert: the aggregators make the noise together and audit each other; whoever departs from the protocol "
+    "again and again is found out, with proof.",
+    "malicious": "malicious: each aggregator adds a whole sample of noise, so one may do anything whatever.",
+}
 MOST_MEMBERS = 60
 MOST_SENTENCE = 1200
 BYTES_OF_A_NUMBER = 8
@@ -148,7 +154,7 @@ def _uses(manifest: Manifest) -> Iterator[views.Fact]:
         f"{manifest.deadline_seconds:g} s"
     )  # fmt: skip
     yield views.Fact("Drawn in each round", sampling_sentence(mechanism))
-    yield views.Fact("Who is protected", f"{mechanism.unit.name}; one of them could be exchanged for any other")
+    yield views.Fact("Who is protected", f"each {mechanism.unit.name}, as if it could be exchanged for any other")
     for words in start_and_stop.sentences(manifest.start, manifest.stop_early):
         title, _, rest = words.partition(": ")
         yield views.Fact(title, rest[:MOST_SENTENCE])
@@ -193,7 +199,8 @@ def _cost(manifest: Manifest, cost: Cost | None, charged: bool) -> views.Cost:
         delta=delta,
         lying=in_words(lying, delta),
         plainly=tuple(plainly(parts, epsilon, lying, delta, manifest.mechanism.unit.column)),
-        security=f"{parts.security}{f', each server adds {parts.own:g} of its own' if parts.joint else ''}",
+        security=SECURITY[parts.security]
+        + (f" Each adds {parts.own:g} times as much of its own." if parts.joint else ""),
         whom=_whom(parts.joint, epsilon, lying, delta) + audits,
         spent=charged,
     )

@@ -39,7 +39,7 @@ def standing(folder: Folder, now: float | None = None) -> views.Standing:
         return views.Standing(f"The node’s loop turned {age:.0f} s ago.", "good")
     said = f"its loop last turned {_age(age)} ago"
     if age <= OLDEST_TURN_SECONDS:  # another container's lock is not seen from here
-        return views.Standing(f"No process of this machine holds the node’s lock; {said}.", "warn")
+        return views.Standing(f"The node seems to be stopped: no process here holds its lock; {said}.", "warn")
     return views.Standing(
         f"The node is not running; {said}. Others wait for it: parley party run {folder.node.folder}", "bad"
     )
