@@ -73,6 +73,7 @@ def run_view(
         said=tuple(_said(manifest)),
         uses=tuple(_uses(manifest)),
         members=tuple(_members(manifest)),
+        parties=len(manifest.parties),
         cost=_cost(manifest, cost, charged),
         budget=budget,
         left=tuple(_left(manifest, sent)),
@@ -193,14 +194,14 @@ def _cost(manifest: Manifest, cost: Cost | None, charged: bool) -> views.Cost:
     epsilon, delta = mine.epsilon or meaning.epsilon, mine.delta or meaning.delta
     lying = guaranteed(mine.epsilon_if_a_server_lies)
     audits = f" {parts.audits}" if parts.audits else ""
+    own = f" Each adds {parts.own:g} times as much of its own." if parts.joint else ""
     return views.Cost(
         state="ready",
         epsilon=epsilon,
         delta=delta,
         lying=in_words(lying, delta),
         plainly=tuple(plainly(parts, epsilon, lying, delta, manifest.mechanism.unit.column)),
-        security=SECURITY[parts.security]
-        + (f" Each adds {parts.own:g} times as much of its own." if parts.joint else ""),
+        security=SECURITY[parts.security] + own,
         whom=_whom(parts.joint, epsilon, lying, delta) + audits,
         spent=charged,
     )

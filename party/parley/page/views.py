@@ -276,6 +276,8 @@ class RunView:
     """The word of whoever wrote the manifest."""
     uses: tuple[Fact, ...]
     members: tuple[Member, ...]
+    """The first of many."""
+    parties: int
     cost: Cost
     budget: Budget | None
     left: tuple[Left, ...]
