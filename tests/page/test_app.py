@@ -185,8 +185,13 @@ def test_reading_the_pages_changes_nothing_in_the_folder(stage: Stage, visitor: 
     assert {name for name in after if before.get(name) != after[name] and not name.endswith(("-shm", "-wal"))} == set()
 
 
-@pytest.mark.parametrize("name", ["outbox.sqlite", "admissions.sqlite", "ledger.sqlite", "ledger.sqlite.head", "trail.jsonl",
-                                  "review.sqlite", "seal.json", "evidence"])  # fmt: skip
+STORES = (
+    "outbox.sqlite", "admissions.sqlite", "ledger.sqlite", "ledger.sqlite.head", "trail.jsonl", "review.sqlite",
+    "seal.json", "evidence",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STORES)
 @pytest.mark.parametrize("how", ["cut", "rubbish", "gone"])
 def test_a_damaged_store_is_a_line_on_the_page_and_nothing_is_approved_on_it(folder: Path, name: str, how: str) -> None:
     made, path = asked(), folder / "state" / name
@@ -198,18 +203,15 @@ def test_a_damaged_store_is_a_line_on_the_page_and_nothing_is_approved_on_it(fol
         beside.unlink()
     path.unlink(missing_ok=True)
     if how != "gone":
-        path.write_bytes({"cut": data[: len(data) // 2 - 1], "rubbish": b"\x00rubbish" * 200}[how])
+        path.write_bytes({"cut": data[: len(data) // 2 - 1], "rubbish": b"\x00rubbish\n" * 200}[how])
     with Visitor(folder) as visitor:
         home, run = visitor.client.get("/"), visitor.client.get(f"/runs/{made.digest.hex()}")
         assert home.status_code == 200
         assert run.status_code in (200, 404)
         page = visitor.page(made) if run.status_code == 200 else ""
-        if how != "gone" and name != "seal.json":
-            assert (
-                "cannot be" in home.text + page
-                or "not what was written" in home.text + page
-                or 'role="alert"' in home.text
-            )
+        harmless = name == "seal.json" or (name, how) == ("trail.jsonl", "cut")  # which a crash does, too
+        if how != "gone" and not harmless:
+            assert 'role="alert"' in home.text or "cannot be" in page
             assert 'id="approve"' not in page
         elif 'id="approve"' in page:  # of a ledger that is gone the function behind the button knows
             answer = visitor.send(made, "approve", approving(visitor, made, page))
@@ -247,7 +249,7 @@ def test_a_signed_report_is_taken_away_and_verifies(stage: Stage, visitor: Visit
 
 def test_what_is_not_there_is_said_kindly(visitor: Visitor) -> None:
     assert "No run was proposed yet" in visitor.client.get("/").text
-    for path in ("/runs/" + "0" * 64, "/runs/..", "/nothing"):
+    for path in ("/runs/" + "0" * 64, "/runs/heart-1", "/nothing"):
         assert visitor.client.get(path).status_code == 404
 
 

@@ -1,4 +1,4 @@
-"""Reviewers' signatures on the page: who has signed, who objects, what is missing, and no button that goes round them."""
+"""Reviewers' signatures on the page: who has signed, who objects, what is missing; no button goes round them."""
 
 from pathlib import Path
 

@@ -57,16 +57,21 @@ def review_of(folder: Folder, manifest: Manifest, needed: int) -> views.Review:
 
 def ground_of(folder: Folder, manifest: Manifest) -> Ground:
     """The policy in force and the reviewers' words, as far as they can be read."""
+    policy, needed, problem = None, 0, ""
     try:
         policy, needed = policy_of(folder.settings)
-        problem = ""
     except PolicyError as error:
-        policy, needed, problem = None, 0, f"The policy is not understood, so it admits nothing: {error}"
+        problem = f"The policy is not understood, so it admits nothing: {error}"
+    except (ParleyError, OSError) as error:
+        return Ground(None, "", views.Review(), _unread(error))
     try:
         return Ground(policy, problem, review_of(folder, manifest, needed))
     except (ParleyError, OSError) as error:
-        said = f"What the reviewers have said cannot be read, so nothing is approved here: {error}"
-        return Ground(policy, problem, views.Review(needed), said[:500])
+        return Ground(policy, problem, views.Review(needed), _unread(error))
+
+
+def _unread(error: ParleyError | OSError) -> str:
+    return f"What the reviewers have said cannot be read, so nothing is approved here: {error}"[:500]
 
 
 def approve(folder: Folder, manifest: Manifest, view: views.RunView, by: str) -> str:
