@@ -8,6 +8,7 @@ one that cannot be written changes nothing of a run. How long it takes follows f
 import contextlib
 import os
 import time
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,7 @@ def newest_at(path: Path) -> Query | None:
                 if name.startswith("point")
             )
             return Query(int(found["round"]), points, str(found["kind"]), float(found["scale"]))
-    except (OSError, ValueError, KeyError, EOFError):
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None
 
 
