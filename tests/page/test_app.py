@@ -134,6 +134,7 @@ def test_a_refusal_is_for_good_and_its_reason_stays_here(stage: Stage, visitor: 
     assert "Dr. Ada Osei" in page
     assert 'id="approve"' not in page
     assert 'id="refuse"' not in page
+    assert "waits for you" not in visitor.client.get("/").text, "though the node has not seen it yet"
     with Running(stage):
         until(lambda: states(stage)["heart-2"] == "refused")
     (told,) = {each.reason for each in stage.coordinator.joins if not each.accepted}

@@ -2,6 +2,7 @@
 
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,13 @@ from parley.privacy.filters import Policy
 from tests.support.party_pages import asked
 from tests.support.party_process import verified
 
-STILL = {"own": views.Own("ready", 7), "shown": "x", "ends": (views.End("a", 1),), "seen": "y", "problems": ("z",)}
+STILL: dict[str, Any] = {
+    "own": views.Own("ready", 7),
+    "shown": "x",
+    "ends": (views.End("a", 1),),
+    "seen": "y",
+    "problems": ("z",),
+}
 """These move while nothing is decided."""
 
 
@@ -37,7 +44,7 @@ def test_every_field_that_a_person_is_shown_changes_the_digest(view: views.RunVi
             continue
         match value:
             case bool():
-                other: object = not value
+                other: Any = not value
             case str():
                 other = value + "!"
             case int():

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from parley.errors import ParleyError
@@ -12,7 +13,7 @@ from parley.page.reading import Folder, Snapshot
 from parley.party.data import data_set_of
 from parley.party.report import STATES
 from parley.privacy.budget import Budget, budget_of
-from parley.privacy.filters import epsilon_of
+from parley.privacy.filters import ROUNDING, epsilon_of
 from parley.privacy.lying import in_a_column, in_words
 
 
@@ -20,7 +21,7 @@ def budgets(folder: Folder, found: Snapshot) -> Iterator[dict[str, Any]]:
     """Of every population of node.toml, whether or not anything was charged to it."""
     known = {body["population"]: body for body in found.books.budgets}
     for name in dict.fromkeys((*folder.settings.populations, *known)):
-        empty = Budget(folder.settings.cap, 0.0, 0.0).as_json()
+        empty = Budget(found.cap or folder.settings.cap, 0.0, 0.0).as_json()
         yield known.get(name) or {"population": name, "unit": "", "rule": found.books.policy.rule, **empty, "runs": []}
 
 
@@ -32,11 +33,20 @@ def budget_of_run(folder: Folder, found: Snapshot, manifest: Manifest, cost: Cos
         if cost is None or cost.charge is None or charged_here(found, manifest):
             return budget_view(folder, found, body)
         held = found.books.populations.get(population)
-        policy, cap = found.books.policy, held.cap if held else folder.settings.cap
-        after = budget_of(policy, cap, held.spent.plus(cost.charge.cost) if held else cost.charge.cost).as_json()
-        asked = max(0.0, after["epsilon_spent"] - body["epsilon_spent"])
-        return budget_view(folder, found, body | {name: after[name] for name in ("epsilon_left", "delta_left")}, asked)
+        policy, cap = found.books.policy, held.cap if held else found.cap or folder.settings.cap
+        after = budget_of(policy, cap, held.spent.plus(cost.charge.cost) if held else cost.charge.cost)
+        asked = max(0.0, after.epsilon_spent - body["epsilon_spent"])
+        left = {"epsilon_left": after.epsilon_left, "delta_left": after.delta_left}
+        return replace(budget_view(folder, found, body | left, asked), fits=_fits(after))
     return None
+
+
+def _fits(after: Budget) -> bool:
+    """As the ledger's filter decides it when the run is charged; what it says then counts."""
+    if after.rule == "rdp":
+        return after.rdp_spent <= after.rdp_capacity * (1 + ROUNDING)
+    spent = ((after.epsilon_spent, after.cap.epsilon), (after.delta_spent, after.cap.delta))
+    return all(value <= cap * (1 + ROUNDING) for value, cap in spent)
 
 
 def charged_here(found: Snapshot, manifest: Manifest) -> bool:

@@ -1,7 +1,8 @@
 """What a run costs these records, from the accountant's process, kept: a page never waits for an accountant."""
 
 import asyncio
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 
 from parley.errors import ParleyError
 from parley.federation.manifest import Manifest
@@ -11,6 +12,8 @@ from parley.privacy.filters import Charge, Policy
 
 MOST_RUNS = 64
 MOST_PROBLEM = 500
+AGAIN_SECONDS = 60.0
+"""After which a refusal is asked for again: it may be of a passing cause."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,7 @@ class Cost:
     meaning: Meaning | None = None
     charge: Charge | None = None
     problem: str = ""
+    at: float = field(default_factory=time.monotonic, compare=False)
 
     @property
     def known(self) -> bool:
@@ -38,16 +42,14 @@ class Costs:
     def of(self, manifest: Manifest, policy: Policy) -> Cost | None:
         """None while it is being computed."""
         key = manifest.digest, policy
+        found = self._known.get(key)
+        if found is not None and not found.known and time.monotonic() > found.at + AGAIN_SECONDS:
+            del self._known[key]
         if key not in self._known and key not in self._tasks:
             while len(self._known) >= MOST_RUNS:
                 del self._known[next(iter(self._known))]
             self._tasks[key] = asyncio.ensure_future(self._compute(manifest, policy))
         return self._known.get(key)
-
-    def forget(self, manifest: Manifest, policy: Policy) -> None:
-        """A refusal may be of a passing cause: it is asked for again."""
-        if (found := self._known.get((manifest.digest, policy))) is not None and not found.known:
-            del self._known[manifest.digest, policy]
 
     async def close(self) -> None:
         for task in self._tasks.values():

@@ -36,8 +36,7 @@ def review_of(folder: Folder, manifest: Manifest, needed: int) -> views.Review:
     """Who has signed, who objects, and whether this institution has refused the run."""
     found = standing(folder.settings, manifest)
     sign = (
-        f"parley party approve {folder.node.folder} {manifest.run} --digest {manifest.digest.hex()} "
-        "--reviewer NAME --key FILE"
+        f"parley party approve {folder.path} {manifest.run} --digest {manifest.digest.hex()} --reviewer NAME --key FILE"
     )
     answer = ' --answer "TEXT"' if found.objections else ""
     return views.Review(

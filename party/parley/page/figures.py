@@ -66,7 +66,7 @@ def run_view(
     budget = budget_of_run(folder, found, manifest, cost)
     pending = [each for each in found.evidence if each.server in manifest.identities(Role.aggregator)]
     unanswered = [each for each in pending if each.pending]
-    why_not = ground.blocked or _why_not(first, reasons, cost, found, review, unanswered)
+    why_not = ground.blocked or _why_not(first, reasons, cost, found, review, unanswered, budget)
     charged = charged_here(found, manifest)
     return views.RunView(
         head=first,
@@ -90,7 +90,7 @@ def run_view(
         may_withdraw=admission is not None and not admission[1] and held.state in (WAITING, VERIFYING, JOINED, ENDED),
         why_not=why_not,
         problems=found.problems,
-        folder=str(folder.node.folder),
+        folder=folder.path,
     )
 
 
@@ -113,7 +113,7 @@ def judged(
 
 def _why_not(
     first: views.RunHead, reasons: tuple[Reason, ...], cost: Cost | None, found: Snapshot, review: views.Review,
-    unanswered: list[Held],
+    unanswered: list[Held], budget: views.Budget | None,
 ) -> str:  # fmt: skip
     """Why nobody can approve it on this page; empty where somebody can."""
     if review.refused is not None:
@@ -128,6 +128,8 @@ def _why_not(
         return "What it costs is being computed; it can be approved when that is known."
     if not cost.known:
         return f"What it costs cannot be computed, so nobody can approve it here: {cost.problem}"
+    if budget is not None and not budget.fits:
+        return f"It does not fit what is left of the budget of {budget.population}, whose cap is final."
     if any(each.final for each in reasons):
         return "One of the reasons below is final: nobody can wave it through."
     return ""

@@ -22,6 +22,7 @@ STATES = {
     ENDED: ("over, not settled", "warn"),
     SETTLED: ("over", "good"),
 }
+REFUSED_HERE = "This institution has refused it, for good."
 
 
 def standing(folder: Folder, now: float | None = None) -> views.Standing:
@@ -32,17 +33,13 @@ def standing(folder: Folder, now: float | None = None) -> views.Standing:
     try:
         age = (time.time() if now is None else now) - path.stat().st_mtime
     except OSError:
-        return views.Standing(
-            f"The node was never started on this folder: parley party run {folder.node.folder}", "warn"
-        )
+        return views.Standing(f"The node was never started on this folder: parley party run {folder.path}", "warn")
     if held is None and age <= OLDEST_TURN_SECONDS:
         return views.Standing(f"The node’s loop turned {age:.0f} s ago.", "good")
     said = f"its loop last turned {_age(age)} ago"
     if age <= OLDEST_TURN_SECONDS:  # another container's lock is not seen from here
         return views.Standing(f"The node seems to be stopped: no process here holds its lock; {said}.", "warn")
-    return views.Standing(
-        f"The node is not running; {said}. Others wait for it: parley party run {folder.node.folder}", "bad"
-    )
+    return views.Standing(f"The node is not running; {said}. Others wait for it: parley party run {folder.path}", "bad")
 
 
 def node_view(folder: Folder, found: Snapshot, looked: Mapping[str, tuple[str, str]]) -> views.NodeView:
@@ -57,19 +54,23 @@ def node_view(folder: Folder, found: Snapshot, looked: Mapping[str, tuple[str, s
         peers=tuple(_peers(folder, looked)),
         records=tuple(_records(found)),
         problems=found.problems,
-        folder=str(folder.node.folder),
+        folder=folder.path,
     )
 
 
 def head(folder: Folder, found: Snapshot, held: RunState, here: views.Standing) -> views.RunHead:
     """One run in a list."""
     manifest, sent = folder.manifest(held), found.sent.get(held.digest, NOTHING)
-    asks = held.state in (WAITING, VERIFYING) and held.digest not in found.admissions
+    refused = held.digest in found.refused
+    admitted = held.digest in found.admissions and held.digest not in found.lapsed
+    asks = held.state in (WAITING, VERIFYING) and not admitted and not refused
     withdrawn = found.admissions.get(held.digest, (None, False))[1]
     state, tone = STATES.get(held.state, (held.state, ""))
     if withdrawn and held.state in (WAITING, VERIFYING, JOINED):
         state, tone = "withdrawn", "warn"
-    elif held.digest in found.admissions and held.state == WAITING:
+    elif refused and not admitted:
+        state, tone = "refused", "bad"
+    elif admitted and held.state == WAITING:
         state, tone = "approved", "live"
     legal = (manifest.legal if manifest else None) or Legal()
     return views.RunHead(
@@ -77,7 +78,7 @@ def head(folder: Folder, found: Snapshot, held: RunState, here: views.Standing) 
         name=held.run,
         state=state,
         tone=tone,
-        waits=_waits(held, manifest, sent, asks, withdrawn, here),
+        waits=REFUSED_HERE if refused else _waits(held, manifest, sent, asks, withdrawn, here),
         asks_you=asks and manifest is not None and not manifest.expired,
         purpose=legal.purpose,
         lead=manifest.coordinator.legal_entity if manifest else "",
@@ -114,7 +115,7 @@ def _waits(
 
 def proof(folder: Folder, held: Held) -> views.Proof:
     answer, short = held.answer, held.digest[:16]
-    command = f'parley evidence answer {folder.node.folder} {short} --by "NAME" --reason "TEXT"'
+    command = f'parley evidence answer {folder.path} {short} --by "NAME" --reason "TEXT"'
     return views.Proof(
         digest=held.digest,
         server=held.server.name,

@@ -46,7 +46,7 @@ def own_figures(folder: Folder, manifest: Manifest) -> dict[str, Any]:
     data = data_set_of(folder.settings, manifest, folder.name)
     sealed = Seals(folder.settings, data).sealed()
     if sealed is None:
-        return {"refused": f"the records are not sealed: `parley schema check {folder.node.folder}`"}
+        return {"refused": f"the records are not sealed: `parley schema check {folder.path}`"}
     found = fit(sealed.read(data), sealed.holding)
     cut = sorted(((count, name) for name, count in found.adjusted.items() if count), reverse=True)
     answer: dict[str, Any] = {

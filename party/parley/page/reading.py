@@ -5,6 +5,7 @@ other; a file that is read again only when it has changed makes a page quick bes
 """
 
 import os
+import shlex
 import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -19,11 +20,13 @@ from parley.federation.names import NodeName
 from parley.node.evidence import EvidenceFolder, Held
 from parley.node.node_file import PartyNode
 from parley.party.ends import kept
-from parley.party.outbox import Outbox, RunState, Seen, Sent
+from parley.party.outbox import VERIFYING, WAITING, Outbox, RunState, Seen, Sent
 from parley.party.overview import data_sets_of
 from parley.party.process import settings_of
+from parley.party.review import cap_of
 from parley.party.settings import Settings
-from parley.privacy.filters import Policy
+from parley.party.standing import holds, refused_here
+from parley.privacy.filters import Cap, Policy
 from parley.privacy.ledger_copy import copied
 from parley.privacy.ledger_state import Population, Run
 from parley.report.content import in_the_trail
@@ -68,7 +71,13 @@ class Snapshot:
     books: Books = field(default_factory=Books)
     dates: Mapping[str, Dates] = field(default_factory=dict)
     evidence: tuple[Held, ...] = ()
+    refused: frozenset[bytes] = frozenset()
+    """Manifests that this institution's people have refused for good."""
+    lapsed: frozenset[bytes] = frozenset()
+    """Approved by reviewers whose signatures count no more."""
     data: tuple[dict[str, Any], ...] = ()
+    cap: Cap | None = None
+    """What a population is given of which nothing was charged yet."""
     problems: tuple[str, ...] = ()
     """What could not be read, a line each."""
 
@@ -80,6 +89,8 @@ class Folder:
         self.node = node
         self.settings: Settings = settings_of(node)
         self.name: NodeName = node.identity.load().name
+        self.path = shlex.quote(str(node.folder))
+        """For commands that people paste."""
         self._manifests: dict[bytes, Manifest] = {}
         self._trail: tuple[tuple[int, int], dict[str, Dates]] | None = None
 
@@ -114,8 +125,11 @@ class Folder:
             books=part("The ledger", lambda: self._books(dates), Books()),
             dates=dates,
             evidence=part("The evidence", self._evidence, ()),
+            refused=part("The reviews", lambda: self._where(runs, refused_here), frozenset[bytes]()),
+            lapsed=part("The reviews", lambda: self._where(runs, lambda *run: not holds(*run)), frozenset[bytes]()),
             data=part("The records", lambda: tuple(data_sets_of(settings)), ()),
-            problems=tuple(problems),
+            cap=part("The reviews", lambda: cap_of(settings), settings.cap),
+            problems=tuple(dict.fromkeys(problems)),
         )
 
     def ends(self, run: Run | None) -> tuple[common_pb2.SignedEnd, ...]:
@@ -156,6 +170,11 @@ class Folder:
         if self._trail is None or self._trail[0] != stamp:
             self._trail = stamp, in_the_trail(self.settings.trail)[1]
         return self._trail[1]
+
+    def _where(self, runs: Runs, holds_of: Callable[[Settings, Manifest], bool]) -> frozenset[bytes]:
+        """Of runs that are not decided, or not begun."""
+        found = [(held.digest, self.manifest(held)) for held in runs.states if held.state in (WAITING, VERIFYING)]
+        return frozenset(digest for digest, made in found if made is not None and holds_of(self.settings, made))
 
     def _evidence(self) -> tuple[Held, ...]:
         folder = EvidenceFolder(self.settings.state)

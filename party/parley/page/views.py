@@ -72,6 +72,8 @@ class Budget:
     lying: str
     caught: str
     runs: tuple[Charged, ...]
+    fits: bool = True
+    """Whether a run that is asked for does."""
     asked: float = 0.0
     """ε of a run that is asked for, beside what was spent: for the picture."""
 
