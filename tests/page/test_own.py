@@ -14,7 +14,7 @@ from parley.page.reading import Folder
 from parley.party.data import understand
 from parley.party.newest import Newest
 from tests.support.documents import manifest
-from tests.support.party_pages import first
+from tests.support.party_pages import Visitor, first
 
 POINT = np.array([2.0, -1.0, 0.5])
 
@@ -96,3 +96,22 @@ def test_a_units_gradient_is_the_sum_of_its_records(folder: Path) -> None:
     wanted = np.linalg.norm(gradients.reshape(150, 2, 3).sum(axis=1), axis=1)
     assert np.allclose(_norms_of_units(model, units, POINT), wanted)
     assert json.dumps(float(wanted[0]))
+
+
+def test_the_page_shows_them_marked_and_keeps_them_in_its_memory_alone(folder: Path) -> None:
+    """Through the real process."""
+    with Visitor(folder) as visitor:
+        page = visitor.page(first())
+        assert "<dt>Own loss" not in page
+        box = page.partition('id="own"')[2]
+        csrf = box.split('name="csrf" value="')[1].split('"')[0]
+        answer = visitor.client.post(f"/runs/{first().digest.hex()}/own", data={"csrf": csrf})
+        assert answer.headers["location"].endswith("#own")
+        page = visitor.page(first(), "<dt>Own loss</dt>")
+        outside, inside = page.partition('id="own"')[0], page.partition('id="own"')[2]
+        assert "never leaves this institution" in inside
+        assert "<dd>0.6931 at the public model of round 1</dd>" in inside
+        assert "0.6931" not in outside
+        assert "<dt>Own loss" not in visitor.client.get("/").text
+    with Visitor(folder) as another:
+        assert "<dt>Own loss" not in another.page(first())
