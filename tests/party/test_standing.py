@@ -162,11 +162,10 @@ def test_a_reviewer_who_is_taken_out_has_signed_for_nothing(settings: Settings) 
 
 
 def test_an_objection_has_to_be_read_and_answered(settings: Settings) -> None:
-    found = object_to(settings, RUN, "ben", key("ben"), "the purpose is another than we agreed")
-    assert [(each.reviewer, each.reason) for each in found.objections] == [
-        ("ben", "the purpose is another than we agreed")
-    ]
-    with pytest.raises(ApprovalError, match="ben on .*: the purpose is another than we agreed.*give --answer"):
+    reason = "the purpose is another than we agreed"
+    found = object_to(settings, RUN, "ben", key("ben"), reason)
+    assert [(each.reviewer, each.reason) for each in found.objections] == [("ben", reason)]
+    with pytest.raises(ApprovalError, match=rf"ben on .*: {reason}.*give --answer"):
         signed(settings, "ada")
     assert not signed(settings, "ada", answer="it was agreed on Monday").approved.admitted
     two = signed(settings, "cy", answer="see the minutes")
@@ -283,6 +282,25 @@ def test_an_approval_that_runs_out_before_the_charge_charges_nothing(
         assert "is not admitted here any more" in said
         assert not ledger(stage).runs
         assert not stage.a.pieces
+
+
+@pytest.mark.usefixtures("verified_in_process")
+def test_what_the_policy_admits_by_itself_meanwhile_does_not_rest_on_signatures_any_more(stage: Stage) -> None:
+    made = manifest(**EVERYONE)
+    (stage.node / "policy.toml").write_text(reviewed_policy())
+    settings = settings_of(party_node(stage.node))
+    policy_of(settings)
+    for name in ("ada", "ben"):
+        signed(settings, name, made)
+    settings.policy.write_text(reviewed_policy().replace("largest_rounds = 2", "largest_rounds = 40"))
+    for name in ("ada", "ben"):
+        sign_policy(settings, name, key(name))
+    assert not holds(settings, made)
+    stage.offer(made)
+    with Running(stage):
+        charged(stage, made)
+        assert admissions_of(settings)["heart-1"].how == "policy"
+        assert states(stage)["heart-1"][0] == "joined"
 
 
 @pytest.mark.usefixtures("verified_in_process")

@@ -39,10 +39,11 @@ def emit_json(result: dict[str, Any]) -> None:
     print(json.dumps(result, allow_nan=False), flush=True)
 
 
-def withdrawn(run: str, digest: bytes, consequence: str, json_output: bool) -> None:
-    """Of either kind of node: what was taken back, and what follows from it."""
+def withdrawn(run: str, digest: bytes, consequence: str, json_output: bool, state: str | None = None) -> None:
+    """Of either kind of node: what was taken back, and what follows from it. `state` is the run's, before."""
     if json_output:
-        emit_json({"run": run, "digest": digest.hex(), "withdrawn": True})
+        more = {} if state is None else {"state": state, "consequence": consequence}
+        emit_json({"run": run, "digest": digest.hex(), "withdrawn": True, **more})
     else:
         print(f"withdrawn  {run}\n  {consequence}")
 

@@ -12,7 +12,8 @@ CoordinatorOption = Annotated[Path, typer.Option("--node", help="The coordinator
 StudyFile = Annotated[Path, typer.Argument(help="The study, as TOML: docs/study.md.", metavar="STUDY")]
 ModelFile = Annotated[Path, typer.Argument(help="The model file.", metavar="MODEL")]
 PassphraseFile = Annotated[
-    Path | None, typer.Option(help="File with the key's passphrase, mode 600; without one it is asked for.")
+    Path | None,
+    typer.Option(help="File with the key's passphrase, mode 600; without one it is asked for, or read from a pipe."),
 ]
 Reviewer = Annotated[str | None, typer.Option(help="Who signs, as the policy names them.")]
 KeyFile = Annotated[Path | None, typer.Option("--key", help="The reviewer's key file.")]

@@ -178,6 +178,14 @@ class AdmissionRecord:
             found = execute("SELECT how FROM admissions WHERE run = ?", (run,)).fetchone()
         return found is not None and found[0] == BY_HAND
 
+    def now_by_policy(self, digest: bytes) -> None:
+        """What a person let in once the policy admits by itself: it does not rest on that person's word any more."""
+        with self._using() as execute:
+            execute(
+                "UPDATE admissions SET how = ?, approved_by = ?, overridden = '' WHERE digest = ? AND how = ?",
+                (BY_POLICY, BY_POLICY, digest, BY_HAND),
+            )
+
     def all(self, known: Mapping[bytes, Manifest] = MappingProxyType({})) -> list[tuple[Admission, bool]]:
         """Every admission that this version can read and whether it was withdrawn, oldest first.
 

@@ -317,6 +317,7 @@ class Gate:
             raise refused("contradiction", str(error)) from None
         if isinstance(found, NotAdmitted):
             raise refused("policy", str(found))
+        self.record.now_by_policy(meaning.manifest.digest)  # signatures that hold no more let it in before
 
     def _ready(
         self, manifest: Manifest, understood: Understood, charge: Charge | None, data: DataSet, sealed: Sealed

@@ -9,12 +9,12 @@ from parley.compute.cluster import Cluster
 from parley.compute.errors import ComputeError
 from parley.compute.strangers import refuse_open
 from parley.federation.claimed import reasons_even_if_true
+from parley.federation.errors import ApprovalError
 from parley.federation.extras import pip
 from parley.federation.manifest import Manifest, of_an_earlier_version
 from parley.federation.meaning import verify_apart
 from parley.federation.names import NodeName
 from parley.federation.policy import PartyPolicy, Policy, Reason, reasons_against
-from parley.federation.policy_file import read_policy
 from parley.learning.errors import PartyError
 from parley.learning.fit import fit
 from parley.learning.holding import read_holding
@@ -24,9 +24,11 @@ from parley.node.doctor import FAILED, OK, UNKNOWN, WARNING, Finding, edited, gu
 from parley.node.node_file import NODE_FILE, PartyNode
 from parley.party.books import epsilon_spent, require_populations, spent_if_a_server_lies
 from parley.party.data import data_set_of, require_equal, understand
+from parley.party.exclusions import excluded_of
 from parley.party.memory import require_agreement, require_ledger
 from parley.party.outbox import ENDED, OVER, REFUSED, VERIFYING, WAITING, Outbox
 from parley.party.process import settings_of
+from parley.party.review import in_force, policy_seen, proposal, require_recorded
 from parley.party.seal import taken, verified
 from parley.party.settings import Settings
 from parley.party.snapshot import age, digest_of_query
@@ -39,6 +41,8 @@ def examine_party(node: PartyNode) -> Iterator[Finding]:
     settings = settings_of(node)
     for data in node.data:
         yield from _data_set(node, settings, data)
+    if settings.review.exists():
+        yield guarded("review", lambda: _review(node, settings))
     if settings.compute is not None:
         cluster = settings.compute
         yield guarded("compute", lambda: _compute(cluster))
@@ -97,6 +101,8 @@ def _data_set(node: PartyNode, settings: Settings, data: DataSet) -> Iterator[Fi
     yield sealed
     if sealed.state != FAILED:
         yield guarded(f"bounds{of}", lambda: _bounds(f"bounds{of}", settings, data))
+    if data.excluded is not None:
+        yield guarded(f"excluded{of}", lambda: _excluded(f"excluded{of}", node, settings, data))
     if data.query is not None:
         yield guarded(f"database{of}", lambda: _database(f"database{of}", node, settings, data))
         return
@@ -120,7 +126,7 @@ def _seal(check: str, node: PartyNode, settings: Settings, data: DataSet) -> Fin
         sealed = verified(settings.seal(data), data)
     except PartyError as error:
         return Finding(check, FAILED, str(error), fix)
-    policy = read_policy(node.policy) if node.policy.exists() else None
+    policy = policy_seen(settings)
     if isinstance(policy, PartyPolicy):
         if policy.unit_column != sealed.holding.unit:
             units = [unit or "single rows" for unit in (policy.unit_column, sealed.holding.unit)]
@@ -130,6 +136,36 @@ def _seal(check: str, node: PartyNode, settings: Settings, data: DataSet) -> Fin
             text = f"policy.toml admits no run that names the data set {data.name}"
             return Finding(check, WARNING, text, "add it to data_sets, or approve each run by hand")
     return Finding(check, OK, f"the records and {data.schema.name} are unchanged since they were compared")
+
+
+def _review(node: PartyNode, settings: Settings) -> Finding:
+    """Which policy is in force, and whether policy.toml says something else."""
+    look = f"`parley party policy {node.folder}`"
+    try:
+        require_recorded(settings)
+    except ApprovalError as error:
+        return Finding("review", FAILED, str(error), f"{look} says the same, and nothing is admitted before")
+    held, found = in_force(settings), proposal(settings)
+    if held is None:
+        return Finding("review", OK, "no policy with [review] is in force: policy.toml counts as it stands")
+    if found is None:
+        return Finding("review", OK, f"policy {held.number} is in force since {held.at}, as policy.toml has it")
+    signed = sum(each.counts for each in found.signatures)
+    text = f"policy {held.number} is in force; policy.toml says something else, {signed} of {found.needed} have signed"
+    return Finding("review", WARNING, f"{text}{f': {found.problem}' if found.problem else ''}", look)
+
+
+def _excluded(check: str, node: PartyNode, settings: Settings, data: DataSet) -> Finding:
+    """What the list means; for this machine's operator, and in nothing that leaves."""
+    found = excluded_of(settings, data)
+    if found.problem:
+        fix = f"correct the list, then `parley party exclude {node.folder}`; until then this node joins no run"
+        return Finding(check, FAILED, found.problem, fix)
+    if found.missing_count:
+        return Finding(
+            check, WARNING, found.summary, "compare the list with the records: who is not found is not excluded"
+        )
+    return Finding(check, OK, found.summary)
 
 
 def _bounds(check: str, settings: Settings, data: DataSet) -> Finding:

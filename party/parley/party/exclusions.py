@@ -38,10 +38,6 @@ from parley.party.settings import Settings
 from parley.privacy.durable import replace_durably
 
 MOST_SHOWN = 20
-EFFECT = (
-    "takes effect in runs that begin from now on; for one that is under way: "
-    '`parley party withdraw NODE RUN --by "YOUR NAME"`'
-)
 
 
 @dataclass(frozen=True)
@@ -52,8 +48,8 @@ class Excluded:
     file: str
     """Empty where node.toml names none."""
     listed: int = 0
-    matched: int | None = None
-    """How many units of privacy it takes out; None where that cannot be told."""
+    matched: int = 0
+    """How many units of privacy it takes out."""
     missing: tuple[str, ...] = ()
     """On the list and in no record, at most MOST_SHOWN."""
     missing_count: int = 0
@@ -65,9 +61,7 @@ class Excluded:
         """One sentence; nothing of it leaves this machine."""
         if self.problem:
             return self.problem
-        if self.matched is None:
-            return f"{self.listed:,} on the list {self.file}; the records are not sealed: parley schema check"
-        found = f"{self.matched:,} of {self.listed:,} on the list {self.file} are in the records and count for nothing"
+        found = f"{self.matched:,} of {self.listed:,} in {self.file} are in the records and count for nothing"
         if not self.missing_count:
             return found
         more = ", …" if self.missing_count > len(self.missing) else ""
@@ -76,7 +70,7 @@ class Excluded:
 
 def exclusions_of(settings: Settings) -> list[Excluded]:
     """Of each data set that has a list. Reads the records, once for each list that there was."""
-    return [_excluded(settings, data) for data in settings.data if data.excluded is not None]
+    return [excluded_of(settings, data) for data in settings.data if data.excluded is not None]
 
 
 def exclude(settings: Settings, identifiers: Sequence[str], data_set: str = "") -> Excluded:
@@ -98,7 +92,7 @@ def exclude(settings: Settings, identifiers: Sequence[str], data_set: str = "") 
         mark = files_mark(sealed.seal.files)
         head = "" if held.of == mark else f"{NUMBERS}{mark}\n"
     _append(data.excluded, head, [line_of(each) for each in dict.fromkeys(new) if each not in held.names])
-    return _excluded(settings, data)
+    return excluded_of(settings, data)
 
 
 def in_effect(settings: Settings, data: DataSet, sealed: Sealed, manifest: Manifest, charged: bool) -> ExclusionList:
@@ -141,7 +135,8 @@ def _append(path: Path, head: str, lines: list[str]) -> None:
     replace_durably(path, text, lambda handle: os.fchmod(handle, mode & 0o700))
 
 
-def _excluded(settings: Settings, data: DataSet) -> Excluded:
+def excluded_of(settings: Settings, data: DataSet) -> Excluded:
+    """Of one that has a list."""
     assert data.excluded is not None
     name = data.excluded.name
     try:
@@ -151,6 +146,7 @@ def _excluded(settings: Settings, data: DataSet) -> Excluded:
         return Excluded(data.name, name, problem=str(error))
     try:
         sealed = verified(settings.seal(data), data)
+        held.require_of(sealed.holding, sealed.seal.files, name)
     except PartyError as error:
         return Excluded(data.name, name, len(held.names), problem=str(error))
     key = hashlib.sha256("\n".join((*sealed.seal.files, sealed.seal.schema, str(raw))).encode()).hexdigest()

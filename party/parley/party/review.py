@@ -102,6 +102,14 @@ def policy_of(settings: Settings) -> Policy | None:
     return found
 
 
+def policy_seen(settings: Settings) -> Policy | None:
+    """The same for who only looks: nothing is put in force."""
+    held = in_force(settings)
+    if held is not None:
+        return held.policy
+    return policy_from(policy_bytes(settings.policy), settings.policy.name) if settings.policy.exists() else None
+
+
 def cap_of(settings: Settings) -> Cap:
     """What a population is given in all: [budget] as it was reviewed."""
     held = in_force(settings)
@@ -123,10 +131,15 @@ def in_force(settings: Settings) -> InForce | None:
 
 
 def require_newest(settings: Settings) -> None:
-    """An ApprovalError where the trail tells of a policy in force that the store does not have: it was put back.
+    """The same as `require_recorded`; and what a crash left out of the trail is noted there now."""
+    number, row = require_recorded(settings), _row(settings)
+    if row is not None and row.number > number:
+        with Trail.open(settings.trail, settings.identity.load().name) as trail:
+            _note(trail, row)
 
-    What a crash left out of the trail is noted there now.
-    """
+
+def require_recorded(settings: Settings) -> int:
+    """The newest policy that the trail tells of; an ApprovalError where the store has it not: it was put back."""
     number, digest = 0, ""
     if settings.trail.exists() and f'"event":"{IN_FORCE}"'.encode() in settings.trail.read_bytes():
         for event in events_in(settings.trail):
@@ -138,9 +151,7 @@ def require_newest(settings: Settings) -> None:
         raise ApprovalError(
             f"the trail tells of policy {number} in force, and {settings.review.name} has {held[0] or 'none'}: {BACK}"
         )
-    if row is not None and row.number > number:
-        with Trail.open(settings.trail, settings.identity.load().name) as trail:
-            _note(trail, row)
+    return number
 
 
 def digest_of_policy(data: bytes, cap: Cap, name: str) -> str:

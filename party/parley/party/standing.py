@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from parley.federation.admission import AdmissionRecord
+from parley.federation.admission import Admission, AdmissionRecord
 from parley.federation.manifest import Manifest
 from parley.node.reviewer_key import reviewed
 from parley.party.review import APPROVAL, OBJECTION, Counted, counted, in_force
@@ -60,7 +60,12 @@ class Standing:
 
 def standing(settings: Settings, manifest: Manifest, charge: Mapping[str, Any] | None = None) -> Standing:
     """Who has signed, who objects, whether it was refused. Signatures of another `charge` do not count."""
-    digest, held = manifest.digest.hex(), in_force(settings)
+    return standing_of(settings, manifest.digest, manifest.run, charge)
+
+
+def standing_of(settings: Settings, manifest: bytes, run: str, charge: Mapping[str, Any] | None = None) -> Standing:
+    """The same by the manifest's digest."""
+    digest, held = manifest.hex(), in_force(settings)
     if not settings.review.exists():
         return Standing(0)
     with closing(ReviewStore(settings.review)) as store:
@@ -77,7 +82,7 @@ def standing(settings: Settings, manifest: Manifest, charge: Mapping[str, Any] |
         objections[vote.reviewer] = _objection(vote.id, vote.reviewer, vote.statement)
     stand = tuple(each for at, each in objections.values() if valid.get(each.reviewer, -1) < at)
     return Standing(
-        held.review.approval, tuple(_answering(each, manifest, stand, charge) for each in signed), stand, refused
+        held.review.approval, tuple(_answering(each, run, stand, charge) for each in signed), stand, refused
     )
 
 
@@ -98,6 +103,7 @@ def refused_here(settings: Settings, manifest: Manifest) -> bool:
 class AdmittedBy:
     """Who let a run in, and when."""
 
+    digest: str
     how: str
     by: str
     at: str
@@ -110,10 +116,23 @@ def admissions_of(settings: Settings) -> dict[str, AdmittedBy]:
     if not settings.admissions.exists():
         return {}
     with closing(AdmissionRecord(settings.admissions)) as record:
-        return {
-            each.manifest.run: AdmittedBy(each.how, each.approved_by, each.at, withdrawn, each.overridden)
-            for each, withdrawn in record.all()
-        }
+        return {each.manifest.run: _admitted_by(each, withdrawn) for each, withdrawn in record.all()}
+
+
+def _admitted_by(held: Admission, withdrawn: bool) -> AdmittedBy:
+    return AdmittedBy(held.manifest.digest.hex(), held.how, held.approved_by, held.at, withdrawn, held.overridden)
+
+
+def with_people(settings: Settings, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of `parley.party.overview.runs_of`: who let each run in and when, and where it stands with people here."""
+    admitted = admissions_of(settings)
+    found = []
+    for each in runs:
+        by = admitted.get(each["run"])
+        people = standing_of(settings, bytes.fromhex(each["digest"]), each["run"]).as_json()
+        ours = by is not None and by.digest == each["digest"]
+        found.append(each | {"admitted": asdict(by) if by is not None and ours else None, "people": people})
+    return found
 
 
 def _objection(at: int, reviewer: str, statement: bytes) -> tuple[int, Objection]:
@@ -121,14 +140,12 @@ def _objection(at: int, reviewer: str, statement: bytes) -> tuple[int, Objection
     return at, Objection(reviewer, body["reason"], body["at"], hashlib.sha256(statement).hexdigest())
 
 
-def _answering(
-    vote: Counted, manifest: Manifest, stand: tuple[Objection, ...], charge: Mapping[str, Any] | None
-) -> Counted:
+def _answering(vote: Counted, run: str, stand: tuple[Objection, ...], charge: Mapping[str, Any] | None) -> Counted:
     """It counts only beside the answers that are due."""
     why = vote.why_not
     if vote.counts:
         answered = set(vote.statement.get("answers", ()))
-        if vote.statement.get("run") != manifest.run:
+        if vote.statement.get("run") != run:
             why = "is of another run"
         elif any(each.reviewer == vote.reviewer for each in stand):
             why = "was taken back by an objection"

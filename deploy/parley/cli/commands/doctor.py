@@ -19,6 +19,7 @@ from parley.cli.options import Json
 
 if TYPE_CHECKING:
     from parley.federation.manifest import Manifest
+    from parley.federation.policy import Policy
     from parley.node.credentials import Identity
     from parley.node.doctor import Finding
     from parley.node.node_file import AnyNode
@@ -154,15 +155,14 @@ def _of_role(node: "AnyNode", identity: "Identity | None", manifest: "Manifest")
 
 def _policy_of_run(node: "AnyNode", identity: "Identity", manifest: "Manifest") -> "Finding":
     """Whether policy.toml admits it, before the node is asked."""
-    from parley.federation.errors import PolicyError
-    from parley.federation.policy_file import read_policy
+    from parley.federation.errors import FederationError
     from parley.node.doctor import guarded
     from parley.node.node_file import PartyNode
     from parley.node.run_checks import policy_of_run
 
     try:
-        policy = read_policy(node.policy) if node.policy.exists() else None
-    except PolicyError:
+        policy = _policy(node)
+    except FederationError:
         policy = None  # another line says so
     if not isinstance(node, PartyNode):
         return policy_of_run(node, identity.name, policy, manifest)
@@ -176,14 +176,25 @@ def _policy_of_run(node: "AnyNode", identity: "Identity", manifest: "Manifest") 
 
 def _allowed(node: "AnyNode") -> "Mapping[str, str]":
     """[code] of a node's policy; what is wrong with the file another check says."""
-    from parley.federation.errors import PolicyError
-    from parley.federation.policy_file import read_policy
+    from parley.federation.errors import FederationError
 
     try:
-        policy = read_policy(node.policy) if node.policy.exists() else None
-    except PolicyError:
+        return getattr(_policy(node), "code", {})
+    except FederationError:
         return {}
-    return getattr(policy, "code", {})
+
+
+def _policy(node: "AnyNode") -> "Policy | None":
+    """What the node judges by: policy.toml, or what a party's reviewers have put in force."""
+    from parley.federation.policy_file import read_policy
+    from parley.node.node_file import PartyNode
+
+    if isinstance(node, PartyNode):
+        from parley.party.process import settings_of
+        from parley.party.review import policy_seen
+
+        return policy_seen(settings_of(node))
+    return read_policy(node.policy) if node.policy.exists() else None
 
 
 def _code_of_run(check: str, node: "AnyNode", manifest: "Manifest") -> "Finding":

@@ -7,6 +7,7 @@ Exit code 1 where `verify` finds an edit, a gap, a reordering or a cut. The anch
 `verify` printed and that somebody else kept: without one, a ledger put back whole to an old state looks sound.
 """
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ import typer
 
 from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail
 from parley.cli.options import Json
+from parley.federation.admission import AdmissionRecord
 from parley.privacy.budget import budget_of
 from parley.privacy.errors import LedgerCorruptError
 from parley.privacy.filters import recounted
@@ -38,8 +40,10 @@ def show(path: LedgerPath, json: Json = False) -> None:
     ledger = Ledger.open(path)
     head = ledger.verify()
     populations = [_population(ledger, item) for item in ledger.populations.values()]
+    admitted = _admitted(path)
     runs = [
         {
+            "admitted": admitted.get(run.name),
             "run": run.name,
             "population": run.population,
             "releases_charged": run.charge.event.count,
@@ -70,7 +74,18 @@ def show(path: LedgerPath, json: Json = False) -> None:
         if evidence := ledger.runs[str(entry["run"])].evidence:
             cost += f"; AT WHAT HOLDS IF A SERVER LIES, for one was caught (evidence {', '.join(evidence)})"
         print(f"  run {entry['run']} on {entry['population']}: {made}, {state}, {cost}")
+        if by := admitted.get(str(entry["run"])):
+            print(f"    admitted by {by['by']} on {by['at']}")
     print(f"head {head}")
+
+
+def _admitted(path: Path) -> dict[str, dict[str, str]]:
+    """Who let runs in and when, by the record that lies beside a node's ledger; nothing of a ledger elsewhere."""
+    beside = path.with_name("admissions.sqlite")
+    if not beside.exists():
+        return {}
+    with closing(AdmissionRecord(beside)) as record:
+        return {each.manifest.run: {"by": each.approved_by, "at": each.at} for each, _ in record.all()}
 
 
 @app.command()

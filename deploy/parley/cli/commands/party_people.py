@@ -1,5 +1,7 @@
 """The part of `parley party` that is about people: who refuses, which policy is in force, who is excluded."""
 
+import contextlib
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,14 +10,14 @@ import typer
 
 from parley.cli.console import CommandError, emit_json
 from parley.cli.options import Json, KeyFile, NodeFolder, PassphraseFile, Reviewer
-from parley.cli.passphrases import passphrase_of
+from parley.cli.passphrase import required
+from parley.federation.errors import PolicyError
 from parley.party.overview import manifest_of
 from parley.party.process import party_node, settings_of
 
 if TYPE_CHECKING:
     from parley.node.reviewer_key import ReviewerKey
     from parley.party.review import Proposal
-    from parley.party.standing import Standing
 
 
 def key_of(key: Path | None, passphrase_file: Path | None) -> "ReviewerKey":
@@ -24,23 +26,22 @@ def key_of(key: Path | None, passphrase_file: Path | None) -> "ReviewerKey":
 
     if key is None:
         raise CommandError("--reviewer needs --key: the file that `parley reviewer key` made for that person")
-    return ReviewerKey.load(key, passphrase_of(passphrase_file, key.name))
+    return ReviewerKey.load(key, required(passphrase_file, key.name))
 
 
-def lines_of(found: "Standing") -> list[str]:
-    """Where a run stands with this party's people, for its operator alone."""
+def lines_of(found: Mapping[str, Any]) -> list[str]:
+    """Where a run stands with this party's people, for its operator alone: of `Standing.as_json`."""
     lines = []
-    if found.refused is not None:
-        lines.append(f"refused by {found.refused.by} on {found.refused.at}: {found.refused.reason}")
-    if found.needed:
-        signed = sum(each.counts for each in found.signatures)
-        lines.append(f"{signed} of {found.needed} signatures")
-    for vote in found.signatures:
-        answer = vote.statement.get("answer")
-        said = f"; answers: {answer}" if answer else ""
-        state = f"until {vote.expires}" if vote.counts else f"does not count: it {vote.why_not}"
-        lines.append(f"  {vote.reviewer} signed on {vote.at}, {state}{said}")
-    lines += [f"  {each.reviewer} objects, since {each.at}: {each.reason}" for each in found.objections]
+    if refused := found["refused"]:
+        lines.append(f"refused by {refused['by']} on {refused['at']}: {refused['reason']}")
+    if found["needed"]:
+        signed = sum(each["counts"] for each in found["signatures"])
+        lines.append(f"{signed} of {found['needed']} signatures")
+    for vote in found["signatures"]:
+        said = f"; answers: {vote['answer']}" if vote["answer"] else ""
+        state = f"until {vote['expires']}" if vote["counts"] else f"does not count: it {vote['why_not']}"
+        lines.append(f"  {vote['reviewer']} signed on {vote['at']}, {state}{said}")
+    lines += [f"  {each['reviewer']} objects, since {each['at']}: {each['reason']}" for each in found["objections"]]
     return lines
 
 
@@ -75,7 +76,7 @@ def refuse(
         emit_json({"run": manifest.run, "digest": manifest.digest.hex(), **found.as_json()})
     else:
         print(f"{'refused' if found.refused else 'objected to'}  {manifest.run}")
-        print("\n".join(f"  {line}" for line in lines_of(found)))
+        print("\n".join(f"  {line}" for line in lines_of(found.as_json())))
 
 
 def policy(
@@ -97,10 +98,11 @@ def policy(
 
     settings = settings_of(party_node(node))
     review.require_newest(settings)
+    with contextlib.suppress(PolicyError):  # what is wrong with the file is said below
+        review.policy_of(settings)  # the first one with [review] is in force from now on
     if sign:
         if reviewer is None:
             raise CommandError("--sign needs --reviewer and --key: who signs")
-        review.policy_of(settings)
         review.sign_policy(settings, reviewer, key_of(key, passphrase_file))
     elif reviewer is not None:
         raise CommandError("--reviewer is for signing: add --sign")

@@ -13,7 +13,7 @@ import typer
 
 from parley.cli.console import emit_json
 from parley.cli.options import Json, PassphraseFile
-from parley.cli.passphrases import passphrase_of
+from parley.cli.passphrase import required
 from parley.node.reviewer_key import ReviewerKey
 
 app = typer.Typer(help="Make a key for a person who approves runs and policies.", no_args_is_help=True)
@@ -34,7 +34,7 @@ def key(
 
     Example: parley reviewer key -o ada.key --name ada-osei
     """
-    passphrase = passphrase_of(passphrase_file, "the new key", confirm=True)
+    passphrase = required(passphrase_file, "the new key", confirm=True)
     _show(ReviewerKey.make(out, passphrase), name, json_output)
 
 
@@ -49,7 +49,7 @@ def show(
 
     Example: parley reviewer show ada.key --name ada-osei
     """
-    _show(ReviewerKey.load(file, passphrase_of(passphrase_file, file.name)), name, json_output)
+    _show(ReviewerKey.load(file, required(passphrase_file, file.name)), name, json_output)
 
 
 def _show(found: ReviewerKey, name: str, json_output: bool) -> None:
