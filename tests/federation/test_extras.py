@@ -141,6 +141,7 @@ WITH = {
     "audit privacy": "--runs 100",
     "bench train": "--parties 2 --rounds 10",
     "dashboard": "nowhere",
+    "page": "va",
     "coordinator approve": f"lead study.toml {APPROVAL}",
     "demo": "--output demo",
     "doctor": "va --manifest study.toml",
@@ -162,7 +163,8 @@ WITH = {
     "study plan": "simulated.toml",
     "study sweep": "simulated.toml",
 }
-BY = {"model check": "torch", "reproduce figures": "plots", "dashboard": "dashboard", "audit attacks": "dashboard"}
+BY = {"model check": "torch", "reproduce figures": "plots", "dashboard": "dashboard", "page": "dashboard",
+      "audit attacks": "dashboard"}  # fmt: skip
 """What needs an extra: `accounting`, or one of these."""
 OF_SERVERS = (
     "aggregator approve", "aggregator run", "aggregator status", "aggregator withdraw",
@@ -172,8 +174,8 @@ OF_SERVERS = (
 )  # fmt: skip
 OF_NO_NODE = (
     "audit attacks", "audit privacy", "bench aggregate", "bench gradients", "bench noise", "bench train", "demo",
-    "provision", "reproduce a9a", "reproduce adaptive", "reproduce cifar10", "reproduce convex", "reproduce figures",
-    "reproduce ijcnn1", "reproduce mnist",
+    "page", "provision", "reproduce a9a", "reproduce adaptive", "reproduce cifar10", "reproduce convex",
+    "reproduce figures", "reproduce ijcnn1", "reproduce mnist",
 )  # fmt: skip
 NOT_IN = {
     "party": (*OF_SERVERS, *OF_NO_NODE),

@@ -28,7 +28,7 @@ COMMANDS = {
         "simulate", "study", "model", "manifest", "run", "watch", "status", "stop", "resume", "export", "predict",
     ),
     "Node: set up an institution's machine, and run it": (
-        "ca", "node", "pin", "schema", "party", "reviewer", "aggregator", "coordinator", "dashboard", "health",
+        "ca", "node", "pin", "schema", "party", "reviewer", "aggregator", "coordinator", "dashboard", "page", "health",
         "backup", "restore", "upgrade", "provision",
     ),
     "Inspect: what is wrong, what was spent, what was recorded": (

@@ -223,7 +223,7 @@ class Demo:
 
         assert self.federation is not None
         node = coordinator_node(self.federation.coordinator.folder)
-        return dashboard.link(dashboard.settings_of(node, None), token_in(node.state))
+        return dashboard.settings_of(node, None).link(token_in(node.state))
 
     def _take_model(self, manifest: Manifest) -> Path:
         """Out of the coordinator's folder, which may be thrown away."""

@@ -21,8 +21,8 @@ from parley.federation.manifest import Manifest, of_an_earlier_version
 from parley.federation.meaning import Meaning
 from parley.federation.names import NodeName, Role
 from parley.federation.policy import Policy, Reason, reasons_against
-from parley.privacy.layouts import ADMISSIONS, bring
-from parley.privacy.store import made_of, opened
+from parley.privacy.layouts import ADMISSIONS, bring, require_known
+from parley.privacy.store import made_of, opened, opened_to_read
 
 BY_POLICY, BY_HAND = "policy", "hand"
 SCHEMA = """
@@ -82,8 +82,10 @@ def approve_by_hand(
     digest: str,
     approved_by: str,
     spent_if_a_server_lies: float | None = None,
+    shown: tuple[str, ...] | None = None,
 ) -> Admission | Refusal:
-    """By a person, who gives the digest of what was read and answers for it by name.
+    """By a person, who gives the digest of what was read and answers for it by name; `shown` is what they were told
+    that the policy holds against it, and no more than that is overridden.
 
     That overrides a policy's limits, or stands in for a policy, but not what is final: a node that the manifest does
     not list, a total budget that is used up, aggregators of one legal entity.
@@ -95,17 +97,23 @@ def approve_by_hand(
     reasons = reasons_against(meaning, node, policy, epsilon_spent, spent_if_a_server_lies)
     if any(reason.final for reason in reasons):
         return Refusal(tuple(reason for reason in reasons if reason.final))
+    if shown is not None and shown != tuple(str(reason) for reason in reasons):
+        raise ApprovalError("what the policy holds against the run has changed since it was shown: read it again")
     return record.put(meaning.manifest, BY_HAND, approved_by, tuple(str(reason) for reason in reasons))
 
 
 class AdmissionRecord:
     """Admitted manifests on disk, in SQLite; several processes of one node may share the file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, read_only: bool = False) -> None:
+        """`read_only` beside its node: nothing is made or written."""
         self._lock = threading.Lock()
         try:
-            self._database = opened(path)
-            bring(self._database, ADMISSIONS, {0: lambda made: made_of(made, SCHEMA)})
+            self._database = opened_to_read(path) if read_only else opened(path)
+            if read_only:
+                require_known(self._database, ADMISSIONS)
+            else:
+                bring(self._database, ADMISSIONS, {0: lambda made: made_of(made, SCHEMA)})
         except (OSError, sqlite3.Error) as error:
             raise ApprovalError(f"the record of admissions cannot be opened ({error}): check its folder") from None
 

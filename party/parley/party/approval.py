@@ -61,8 +61,13 @@ class Signed:
     """`admitted` is false, without a reason, while more signatures are due."""
 
 
-def approve(settings: Settings, manifest: Manifest, digest: str, by: str, say: Say) -> Approved:
-    """One person's word. `digest` is of the manifest that the person has read; `say` tells them what takes time."""
+def approve(
+    settings: Settings, manifest: Manifest, digest: str, by: str, say: Say, shown: tuple[str, ...] | None = None
+) -> Approved:
+    """One person's word. `digest` is of the manifest that the person has read; `say` tells them what takes time.
+
+    `shown` is what they were told that the policy holds against it: no more than that is overridden.
+    """
     _require_read(settings, manifest, digest)
     if (held := _reviewed(settings)) is not None:
         known = ", ".join(sorted(held.review.reviewers))
@@ -76,7 +81,7 @@ def approve(settings: Settings, manifest: Manifest, digest: str, by: str, say: S
     except PolicyError as error:
         say(f"the policy is not understood, so it admits nothing: {error}")
         policy = None
-    return _admitted(settings, manifest, digest, by, policy, meaning)
+    return _admitted(settings, manifest, digest, by, policy, meaning, shown)
 
 
 def sign_approval(
@@ -216,12 +221,13 @@ def _final(settings: Settings, manifest: Manifest, policy: Policy, meaning: Mean
 
 
 def _admitted(
-    settings: Settings, manifest: Manifest, digest: str, by: str, policy: Policy | None, meaning: Meaning
-) -> Approved:
+    settings: Settings, manifest: Manifest, digest: str, by: str, policy: Policy | None, meaning: Meaning,
+    shown: tuple[str, ...] | None = None,
+) -> Approved:  # fmt: skip
     name = settings.identity.load().name
     spent, lying = _spent(settings, manifest)
     with closing(AdmissionRecord(settings.admissions)) as record:
-        decision = approve_by_hand(record, meaning, name, policy, spent, digest, by, lying)
+        decision = approve_by_hand(record, meaning, name, policy, spent, digest, by, lying, shown)
     if isinstance(decision, Refusal):
         return Approved(meaning, False, [str(reason) for reason in decision.reasons])
     with Trail.open(settings.trail, name) as trail:

@@ -23,8 +23,8 @@ from parley.federation.rounds import BLIND_BYTES, commitment_a, commitment_b
 from parley.mpc import crash
 from parley.node.statements import Audited
 from parley.party.errors import OutboxError
-from parley.privacy.layouts import OUTBOX, bring
-from parley.privacy.store import NoLogError, made_of, opened, row_seal, transaction
+from parley.privacy.layouts import OUTBOX, bring, require_known
+from parley.privacy.store import NoLogError, made_of, opened, opened_to_read, row_seal, transaction
 from parley.v1 import common_pb2
 
 SCHEMA = """
@@ -167,11 +167,15 @@ def sealed_row(digest: bytes, answer: Answer) -> bytes:
 class Outbox:
     """All runs' answers of one party."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, read_only: bool = False) -> None:
+        """`read_only` beside its node: nothing is made, upgraded or written."""
         try:
-            self._database = opened(path, large_rows=True, erasing=True)
-            # The first layout had no `seal`, the second no audits.
-            bring(self._database, OUTBOX, {0: lambda _: self._seal_all()} | dict.fromkeys((2, 3), lambda _: self._make_tables()))
+            self._database = opened_to_read(path) if read_only else opened(path, large_rows=True, erasing=True)
+            if read_only:
+                require_known(self._database, OUTBOX)
+            else:  # the first layout had no `seal`, the second no audits, the third no words
+                more = dict.fromkeys((2, 3), lambda _: self._make_tables())
+                bring(self._database, OUTBOX, {0: lambda _: self._seal_all(), **more})
         except NoLogError as error:
             raise OutboxError(f"{path.name} {error}") from None
         except (OSError, sqlite3.Error, UnicodeError) as error:

@@ -38,6 +38,7 @@ from parley.party.errors import AskAgainError, OutboxError, RefusedRunError, Sto
 from parley.party.history import History, beginning
 from parley.party.lookout import Lookout
 from parley.party.memory import Recollection
+from parley.party.newest import Newest
 from parley.party.outbox import ENDED, JOINED, LEFT, REFUSED, SETTLED, WAITING, Answer
 from parley.party.questions import LEAVE, Points, check_form
 from parley.party.settlement import settle
@@ -130,6 +131,7 @@ class Life:
         words = cache(lambda: gate.outbox.words(manifest.digest))
         self.uploader = Uploader(wire, manifest.digest, servers, self.timeout, words)
         self.speed = Speed(gate.settings.speed(manifest.digest))
+        self.newest = Newest(gate.settings.newest(manifest.digest))
         self.admitted = False
         self._version: tuple[tuple[int, int], Stamp, bool] | None = None
         """Of the record of admissions and of the evidence, when they were last read."""
@@ -140,6 +142,7 @@ class Life:
 
     def close(self) -> None:
         """Whatever this life has started."""
+        self.newest.write()
         self.uploader.close()
         if self._module is not None:
             self._module.close()
@@ -335,6 +338,7 @@ class Life:
         )
         self.gate.outbox.put(self.manifest.digest, answer, last, seen)
         self.history.seen = seen
+        self.newest.note(query)
         return answer
 
     def _answer_no_more(self) -> None:

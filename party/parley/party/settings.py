@@ -83,6 +83,10 @@ class Settings:
         """How fast a run's sums are computed here."""
         return self.state / "speed" / f"{digest.hex()}.json"
 
+    def newest(self, digest: bytes) -> Path:
+        """The newest public models of a run."""
+        return self.state / "newest" / f"{digest.hex()}.npz"
+
     @property
     def verified(self) -> Path:
         """What was computed of manifests: after a crash it is not computed again."""

@@ -110,15 +110,11 @@ def withdraw(
 
     Example: parley party withdraw hospital-a heart-1 --by "Dr. Ada Osei"
     """
-    from parley.learning.feature_cache import erase
-    from parley.node import withdrawal
+    from parley.party import leaving
 
     here = party_node(node)
-    settings = settings_of(here)
-    manifest = withdrawal.withdraw(here, which, by)
-    # The node's process erases them, too, at its next step: it need not be running, nor ever start again.
-    erase(settings.features_of(manifest.digest))
-    state = next((held.state for held in states_of(settings) if held.digest == manifest.digest), "")
+    manifest = leaving.withdraw(here, which, by)
+    state = next((held.state for held in states_of(settings_of(here)) if held.digest == manifest.digest), "")
     withdrawn(manifest.run, manifest.digest, left_behind(state), json_output, state)
 
 

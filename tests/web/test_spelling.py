@@ -2,7 +2,7 @@
 
 import pytest
 
-from parley.dashboard import spelling
+from parley.web import spelling
 
 
 def test_thinning_keeps_the_ends_and_the_extremes() -> None:

@@ -1,0 +1,44 @@
+"""Reviewers' signatures on the page: who has signed, who objects, what is missing; no button goes round them."""
+
+from pathlib import Path
+
+from parley.party.approval import object_to, refuse, sign_approval
+from parley.party.process import party_node, settings_of
+from tests.support.party_pages import STRICT, Visitor, asked
+from tests.support.reviewers import key, reviewed_policy
+
+
+def test_where_signatures_are_demanded_the_page_approves_nothing_and_says_what_is_missing(folder: Path) -> None:
+    made, settings = asked(), settings_of(party_node(folder))
+    before = folder / "policy.toml"
+    with Visitor(folder) as visitor:
+        old = visitor.form(visitor.page(made), "approve", typed=made.digest.hex()[:8])
+        before.write_text(reviewed_policy(text=STRICT))
+        page = visitor.page(made, "Reviewers")  # not in force yet: no process has judged a run by it
+        assert "0 of 2 signatures; 2 missing" in page
+        assert 'id="approve"' not in page
+        assert f"parley party approve {folder} heart-2 --digest {made.digest.hex()} --reviewer NAME --key FILE" in page
+        assert visitor.send(made, "approve", old).status_code == 409
+        fresh = {**old, "shown": visitor.form(page, "refuse")["shown"]}
+        answer = visitor.send(made, "approve", fresh)
+        assert (answer.status_code, "sign this run with their own keys" in answer.text) == (422, True)
+        sign_approval(settings, made, made.digest.hex(), "ada", key("ada"), lambda _: None)
+        page = visitor.page(made, "1 of 2 signatures; 1 missing")
+        assert "<strong>ada</strong> signed" in page
+        object_to(settings, made, "ben", key("ben"), "the purpose is another than we agreed")
+        page = visitor.page(made, "the purpose is another than we agreed")
+        assert "0 of 2 signatures; 2 missing" in page
+        assert "it does not count" in page
+        assert "--answer" in page
+        assert not settings.admissions.exists() or 'id="approve"' not in page
+
+
+def test_a_refusal_by_the_command_is_shown_and_closes_the_form(folder: Path) -> None:
+    made = asked()
+    with Visitor(folder) as visitor:
+        fields = visitor.form(visitor.page(made), "approve", typed=made.digest.hex()[:8])
+        refuse(settings_of(party_node(folder)), made, "Dr. Ben Kato", "no ethics vote")
+        answer = visitor.send(made, "approve", fields)
+        assert answer.status_code == 409
+        assert "no ethics vote" in answer.text
+        assert 'id="approve"' not in answer.text
