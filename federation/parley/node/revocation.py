@@ -156,7 +156,9 @@ def require_unrevoked(folder: Path, authority: x509.Certificate, request: x509.C
     """Before it is signed: no certificate for a key that this authority has revoked."""
     revoked = held(folder, authority)
     if revoked is not None and key_of(request.public_key()) in revoked.keys:
-        raise CertificateError("the key of this request is revoked: have its operator make another, `parley node rotate`")
+        raise CertificateError(
+            "the key of this request is revoked: have its operator make another, `parley node rotate`"
+        )
 
 
 def keep(folder: Path, data: bytes, authority: x509.Certificate, replacing: bool = False) -> Revoked:

@@ -151,7 +151,6 @@ class OpeningStore(Restorable):
                 for rowid, *row in execute(f"SELECT rowid, {names} FROM {table}").fetchall():
                     execute(f"UPDATE {table} SET seal = ? WHERE rowid = ?", (_seal(table, *row), rowid))
 
-
     def _row(self, table: str, *key: str | int | bytes) -> tuple[Any, ...] | None:
         """The columns of a row, but for its seal, which must be theirs."""
         where = " AND ".join(f"{name} = ?" for name in KEYS[table].split(", "))

@@ -44,7 +44,9 @@ def examine_party(node: PartyNode) -> Iterator[Finding]:
     for data in node.data:
         yield from _data_set(node, settings, data)
     if settings.review.exists():
-        yield guarded("review", lambda: _review(node, settings))
+        yield guarded(
+            "review", lambda: _review(node, settings), f"`parley party policy {node.folder}` says what is in force"
+        )
     if settings.compute is not None:
         cluster = settings.compute
         yield guarded("compute", lambda: _compute(cluster, node), _compute_fix(node))
@@ -125,7 +127,11 @@ def _data_set(node: PartyNode, settings: Settings, data: DataSet) -> Iterator[Fi
     if sealed.state != FAILED:
         yield guarded(f"bounds{of}", lambda: _bounds(f"bounds{of}", settings, data), compare)
     if data.excluded is not None:
-        yield guarded(f"excluded{of}", lambda: _excluded(f"excluded{of}", node, settings, data), compare)
+        yield guarded(
+            f"excluded{of}",
+            lambda: _excluded(f"excluded{of}", node, settings, data),
+            f"`parley party exclude {node.folder}`",
+        )
     if data.query is not None:
         yield guarded(f"database{of}", lambda: _database(f"database{of}", node, settings, data), compare)
         return

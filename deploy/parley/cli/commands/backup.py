@@ -25,7 +25,10 @@ def backup(
     out: Annotated[Path, typer.Option("-o", "--out", help="The file to write; one that is there is never replaced.")],
     to: Annotated[str | None, typer.Option(help="The operator's public key, by `parley backup key`.")] = None,
     passphrase_file: Annotated[
-        Path | None, typer.Option(help="With `key`: file with its passphrase, mode 600. Without one it is asked for, or read from a pipe.")
+        Path | None,
+        typer.Option(
+            help="With `key`: its passphrase in a file of mode 600; else it is asked for, or read from a pipe."
+        ),
     ] = None,
     json_output: Json = False,
 ) -> None:

@@ -21,7 +21,7 @@ from parley.federation.errors import CertificateError
 from parley.node import register
 from parley.node.authority import PEM, Authority, federation_of, load_request, request_fingerprint
 from parley.node.credentials import certificate_fingerprint, load_certificate, name_in, read_file, read_private
-from parley.node.pins import key_of, parse_key
+from parley.node.pins import parse_key
 from parley.node.revocation import REVOKED_FILE, Revoked, held, require_unrevoked
 
 app = typer.Typer(help="Run the federation's certificate authority.", no_args_is_help=True)

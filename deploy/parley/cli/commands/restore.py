@@ -24,7 +24,10 @@ def restore(
     node: Annotated[Path | None, typer.Argument(help="A folder that is not there yet.", metavar="NODE")] = None,
     key: Annotated[Path | None, typer.Option(help="The file that `parley backup key` wrote.")] = None,
     passphrase_file: Annotated[
-        Path | None, typer.Option(help="File with the key's passphrase, mode 600. Without one it is asked for, or read from a pipe.")
+        Path | None,
+        typer.Option(
+            help="File with the key's passphrase, mode 600. Without one it is asked for, or read from a pipe."
+        ),
     ] = None,
     account: Annotated[
         Path | None, typer.Option(metavar="NODE", help="Have both servers say what was charged since the backup.")
