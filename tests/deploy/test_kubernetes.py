@@ -40,7 +40,9 @@ AUTHORITY = ThrowAwayAuthority("cardio")
 @pytest.fixture(scope="session")
 def rendered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
     """Each overlay in the folder of a node that `parley init` wrote and that has its certificate."""
-    kubectl = program("kubectl", "kubernetes-client (its kustomize is too old: take kubectl 1.27 or newer)")
+    kubectl = program(
+        "kubectl", "kubernetes-client (its kustomize is too old: take kubectl 1.27 or newer)", from_debian=False
+    )
     found = {}
     copy = tmp_path_factory.mktemp("kubernetes")
     shutil.copytree(KUBERNETES, copy, dirs_exist_ok=True)
