@@ -38,7 +38,7 @@ BEFORE = {"commands": 34, "files": 11, "errors": 8, "minutes": 45}
 """Of the operator's walk as it was first tried, for all organisations together; minutes of a person, estimated."""
 TYPING_SECONDS = 20.0
 """Of a person, for a command that is copied from a page; a number read out and typed takes as long."""
-GIVE_UP_SECONDS = 600.0
+GIVE_UP_SECONDS = 1800.0
 
 
 @dataclass

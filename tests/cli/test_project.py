@@ -16,7 +16,9 @@ HOSTS = "lead=lead.example.org,north=10.0.0.7,south=[2001:db8::1]:9000"
 WHO = ("--organisation", "lead=L", "--organisation", "north=N", "--organisation", "south=S")
 
 
-@pytest.mark.parametrize(("parties", "least"), [("a=300,b=200", 2), ("a=300,b=200,c=100,d=90", 4)])
+@pytest.mark.parametrize(
+    ("parties", "least"), [("a=300,b=200", 2), pytest.param("a=300,b=200,c=100,d=90", 4, marks=pytest.mark.slow)]
+)
 def test_a_study_of_those_parties_and_an_invitation_for_each(tmp_path: Path, parties: str, least: int) -> None:
     home = tmp_path / "heart"
     found = answer(typed("", "init", str(home), "--parties", parties, "--hosts", HOSTS, *WHO, "--json"))

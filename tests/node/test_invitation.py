@@ -14,7 +14,17 @@ from parley.errors import ParleyError
 from parley.federation.errors import CertificateError, FieldError, WrongAuthorityError
 from parley.node import membership
 from parley.node.authority import NODE_LIFETIME, PEM, Authority, ThrowAwayAuthority, Validity
-from parley.node.invitation import MOST_BYTES, MOST_MEMBERS, Invitation, Members, Request, number, read, same_number
+from parley.node.invitation import (
+    MOST_BYTES,
+    MOST_MEMBERS,
+    SCRYPT,
+    Invitation,
+    Members,
+    Request,
+    number,
+    read,
+    same_number,
+)
 from parley.node.pins import key_text, public_key
 from tests.support.invited import FEDERATION, NAMES, Invited, node
 
@@ -22,7 +32,8 @@ Change = Callable[[str], str]
 
 
 @pytest.fixture
-def invited(tmp_path: Path) -> Invited:
+def invited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Invited:
+    monkeypatch.setitem(SCRYPT, "n", 2)  # dear on purpose; as it is in the test of a number's digits
     return Invited(tmp_path)
 
 
@@ -144,6 +155,8 @@ def test_every_node_shows_another_number_of_one_list(invited: Invited) -> None:
 
 def test_all_digits_of_a_number_count() -> None:
     said = number("request", {"a": 1})
+    assert said == "0801:781d:0007:d869:9c01:a2cc:15db:1855"
+    assert SCRYPT["n"] * SCRYPT["r"] * 128 == 32 << 20
     assert re.fullmatch(r"([0-9a-f]{4}:){7}[0-9a-f]{4}", said)
     assert same_number(said.upper().replace(":", " "), said)
     assert same_number(said.replace(":", "-") + "\n", said)

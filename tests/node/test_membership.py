@@ -18,7 +18,7 @@ from tests.support.invited import NAMES, PLAN, Invited, node
 
 @pytest.fixture
 def invited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Invited:
-    monkeypatch.setitem(SCRYPT, "n", 2)  # dear on purpose; test_invitation.py has it as it is
+    monkeypatch.setitem(SCRYPT, "n", 2)  # dear on purpose; test_invitation.py has one as it is
     return Invited(tmp_path)
 
 
