@@ -39,6 +39,8 @@ export PATH=/opt/parley/bin:$PATH
 systemd-sysusers
 install -d -o parley -g parley {NODES}
 parley provision {NODES} --owner $(id -u parley)
+port=9464  # one machine plays seven: each node's metrics get a port of their own
+for each in {NODES}/*/node.toml; do sed -i "s/127.0.0.1:9464/127.0.0.1:$port/" $each; port=$((port + 1)); done
 for each in {" ".join(PARTIES)}; do runuser -u parley -- parley schema check {NODES}/$each; done
 """
 UNITS = {
