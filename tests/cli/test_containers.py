@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from parley.cli.console import CommandError
 from parley.cli.containers import IMAGE_USER, SECRETS, compose_text, owner_of_new, prepare
@@ -98,7 +99,9 @@ def test_docker_compose_understands_it(invited: Invited, name: str) -> None:
     role = Invitation.parse(invited.invitation_file(name).read_bytes()).node.role.value
     assert f"  {role}:\n" in found
     assert f"image: parley/{'party' if role == 'party' else 'server'}\n" in found
-    sources = {line.split("source: ")[1] for line in found.splitlines() if "source: /" in line}
+    services = yaml.safe_load(found)["services"].values()  # lines are folded where a path is long
+    volumes = [each for service in services for each in service.get("volumes", [])]
+    sources = {each["source"] for each in volumes if each["source"].startswith("/")}
     assert {str(home / "state"), str(home / "node.toml")} <= sources
     outside = [each for each in sources if not Path(each).is_relative_to(home)]
     assert outside == [str(each).replace("$", "$$") for each in data]

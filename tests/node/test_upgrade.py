@@ -17,7 +17,7 @@ from parley.node import upgrade
 from parley.node.alone import alone, only_one
 from parley.node.node_file import AnyNode, read_node
 from parley.node.upgrade import BEFORE, CHECK, UpgradeError, carry_out, changes, forget, rehearse, undo
-from parley.privacy.layouts import ALL, LayoutError
+from parley.privacy.layouts import ALL, OUTBOX, LayoutError
 from parley.privacy.ledger import Ledger
 from tests.support.command import answer, parley
 from tests.support.documents import manifest
@@ -74,9 +74,9 @@ def test_a_rehearsal_says_what_would_change_and_changes_nothing(node: AnyNode) -
     found = rehearse(node.state, Role.party, watched)
     assert found.well, found
     assert [(each.file, each.found, each.newest, each.due) for each in found.changes] == [
-        ("ledger.sqlite", 0, 2, True), ("admissions.sqlite", 0, 1, True), ("outbox.sqlite", 0, 3, True),
+        ("ledger.sqlite", 0, 2, True), ("admissions.sqlite", 0, 1, True), ("outbox.sqlite", 0, 4, True),
     ]  # fmt: skip
-    assert found.changes[2].adds == ("a seal on every row", "how far audits had come")
+    assert found.changes[2].adds == tuple(OUTBOX.changes.values())
     assert found.needed == 3 * sum(each.size for each in found.changes) > 0
     assert set(modes) == {0o600, 0o700}
     assert (dump(node.state), left(node.state)) == (before, [])
@@ -239,7 +239,7 @@ def test_the_command_tries_does_and_goes_back(node: AnyNode) -> None:
     assert answer(checked)["order"] == ["both aggregators", "every party", "the coordinator"]
     assert [each["file"] for each in answer(checked)["files"]] == [*STEPS]
     lines = parley("upgrade", home, "--check").stdout
-    assert "layout 0 -> 3" in lines
+    assert "layout 0 -> 4" in lines
     assert "nothing stands in the way" in lines
     handle = only_one(node.state, Role.party)  # the node runs
     refused = parley("upgrade", home)

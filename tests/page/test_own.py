@@ -79,7 +79,7 @@ def test_whoever_is_left_out_on_request_counts_in_none_of_it(folder: Path) -> No
     here = Folder(page_node(folder))
     exclude(here.settings, [str(number) for number in range(1, 151)])
     found = own_figures(here, first())
-    assert found["excluded"][0].startswith("150 of 150 on the list")
+    assert found["excluded"][0].startswith("150 of 150 in excluded.txt")
     x, y = rows(folder)
     scores = x[150:] @ POINT
     assert found["loss"] == pytest.approx(float((np.logaddexp(0, scores) - y[150:] * scores).mean()), rel=1e-6)

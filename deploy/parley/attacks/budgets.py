@@ -324,6 +324,7 @@ def _at_once(self: Gate, manifest: Manifest, data: DataSet, sealed: Sealed, char
     """As it was: charged when the party joins."""
     found = _due(self, manifest, data, sealed, charge)
     if found is not None:
+        self._put(self._verified(manifest)[0], data)
         ready = Ready(understand(manifest), data, sealed, found)
         self.charge(manifest, ready, owed(manifest), owed.pins)
     return None

@@ -332,8 +332,9 @@ def _no_look(data: Data, holding: Holding) -> Fit:
 
 
 def _read_as_the_manifest_says(
-    self: Shelf, manifest: Manifest, schema: Schema, held: DataSet, sealed: Sealed, extract: Extract = unknown_code
-) -> Records:
+    self: Shelf, manifest: Manifest, schema: Schema, held: DataSet, sealed: Sealed,
+    extract: Extract = unknown_code, excluded: object = None,
+) -> Records:  # fmt: skip
     """The file's columns by the names that a manifest gives them."""
     layout = sealed.holding.layout
     names = manifest.regulariser.body.get("columns")

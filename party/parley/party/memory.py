@@ -143,7 +143,7 @@ class Recollection:
                 known = max(last.round_index if last else -1, ledger.accounted.get(digest.hex(), 0) - 1)
                 if known < newest:
                     log.error(
-                        "this party was put back to an old state, stop it and run parley restore --account",
+                        "this party was put back to an old state, run parley restore --account",
                         run=name, round=newest, peer=server,
                     )  # fmt: skip
                     raise refused("policy", "this party takes no part", "its operator has to restore its newest state")
