@@ -13,6 +13,7 @@ from tests.docker.pictures import LOOKS, small
 from tests.support.chromium import Tab, chromium
 from tests.support.page_process import link, served
 from tests.support.party_pages import finished, waiting
+from tests.support.party_process import Running
 from tests.support.stage import Stage
 
 OUT = Path(__file__).parents[2] / "docs" / "page"
@@ -25,7 +26,7 @@ def main(out: Path = OUT) -> None:
         try:
             finished(stage)
             made = waiting(stage)
-            with served(stage.node) as (said, _), chromium() as browser:
+            with Running(stage), served(stage.node) as (said, _), chromium() as browser:
                 for theme, width in LOOKS:
                     tab = Tab(browser, said["url"].rstrip("/"), theme, width)
                     picture(tab.go("/login"), out, "login", theme, width)
