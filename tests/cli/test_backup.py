@@ -1,20 +1,14 @@
-"""`parley backup` and `parley restore`, where they refuse; what they do is tried among real processes."""
+"""`parley backup`, where it refuses; what it does is tried among real processes."""
 
 from pathlib import Path
 
-import pytest
 from typer.testing import CliRunner
 
 from parley.cli.main import app
 from parley.node.backup_key import BackupError
+from tests.support.typed_in import refused
 
 RUNNER = CliRunner()
-
-
-def refused(*words: str) -> str:
-    done = RUNNER.invoke(app, list(words))
-    assert done.exit_code != 0
-    return done.stderr if done.exception is None or isinstance(done.exception, SystemExit) else str(done.exception)
 
 
 def test_a_key_is_made_once_and_printed_as_what_to_is_given(tmp_path: Path) -> None:
@@ -30,18 +24,6 @@ def test_a_key_is_made_once_and_printed_as_what_to_is_given(tmp_path: Path) -> N
 
 def test_a_backup_to_nobody_is_refused(tmp_path: Path) -> None:
     assert "parley backup key" in refused("backup", str(tmp_path), "-o", str(tmp_path / "b"))
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ((), "--account NODE"),
-        (("backup", "node"), "--key"),
-        (("--account", "nowhere", "--give-up"), "needs --by"),
-    ],
-)
-def test_a_call_that_says_too_little_is_told_what_to_say(words: tuple[str, ...], says: str) -> None:
-    assert says in refused("restore", *words)
 
 
 def test_the_errors_are_those_that_main_turns_into_a_line() -> None:

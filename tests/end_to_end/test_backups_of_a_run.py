@@ -13,7 +13,7 @@ from parley.coordinator.operator_client import Coordinator
 from parley.coordinator.store import State
 from parley.demo.local import LocalFederation
 from parley.federation.manifest import Manifest
-from parley.node import backup, restoring
+from parley.node import backup, restoration
 from parley.node.node_file import AnyNode, read_node
 from parley.party import backup as of_a_party
 from parley.party.memory import require_agreement
@@ -112,7 +112,7 @@ def test_a_backup_that_is_taken_at_any_moment_of_a_run_tells_one_story(
     rounds = set()
     for number in range(taken):
         home = tmp_path / f"restored-{number}"
-        restoring.restore(tmp_path / f"backup-{number}", home, KEY, contents_of, of_a_party.finish)
+        restoration.restore(tmp_path / f"backup-{number}", home, KEY, contents_of, of_a_party.finish)
         with (
             closing(Ledger.open(home / "state" / "ledger.sqlite")) as ledger,
             closing(Outbox(home / "state" / "outbox.sqlite")) as outbox,

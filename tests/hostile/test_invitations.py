@@ -12,7 +12,7 @@ from parley.cli.commands.join import _schema_text
 from parley.errors import ParleyError
 from parley.federation.names import Role
 from parley.federation.toml_text import toml_text
-from parley.node import joining, membership
+from parley.node import membership, newcomer
 from parley.node.invitation import SCRYPT, Invitation, Members, Request
 from tests.support.invited import Invited
 
@@ -52,12 +52,12 @@ def test_an_invitation(tmp_path: Path, name: str) -> None:
     def take(data: bytes) -> None:
         invitation = Invitation.parse(data)
         assert Invitation.parse(invitation.text().encode()).digest == invitation.digest
-        joining.node_of(invitation, tmp_path / name, [])
-        joining.policy_of(invitation)
-        joining.must_type(invitation)
-        [joining.described(each) for each in invitation.members]
+        newcomer.node_of(invitation, tmp_path / name, [])
+        newcomer.policy_of(invitation)
+        newcomer.must_type(invitation)
+        [newcomer.described(each) for each in invitation.members]
         if invitation.node.role is Role.party:
-            joining.limits_of(invitation)
+            newcomer.limits_of(invitation)
             _schema_text(invitation, tmp_path / "records.csv")
 
     invited = Invited(tmp_path)
@@ -80,4 +80,4 @@ def test_a_request_and_a_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def _checked(folder: Path, data: bytes) -> None:
-    joining.check(folder, Members.parse(data))
+    newcomer.check(folder, Members.parse(data))

@@ -9,7 +9,7 @@ import pytest
 
 from parley.federation.errors import CertificateError, FieldError, FingerprintError, WrongIdentityError
 from parley.federation.names import NodeName, Role
-from parley.node import installation, joining, membership
+from parley.node import installation, membership, newcomer
 from parley.node.credentials import NodeFolder
 from parley.node.invitation import SCRYPT, Members, Request
 from parley.node.membership import Plan
@@ -77,7 +77,7 @@ def test_nobody_takes_an_accepted_members_place(invited: Invited) -> None:
 
 def test_an_invitation_for_a_server_is_no_use_to_a_party(invited: Invited) -> None:
     """Its request asks for the server's name; under a party's own name it answers another invitation."""
-    begun = joining.begin(invited.invitation("north"), invited.homes / "hospital-a", "Hospital A")
+    begun = newcomer.begin(invited.invitation("north"), invited.homes / "hospital-a", "Hospital A")
     assert begun.request.name == node("north")
     party = invited.begin("hospital-b", at="b")
     mixed = replace(Request.parse(party.path.read_bytes()), invitation=invited.invitation("north").digest)

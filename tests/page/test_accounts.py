@@ -5,8 +5,8 @@ from pathlib import Path
 
 from parley.page.accounts import budget_of_run, budgets, spent_before
 from parley.page.costs import Cost
+from parley.page.folder import Folder
 from parley.page.process import page_node
-from parley.page.reading import Folder
 from parley.privacy.filters import Policy
 from tests.support.party_pages import Visitor, asked, first
 from tests.support.party_process import verified

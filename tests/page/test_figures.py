@@ -9,8 +9,8 @@ import pytest
 from parley.page import views
 from parley.page.costs import Cost
 from parley.page.figures import Ground, binding, run_view
+from parley.page.folder import Folder
 from parley.page.process import page_node
-from parley.page.reading import Folder
 from parley.privacy.filters import Policy
 from tests.support.party_pages import asked
 from tests.support.party_process import verified

@@ -8,9 +8,9 @@ import pytest
 
 from parley.node.health import PARTY_LOCK
 from parley.page import home
+from parley.page.folder import Folder, lock_is_held
 from parley.page.home import standing
 from parley.page.process import page_node
-from parley.page.reading import Folder, lock_is_held
 
 
 def test_a_node_runs_while_its_lock_is_held_and_is_stopped_when_it_has_long_not_turned(

@@ -8,9 +8,9 @@ import pytest
 
 from parley.learning.contributor import Query
 from parley.learning.records import load
+from parley.page.folder import Folder
 from parley.page.own import _norms_of_units, own_figures
 from parley.page.process import page_node
-from parley.page.reading import Folder
 from parley.party.data import understand
 from parley.party.newest import Newest
 from tests.support.documents import manifest

@@ -1,8 +1,8 @@
 """Whether the others can be reached, asked of real servers."""
 
+from parley.page.folder import Folder
 from parley.page.peers import ask
 from parley.page.process import page_node
-from parley.page.reading import Folder
 from tests.support.party_pages import Visitor
 from tests.support.stage import NORTH, Stage
 

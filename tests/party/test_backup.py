@@ -14,10 +14,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from parley.cli.commands.backup import contents_of
-from parley.node import backup, restoring
+from parley.node import backup, restoration
 from parley.node.backup_key import BackupError
 from parley.node.backup_stream import Encrypting
-from parley.node.restoring import confirm, mark_of, require_confirmed
+from parley.node.restoration import confirm, mark_of, require_confirmed
 from parley.party.backup import contents, finish
 from parley.party.memory import require_agreement
 from parley.party.outbox import Outbox
@@ -57,8 +57,8 @@ def made(stage: Stage, out: Path) -> backup.Made:
     return backup.make(node, contents(node), out, KEY.public_key())
 
 
-def restored(path: Path, folder: Path) -> restoring.Restored:
-    return restoring.restore(path, folder, KEY, contents_of, finish)
+def restored(path: Path, folder: Path) -> restoration.Restored:
+    return restoration.restore(path, folder, KEY, contents_of, finish)
 
 
 def test_every_file_and_table_of_a_folder_that_was_in_use_is_on_the_list(used: Stage, tmp_path: Path) -> None:

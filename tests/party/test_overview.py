@@ -7,8 +7,9 @@ import pytest
 from parley.federation.errors import ApprovalError
 from parley.federation.rounds import BLIND_BYTES
 from parley.mpc.randomness import SEED_BYTES
+from parley.party.books import states_of
 from parley.party.outbox import REFUSED, Answer, Outbox
-from parley.party.overview import budgets_left, manifest_of, runs_of, states_of, with_speed
+from parley.party.overview import budgets_left, manifest_of, runs_of, with_speed
 from parley.party.process import party_node, settings_of
 from parley.party.settings import Settings
 from parley.party.speed import Speed

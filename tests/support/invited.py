@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 from parley.federation.names import NodeName, Role
-from parley.node import joining, membership
+from parley.node import membership, newcomer
 from parley.node.authority import Authority
 from parley.node.invitation import Invitation, Member, Members, Request
-from parley.node.joining import Begun
 from parley.node.membership import Plan
+from parley.node.newcomer import Begun
 from parley.node.node_file import Address
 
 FEDERATION = "cardio"
@@ -76,7 +76,7 @@ class Invited:
     def begin(self, name: str, invitation: Invitation | None = None, at: str = "") -> Begun:
         """As the institution does it, in its own folder."""
         data = [self.homes / f"{name}.csv"] if PLAN.named(name).role is Role.party else []
-        return joining.begin(invitation or self.invitation(name), self.homes / (at or name), f"{name} hospital", data)
+        return newcomer.begin(invitation or self.invitation(name), self.homes / (at or name), f"{name} hospital", data)
 
     def accept(self, begun: Begun, number: str | None = None, replacing: bool = False) -> bool:
         """As the lead does it, with the number that the institution reads out."""
@@ -93,7 +93,7 @@ class Invited:
     def finish(self, name: str, members: Members, shown: Members | None = None) -> Invitation:
         """`shown` is the list on the screens of the others, if it is another one."""
         theirs = shown or members
-        return joining.finish(self.homes / name, members, theirs.number_of)
+        return newcomer.finish(self.homes / name, members, theirs.number_of)
 
 
 def node(name: str) -> NodeName:

@@ -9,8 +9,8 @@ from starlette.testclient import TestClient
 
 from parley.federation.manifest import Manifest
 from parley.page.app import Wiring, application
+from parley.page.folder import Folder
 from parley.page.process import TOKEN, page_node
-from parley.page.reading import Folder
 from parley.web.access import Sessions, token_in
 from parley.web.guard import LOOPBACK
 from tests.support.documents import PARTY_POLICY, manifest

@@ -11,7 +11,7 @@ from parley.node.backup import ADMISSIONS, INSIDE, LEDGER, OUTSIDE, Contents
 from parley.node.backup_copy import Database, Table
 from parley.node.backup_key import BackupError
 from parley.node.node_file import CoordinatorNode
-from parley.node.restoring import Restored, write_head
+from parley.node.restoration import Restored, write_head
 from parley.node.trail import Trail
 from parley.privacy.filters import Policy
 from parley.privacy.ledger import Ledger

@@ -13,7 +13,7 @@ from string import Template
 from parley.cli.console import CommandError
 from parley.federation.names import Role
 from parley.node.invitation import Invitation
-from parley.node.joining import USUAL_PORTS
+from parley.node.newcomer import USUAL_PORTS
 
 IMAGE_USER = 10001
 """Of the images, for a folder that root made."""

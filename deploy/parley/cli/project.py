@@ -16,8 +16,8 @@ from parley.federation.people import words
 from parley.federation.toml_text import toml_text
 from parley.learning.schema import schema_from_json
 from parley.node.invitation import ADDRESSES, InvitationError, Member, address_of, members_from
-from parley.node.joining import FEWEST_PARTIES, USUAL_PORTS
 from parley.node.membership import FEDERATION_FILE, STUDY_FILE, Plan
+from parley.node.newcomer import FEWEST_PARTIES, USUAL_PORTS
 from parley.node.node_file import Address
 from parley.privacy.durable import replace_durably
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from parley.node.credentials import Identity
 from parley.node.node_file import AggregatorNode, AnyNode, PartyNode, read_node
 from parley.report.facts import Dates, Facts
-from parley.report.making import made
+from parley.report.maker import made
 from parley.report.signed import Report
 
 

@@ -30,8 +30,8 @@ from parley.models.module_spec import is_module
 from parley.models.registry import open_model
 from parley.mpc.kernels import best_variant
 from parley.node.system import require_linux
+from parley.party.books import states_of
 from parley.party.outbox import OVER
-from parley.party.overview import states_of
 from parley.party.process import party_node, settings_of
 from parley.privacy.ledger import Ledger
 from parley.privacy.lying import guaranteed

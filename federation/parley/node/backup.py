@@ -6,7 +6,7 @@ unmask a sum. The file ends with an index of everything in it, signed with the n
 else to the operator cannot sign as the node.
 
 A backup is taken while the node runs, each database as of one moment and in an order in which none tells of what
-another has not yet. How a folder is made from it: `parley.node.restoring`.
+another has not yet. How a folder is made from it: `parley.node.restoration`.
 """
 
 import fnmatch
@@ -80,6 +80,7 @@ INSIDE = {
     "node.toml": "addresses and settings",
     "policy.toml": "what the node admits",
     "identity/pins.toml": "whose keys it trusts",
+    "identity/revoked.crl": "the authority's list of revoked certificates",
     "identity/rotation.json": "its last rotation, which peers may still have to accept",
     CURRENT: "which identity is in use",
     "identity/identities/*": "its key and certificates",
@@ -96,6 +97,9 @@ OUTSIDE = {
     "state/evidence/waiting/*": "batches of noise whose audit has no verdict",
     "state/verified/*": "computed again",
     "state/notified": "when the operator was last told something",
+    "state/*.before-upgrade": "a copy for the time of an upgrade",
+    "state/*.as-upgraded": "likewise",
+    "state/upgrade-check/*": "a rehearsal's copy",
     "state/log.jsonl*": "logs, which say nothing that is needed",
     "state/*.lock": "no content",
     "state/*.sqlite-wal": "of a database, which is copied as of one moment",

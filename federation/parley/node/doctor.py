@@ -34,7 +34,7 @@ from parley.node.errors import NodeError
 from parley.node.evidence import EvidenceFolder
 from parley.node.node_file import NODE_FILE, Address, AggregatorNode, AnyNode, CoordinatorNode, PartyNode, read_node
 from parley.node.reachability import UnreachableError, probe
-from parley.node.restoring import require_confirmed
+from parley.node.restoration import require_confirmed
 from parley.node.software import software_version, source_digest
 from parley.node.system import require_linux
 from parley.node.trail import verify as verify_trail

@@ -22,7 +22,7 @@ from parley.node import logs
 from parley.node.credentials import Identity, NodeFolder
 from parley.node.node_file import AggregatorNode, AnyNode, PartyNode
 from parley.node.pins import Entry, Pin, check_entries, key_text, parse_key, read_entries
-from parley.node.restoring import require_confirmed
+from parley.node.restoration import require_confirmed
 from parley.node.succession import Succession
 from parley.privacy.durable import replace_durably
 

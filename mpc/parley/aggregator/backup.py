@@ -15,7 +15,7 @@ from parley.node.backup_copy import Database, Table
 from parley.node.backup_key import BackupError
 from parley.node.endings import RESTORED_BYTES
 from parley.node.node_file import AggregatorNode
-from parley.node.restoring import Restored
+from parley.node.restoration import Restored
 from parley.node.trail import Trail
 
 OPENINGS = Database(

@@ -9,7 +9,7 @@ from parley.errors import ParleyError
 from parley.federation.manifest import Manifest
 from parley.page import views
 from parley.page.costs import Cost
-from parley.page.reading import Folder, Snapshot
+from parley.page.folder import Folder, Snapshot
 from parley.party.data import data_set_of
 from parley.party.report import STATES
 from parley.privacy.budget import Budget, budget_of

@@ -28,13 +28,13 @@ from parley.federation.extras import missing
 from parley.federation.manifest import Manifest
 from parley.page import decisions, figures, home, views
 from parley.page.costs import Costs
+from parley.page.folder import Folder, Snapshot
 from parley.page.pages import render
 from parley.page.peers import ask
-from parley.page.reading import Folder, Snapshot
 from parley.party.outbox import RunState
 from parley.party.report import facts_of
 from parley.report.check import FORMS
-from parley.report.making import made
+from parley.report.maker import made
 from parley.web.access import Session, Sessions
 from parley.web.assets import STATIC
 from parley.web.door import Door, Handler

@@ -12,12 +12,12 @@ from parley.federation.policy import PartyPolicy, Policy
 from parley.federation.policy_file import read_policy
 from parley.page import views
 from parley.page.figures import Ground
-from parley.page.reading import Folder
+from parley.page.folder import Folder
 from parley.party import approval
-from parley.party.leaving import withdraw as leave
 from parley.party.review import in_force
 from parley.party.settings import Settings
 from parley.party.standing import standing
+from parley.party.withdrawal import withdraw as leave
 
 LONGEST_NAME, LONGEST_REASON = 80, 300
 

@@ -21,8 +21,8 @@ from parley.node.evidence import Held
 from parley.page import views
 from parley.page.accounts import budget_of_run, charged_here, spent_before
 from parley.page.costs import Cost
+from parley.page.folder import Folder, Snapshot
 from parley.page.home import NOTHING, head, proof, standing
-from parley.page.reading import Folder, Snapshot
 from parley.party.outbox import ENDED, JOINED, VERIFYING, WAITING, RunState, Sent
 from parley.party.report import HALF_A, HALF_B, WORDS
 from parley.privacy.lying import guaranteed, in_words

@@ -9,7 +9,7 @@ from parley.node.evidence import Held
 from parley.node.health import OLDEST_TURN_SECONDS, PARTY_LOCK
 from parley.page import views
 from parley.page.accounts import budget_view, budgets
-from parley.page.reading import Folder, Snapshot, lock_is_held
+from parley.page.folder import Folder, Snapshot, lock_is_held
 from parley.party.outbox import ENDED, JOINED, LEFT, REFUSED, SETTLED, VERIFYING, WAITING, RunState, Sent
 
 NOTHING = Sent(0, -1, 0, 0)

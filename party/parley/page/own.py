@@ -27,7 +27,7 @@ from parley.learning.metrics import outputs
 from parley.learning.models import Model
 from parley.learning.records import Records, encode
 from parley.node.data_sets import DataSet
-from parley.page.reading import Folder
+from parley.page.folder import Folder
 from parley.party.data import data_set_of, understand
 from parley.party.exclusions import exclusions_of
 from parley.party.newest import newest_at

@@ -6,7 +6,7 @@ from parley.errors import ParleyError
 from parley.federation.names import NodeName, Role
 from parley.node.node_file import Address
 from parley.node.reachability import UnreachableError, probe
-from parley.page.reading import Folder
+from parley.page.folder import Folder
 
 
 def ask(folder: Folder) -> dict[str, tuple[str, str]]:

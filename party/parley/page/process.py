@@ -17,7 +17,7 @@ from parley.federation.names import Role
 from parley.node.errors import NodeError
 from parley.node.node_file import Address, PartyNode, read_node
 from parley.page.app import Wiring, application
-from parley.page.reading import Folder
+from parley.page.folder import Folder
 from parley.web.access import Sessions, token_in
 from parley.web.guard import LOOPBACK
 from parley.web.listener import Settings, Site, serve

@@ -16,7 +16,7 @@ from parley.node.backup import ADMISSIONS, EVERYTHING, INSIDE, LEDGER, OUTSIDE, 
 from parley.node.backup_copy import Database, Row, Table
 from parley.node.backup_key import BackupError
 from parley.node.node_file import PartyNode
-from parley.node.restoring import Restored, write_head
+from parley.node.restoration import Restored, write_head
 from parley.party.account import leave_open_runs, now
 from parley.party.admission import Gate
 from parley.party.data import Shelf
@@ -75,6 +75,10 @@ def contents(node: PartyNode) -> Contents:
             "state/seal*.json": "what the records were recognised by: seal them again, `parley schema check`",
             "state/snapshot*.jsonl": "records, of a database: taken again",
             "state/features/*": "what was computed of records: made again",
+            "state/exclusions/*": "whom open runs leave out: no run goes on",
+            "state/excluded.json": "what a list of exclusions was compared with: computed again",
+            "state/newest/*": "public models, for the party's own page",
+            "state/page.token": "what signs in to the party's own page: drawn anew",
             "state/speed/*": "how fast sums were computed here",
         },
     )

@@ -19,14 +19,14 @@ from parley.node.backoff import Backoff
 from parley.node.revoked_lists import RevokedLists
 from parley.node.upgrade import forget
 from parley.node.vigil import QUIET_SECONDS, Vigil, quiet_seconds
-from parley.party.account import until_taken
+from parley.party.account import LOST, until_taken
 from parley.party.admission import Gate
 from parley.party.books import require_populations
 from parley.party.data import Shelf
 from parley.party.errors import OutboxError, StoppedError
 from parley.party.lookout import Lookout
 from parley.party.memory import Recollection
-from parley.party.outbox import ENDED, OVER, REFUSED, Outbox
+from parley.party.outbox import ENDED, LEFT, OVER, REFUSED, Outbox
 from parley.party.review import cap_of, policy_of
 from parley.party.run import PartyRun
 from parley.party.settings import Settings
@@ -67,6 +67,7 @@ class PartyClient:
         self._settler = threading.Thread(target=self._settle, name="settling", daemon=True)
         self._runs: dict[bytes, PartyRun] = {}
         self._known: dict[bytes, None] = {}
+        self._lost = set[bytes]()
         """Oldest first."""
         self._targets = {self._coordinator: settings.coordinator_address} | {
             NodeName(self.node.federation, Role.aggregator, name): at for name, at in settings.aggregators.items()
@@ -150,6 +151,9 @@ class PartyClient:
         if digest in self._known or live >= MOST_RUNS:
             return
         self._remember(digest)
+        if digest in self._lost:
+            self._decline(digest, "this party has left the run: propose a new one")
+            return
         try:
             self._require_small(data)
             self._start(Manifest.from_canonical(data))
@@ -198,7 +202,9 @@ class PartyClient:
         over = (*OVER, ENDED, REFUSED)
         self._shelf.keep_features(held.digest for held in outbox.runs() if held.state not in over)
         for held in outbox.runs():
-            if held.state != REFUSED:
+            if held.state == LEFT and held.reason == LOST:
+                self._lost.add(held.digest)  # its coordinator may be gathering it, and was not told yet
+            elif held.state != REFUSED:
                 self._known[held.digest] = None
             if held.state in over:
                 continue

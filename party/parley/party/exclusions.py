@@ -31,8 +31,8 @@ from parley.learning.exclusion import (
 )
 from parley.node.data_sets import DataSet, state_file
 from parley.node.errors import NodeError
+from parley.party.books import states_of
 from parley.party.outbox import JOINED
-from parley.party.overview import states_of
 from parley.party.seal import Sealed, verified
 from parley.party.settings import Settings
 from parley.privacy.durable import replace_durably

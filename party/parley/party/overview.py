@@ -5,7 +5,7 @@ from typing import Any
 
 from parley.federation.errors import ApprovalError
 from parley.federation.manifest import Manifest, of_an_earlier_version, read_manifest
-from parley.party.books import open_ledger
+from parley.party.books import open_ledger, states_of
 from parley.party.outbox import ENDED, LEFT, REFUSED, SETTLED, Outbox, RunState
 from parley.party.review import cap_of
 from parley.party.seal import taken
@@ -23,17 +23,6 @@ def manifest_of(settings: Settings, which: str) -> Manifest:
         if held.run == which:
             return Manifest.from_canonical(held.manifest)
     raise ApprovalError(f"no run {which!r} was proposed here: see `parley party runs`, or give a manifest's file")
-
-
-def states_of(settings: Settings) -> list[RunState]:
-    """Every run that was proposed here, as the outbox has it."""
-    if not settings.outbox.exists():
-        return []
-    outbox = Outbox(settings.outbox)
-    try:
-        return list(outbox.runs())
-    finally:
-        outbox.close()
 
 
 def _earlier(held: RunState) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def _begin(
 ) -> None:
     from parley.federation.fields import Fields
     from parley.federation.people import words
-    from parley.node import joining
+    from parley.node import newcomer
     from parley.node.invitation import Invitation, InvitationError
 
     invitation = Invitation.parse(content)
@@ -100,7 +100,7 @@ def _begin(
         from parley.cli.containers import compose_text
 
         texts["compose.yaml"] = compose_text(invitation, folder, data)
-    begun = joining.begin(invitation, folder, organisation, files, texts, everywhere=containers)
+    begun = newcomer.begin(invitation, folder, organisation, files, texts, everywhere=containers)
     if containers:
         from parley.cli.containers import prepare
 
@@ -110,7 +110,7 @@ def _begin(
         return
     print(f"wrote     {folder}: look through node.toml, policy.toml" + (", schema.toml" if role is Role.party else ""))
     if role is Role.party:
-        print(f"limits    {joining.limits_of(invitation)}: yours to change, in policy.toml and node.toml")
+        print(f"limits    {newcomer.limits_of(invitation)}: yours to change, in policy.toml and node.toml")
     print(f"request   {begun.path}: send it to the lead")
     print(f"number    {begun.request.number}")
     print("next      read the number out when the lead calls; then parley join FILE.members " + str(folder))
@@ -118,7 +118,7 @@ def _begin(
 
 def _show(invitation: "Invitation") -> None:
     """Who takes part, by the lead's word."""
-    from parley.node.joining import described
+    from parley.node.newcomer import described
 
     print(f"invited   {invitation.node.role} {invitation.node.name}, in federation {invitation.node.federation}")
     for member in invitation.members:
@@ -137,7 +137,7 @@ def _schema_text(invitation: "Invitation", records: Path) -> str:
     from parley.federation.toml_text import toml_text
     from parley.learning.holding import held, layout_by_name
     from parley.learning.schema import schema_from_json
-    from parley.node.joining import columns_of, units_of
+    from parley.node.newcomer import columns_of, units_of
 
     columns = schema_from_json(columns_of(invitation))
     holding = held(columns, layout_by_name(records), units_of(invitation))
@@ -149,11 +149,11 @@ def _schema_text(invitation: "Invitation", records: Path) -> str:
 
 
 def _finish(content: bytes, folder: Path, number: list[str] | None, json_output: bool) -> None:
-    from parley.node import joining
+    from parley.node import newcomer
     from parley.node.invitation import Members
 
     members, numbers = Members.parse(content), numbers_given(number)
-    invitation = joining.check(folder, members)
+    invitation = newcomer.check(folder, members)
     own = members.number_of(invitation.node)
     if not json_output:
         for each in members.admitted:
@@ -166,8 +166,8 @@ def _finish(content: bytes, folder: Path, number: list[str] | None, json_output:
         given = numbers.get(peer.name)
         return given or ask(f"number that the operator of {peer.role} {peer.name} reads out", f"--number {peer.name}=…")
 
-    joining.finish(folder, members, typed)
-    pinned = [each.node.uri for each in joining.peers_in(invitation, members)]
+    newcomer.finish(folder, members, typed)
+    pinned = [each.node.uri for each in newcomer.peers_in(invitation, members)]
     if json_output:
         emit_json({"node": invitation.node.uri, "number": own, "pinned": pinned})
         return

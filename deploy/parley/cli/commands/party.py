@@ -23,10 +23,10 @@ from parley.cli.commands import party_people
 from parley.cli.console import EXIT_BAD_NEWS, CommandError, become, emit_json, progress, withdrawn
 from parley.cli.options import Json, KeyFile, NodeFolder, PassphraseFile, Reviewer, one_of
 from parley.federation.errors import ManifestError
-from parley.party.books import open_ledger
+from parley.party.books import open_ledger, states_of
 from parley.party.data import data_set_of, require_equal, understand
 from parley.party.exclusions import excluded_of, exclusions_of
-from parley.party.overview import budgets_left, data_sets_of, left_behind, manifest_of, runs_of, states_of, with_speed
+from parley.party.overview import budgets_left, data_sets_of, left_behind, manifest_of, runs_of, with_speed
 from parley.party.populations import declare_apart
 from parley.party.process import party_node, settings_of
 from parley.party.settlement import settle_now
@@ -110,10 +110,10 @@ def withdraw(
 
     Example: parley party withdraw hospital-a heart-1 --by "Dr. Ada Osei"
     """
-    from parley.party import leaving
+    from parley.party import withdrawal
 
     here = party_node(node)
-    manifest = leaving.withdraw(here, which, by)
+    manifest = withdrawal.withdraw(here, which, by)
     state = next((held.state for held in states_of(settings_of(here)) if held.digest == manifest.digest), "")
     withdrawn(manifest.run, manifest.digest, left_behind(state), json_output, state)
 

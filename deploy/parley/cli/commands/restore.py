@@ -63,12 +63,12 @@ def restore(
 
 def _restore(file: Path, folder: Path, key: Path, passphrase_file: Path | None, json_output: bool) -> None:
     from parley.cli.commands.backup import contents_of
-    from parley.node import backup_key, restoring
+    from parley.node import backup_key, restoration
     from parley.node.pins import key_text
 
     secret = backup_key.load(key, required(passphrase_file, "the key for backups"))
     lost: list[str] = []
-    found = restoring.restore(
+    found = restoration.restore(
         file, folder, secret, contents_of, lambda each: lost.extend(_finish(each.node.role)(each))
     )
     pins = {str(name): [key_text(pin) for pin in found.pins.of(name)] for name in found.pins}
@@ -104,11 +104,11 @@ def _finish(role: Role) -> Any:
 
 
 def _confirm(folder: Path, by: str, json_output: bool) -> None:
-    from parley.node import restoring
+    from parley.node import restoration
     from parley.node.trail import Trail
 
     node = read_node(folder)
-    found = restoring.confirm(node, by)
+    found = restoration.confirm(node, by)
     with Trail.open(node.trail, node.identity.load().name) as trail:
         trail.append("node.confirmed", durable=True, approved_by=by)
     if json_output:
@@ -120,7 +120,7 @@ def _confirm(folder: Path, by: str, json_output: bool) -> None:
 def _account(folder: Path, by: str, give_up: bool, json_output: bool) -> None:
     if give_up and not by.strip():
         fail("--give-up needs --by: who answers for it that the whole cap is spent, for good")
-    from parley.node.restoring import require_confirmed
+    from parley.node.restoration import require_confirmed
 
     node = read_node(folder)
     require_confirmed(node)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from parley.federation.admission import AdmissionRecord
+from parley.page.folder import Folder
 from parley.page.process import page_node
-from parley.page.reading import Folder
 from parley.party.outbox import JOINED, Outbox
 
 

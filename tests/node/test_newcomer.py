@@ -10,7 +10,7 @@ from parley.federation.errors import CertificateError, FingerprintError, PinErro
 from parley.federation.names import Role
 from parley.federation.policy import ROLES
 from parley.federation.policy_file import read_policy
-from parley.node import joining, membership, trust
+from parley.node import membership, newcomer, trust
 from parley.node.authority import PEM, Authority
 from parley.node.credentials import NodeFolder
 from parley.node.invitation import SCRYPT, InvitationError, Members
@@ -51,8 +51,8 @@ def test_the_invitation_has_no_say_in_what_a_party_permits(invited: Invited) -> 
     generous = invited.invitation("hospital-a")
     study = {**generous.study.body, "privacy": {"epsilon": 1000.0, "delta": 0.4}, "rounds": {"minimum_parties": 1}}
     asked = replace(generous, study=type(generous.study).of(study))
-    home = joining.begin(asked, invited.homes / "a", "", [Path("/records.csv")]).folder
-    usual = joining.policy_of(generous)
+    home = newcomer.begin(asked, invited.homes / "a", "", [Path("/records.csv")]).folder
+    usual = newcomer.policy_of(generous)
     assert (home / "policy.toml").read_text() == usual
     assert "epsilon_per_run = 1.0" in usual
     assert "minimum_parties = 2" in usual  # there are two: more is impossible
@@ -61,7 +61,7 @@ def test_the_invitation_has_no_say_in_what_a_party_permits(invited: Invited) -> 
 def test_own_code_is_never_admitted_by_joining(invited: Invited) -> None:
     first = invited.invitation("hospital-a")
     study = {**first.study.body, "model": {"kind": "torch:evil.module:build"}}
-    assert "models = []" in joining.policy_of(replace(first, study=type(first.study).of(study)))
+    assert "models = []" in newcomer.policy_of(replace(first, study=type(first.study).of(study)))
 
 
 def test_a_folder_that_is_there_is_never_touched(invited: Invited) -> None:
@@ -106,7 +106,7 @@ def test_a_list_gives_certificate_and_pins(invited: Invited) -> None:
 
 
 def test_who_types_whose_number(invited: Invited) -> None:
-    asked = {name: [each.name for each in joining.must_type(invited.invitation(name))] for name in NAMES}
+    asked = {name: [each.name for each in newcomer.must_type(invited.invitation(name))] for name in NAMES}
     assert asked == {
         "lead": [],
         "north": ["south"],
@@ -159,7 +159,7 @@ def test_a_party_types_the_number_of_each_server(invited: Invited) -> None:
     for said in (one, own, ""):
         typed = dict.fromkeys((node("north"), node("south")), said)
         with pytest.raises(FingerprintError):
-            joining.finish(invited.homes / "hospital-a", members, typed.__getitem__)
+            newcomer.finish(invited.homes / "hospital-a", members, typed.__getitem__)
     assert not (invited.homes / "hospital-a" / "identity" / "pins.toml").exists()
     assert not NodeFolder(invited.homes / "hospital-a" / "identity").current.is_symlink()
 
