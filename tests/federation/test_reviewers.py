@@ -57,7 +57,7 @@ def test_one_key_is_one_reviewer_however_it_is_spelled(tmp_path: Path) -> None:
 
 def test_a_key_that_is_no_point_is_nobodys(tmp_path: Path) -> None:
     """Nobody could ever sign with it, and the policy would count on it."""
-    text = reviewed_policy().replace(key("cy").line("cy"), f'cy = "02{5:064x}"')
+    text = reviewed_policy().replace(key("cy").line("cy"), f'cy = "02{4:064x}"')
     with pytest.raises(PolicyError, match="a key of 'cy' that nobody can sign with"):
         read(tmp_path, text)
 

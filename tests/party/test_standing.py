@@ -23,7 +23,7 @@ from parley.party.books import open_ledger
 from parley.party.errors import RefusedRunError
 from parley.party.outbox import Outbox
 from parley.party.process import party_node, settings_of
-from parley.party.review import policy_of
+from parley.party.review import policy_of, sign
 from parley.party.review_store import ReviewStore
 from parley.party.settings import Settings
 from parley.party.standing import admissions_of, holds, standing
@@ -108,13 +108,12 @@ def test_an_objection_that_the_charge_has_overtaken_says_so(
 ) -> None:
     for name in ("ada", "ben"):
         signed(settings, name)
-    real = parley.party.approval.sign
 
     def late(*given: Any) -> str:
         with closing(open_ledger(settings)) as book:
             book.register("patients", ROW, settings.cap)
             book.reserve(RUN.run, "patients", verified(RUN.canonical, "hospital-c", book.policy)[1])
-        return real(*given)
+        return sign(*given)
 
     monkeypatch.setattr(parley.party.approval, "sign", late)
     with pytest.raises(ApprovalError, match="has begun: `parley party withdraw"):

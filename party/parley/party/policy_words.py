@@ -38,9 +38,13 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any], cap: Cap, new_ca
     for name, before, after in (("epsilon", cap.epsilon, new_cap.epsilon), ("delta", cap.delta, new_cap.delta)):
         if before != after:
             found.append(f"[budget] {name} of node.toml is {_moved(before, after)}")
-    first = [{name: each for name, each in body.items() if name == "review"} for body in (old, new)]
-    rest = [{name: each for name, each in body.items() if name != "review"} for body in (old, new)]
-    return [*found, *_between(*first, ""), *_between(*rest, "")]
+    reviews, rest = ([_only(body, chosen) for body in (old, new)] for chosen in (True, False))
+    return [*found, *_between(reviews[0], reviews[1], ""), *_between(rest[0], rest[1], "")]
+
+
+def _only(body: Mapping[str, Any], review: bool) -> dict[str, Any]:
+    """[review], or all but that."""
+    return {name: each for name, each in body.items() if (name == "review") is review}
 
 
 def _between(old: Mapping[str, Any], new: Mapping[str, Any], where: str) -> Iterator[str]:
