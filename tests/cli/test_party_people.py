@@ -134,13 +134,25 @@ def test_the_policy_in_force_is_shown_and_a_change_is_signed(people: Path) -> No
     assert "epsilon_total is raised from 4 to 9" in shown
     assert "0 of 3 signatures, for it raises what records may cost" in shown
     for index, who in enumerate(("ada", "ben", "cy")):
-        found = body(call("policy", node, "--sign", *signing(people, who), "--json"))
+        digest = ["--digest", body(call("policy", node, "--json"))["proposal"]["digest"]]
+        done = call("policy", node, "--sign", *digest, *signing(people, who), "--json")
+        assert "you sign:\n  epsilon_total is raised from 4 to 9" in done.stderr  # before the passphrase
+        found = json.loads(done.stdout)
         assert found["in_force"]["number"] == (1 if index < 2 else 2)
     assert found["proposal"] is None
     assert found["in_force"]["signed_by"] == "ada, ben, cy"
     assert "signed by ada, ben, cy" in call("policy", node).output
     assert "who signs" in str(call("policy", node, "--sign").exception)
+    assert "--sign needs --digest" in str(call("policy", node, "--sign", *signing(people, "ada")).exception)
+    assert "add --sign" in str(call("policy", node, *digest).exception)
     assert "add --sign" in str(call("policy", node, *signing(people, "ada")).exception)
+    path.write_text(text)
+    asked = next(line for line in call("policy", node).output.splitlines() if line.startswith("to sign it: "))
+    pasted = asked.split()[6:10]  # what it prints is what it takes
+    path.write_text(text.replace("epsilon_total = 4.0", "epsilon_total = 400.0"))
+    assert "once more" in str(call("policy", node, *pasted[1:], *signing(people, "ada")).exception)
+    path.write_text(text)
+    assert call("policy", node, *pasted[1:], *signing(people, "ada")).exit_code == 0
     path.write_text("role = ")
     assert "cannot be signed" in call("policy", node).output
 

@@ -55,6 +55,13 @@ def test_one_key_is_one_reviewer_however_it_is_spelled(tmp_path: Path) -> None:
             read(tmp_path, text)
 
 
+def test_a_key_that_is_no_point_is_nobodys(tmp_path: Path) -> None:
+    """Nobody could ever sign with it, and the policy would count on it."""
+    text = reviewed_policy().replace(key("cy").line("cy"), f'cy = "02{4:064x}"')
+    with pytest.raises(PolicyError, match="a key of 'cy' that nobody can sign with"):
+        read(tmp_path, text)
+
+
 def test_more_reviewers_than_anybody_has_are_refused(tmp_path: Path) -> None:
     lines = "\n".join(f'r{n} = "02{n:064x}"' for n in range(MOST_REVIEWERS + 1))
     text = reviewed_policy().partition("[review.reviewers]")[0] + f"[review.reviewers]\n{lines}\n"

@@ -12,11 +12,14 @@ from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.party.account import AccountError, Taken, leave_open_runs, now, until_taken
 from parley.party.admission import Gate
+from parley.party.review import policy_of
 from parley.party.wire import Wire
 from parley.privacy.errors import BudgetExceededError, LedgerRefusedError
+from parley.privacy.filters import Cap
 from tests.support.documents import manifest
 from tests.support.memories import POINT, joined, left, state
 from tests.support.party_process import EVERYONE, Running, charged, gate_of, ledger
+from tests.support.reviewers import reviewed_policy
 from tests.support.stage import NORTH, SOUTH, Stage, question
 from tests.support.until import until
 
@@ -58,6 +61,18 @@ def test_what_one_server_hides_is_charged_by_what_the_other_one_tells(stage: Sta
     assert len(book.runs) == 3
     assert all(each.accounted and not each.ended for each in book.runs.values())
     assert not book.waits_for_account
+
+
+def test_a_larger_cap_that_nobody_has_signed_is_not_registered(stage: Stage, gate: Gate) -> None:
+    reviewed = gate.settings.cap
+    gate.settings.policy.write_text(reviewed_policy())
+    policy_of(gate.settings)
+    edited = replace(gate.settings, cap=Cap(1000.0, 0.1))  # [budget] of node.toml, by whoever can write it
+    with closing(Gate(edited, gate.node, gate.shelf)) as again:
+        put_back(again)
+        stage.a.accounted = stage.b.accounted = [(run("told"), 1, True)]
+        assert taken(stage, again).runs == ("told",)
+        assert again.ledger.populations["patients"].cap == reviewed
 
 
 def test_a_run_that_ended_without_this_party_costs_nothing_and_is_never_answered(stage: Stage, gate: Gate) -> None:

@@ -11,6 +11,7 @@ import parley.party.review
 import parley.party.review_store
 from parley.federation.errors import ApprovalError, PolicyError
 from parley.federation.policy import PartyPolicy
+from parley.federation.policy_file import policy_bytes
 from parley.node.trail import verify
 from parley.party.process import party_node, settings_of
 from parley.party.review import (
@@ -22,6 +23,7 @@ from parley.party.review import (
     proposal,
     require_newest,
     sign_policy,
+    to_sign,
 )
 from parley.party.review_store import ReviewStore
 from parley.party.settings import Settings
@@ -29,7 +31,7 @@ from parley.privacy.filters import Cap
 from parley.privacy.ledger import Ledger
 from parley.privacy.mechanism import ROW
 from tests.support.documents import PARTY_POLICY
-from tests.support.reviewers import NAMES, key, reviewed_policy
+from tests.support.reviewers import NAMES, key, reviewed_policy, sign_now
 
 
 @pytest.fixture
@@ -76,7 +78,7 @@ def test_without_reviewers_policy_toml_counts_as_it_stands(party: Path) -> None:
     settings.policy.unlink()
     assert policy_of(settings) is None
     with pytest.raises(ApprovalError, match="no policy with"):
-        sign_policy(settings, "ada", key("ada"))
+        sign_now(settings, "ada")
 
 
 def test_the_first_policy_with_reviewers_is_trusted_and_noted(settings: Settings) -> None:
@@ -115,21 +117,64 @@ def test_whoever_edits_policy_toml_alone_changes_nothing(settings: Settings, edi
     # Nor do names and numbers of the new file decide who may sign it.
     for name in ("eve", "ada"):
         with pytest.raises(ApprovalError):
-            sign_policy(settings, name, key("eve"))
+            sign_now(settings, name, key("eve"))
     assert force(settings) == before
     settings.policy.unlink()
     assert force(settings) == before
 
 
+def test_what_is_signed_is_what_was_read(settings: Settings) -> None:
+    """Though whoever can write policy.toml puts another text there between the reading and the signing."""
+    text = settings.policy.read_text()
+    honest = text.replace('["lead"]', '["lead", "second"]')
+    evil = text.replace("total = 4.0", "total = 400.0")
+    settings.policy.write_text(evil)
+    for name in ("ada", "cy"):
+        sign_now(settings, name)
+    settings.policy.write_text(honest)
+    read = proposal(settings)
+    assert read is not None
+    settings.policy.write_text(evil)
+    for wrong in (read.digest, "", "0" * 64):
+        with pytest.raises(ApprovalError, match="digest is not of what"):
+            sign_policy(settings, "ben", key("ben"), wrong)
+    assert force(settings).epsilon_total == 4.0
+    settings.policy.write_text(honest)
+    found = sign_policy(settings, "ben", key("ben"), read.digest)
+    assert found is not None
+    assert found.digest == to_sign(settings, read.digest.upper()).digest == read.digest
+
+
+def test_the_first_policy_is_not_replaced_by_who_read_the_file_later(
+    party: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_of(party_node(party))
+    settings.policy.write_text(reviewed_policy())
+    faster = list[int]()
+
+    def slow(path: Path) -> bytes:
+        if not faster:
+            faster.append(1)
+            policy_of(settings)  # another process
+            settings.policy.write_text(reviewed_policy(names=("eve",), approval=1, larger_cap=1, policy=1))
+        return policy_bytes(path)
+
+    monkeypatch.setattr(parley.party.review, "policy_bytes", slow)
+    policy_of(settings)
+    held = in_force(settings)
+    assert held is not None
+    assert (held.number, set(held.review.reviewers), len(events(settings, "policy.in_force"))) == (1, set(NAMES), 1)
+
+
 def test_a_change_is_in_force_once_enough_reviewers_have_signed_it(settings: Settings) -> None:
     settings.policy.write_text(reviewed_policy().replace('["lead"]', '["lead", "second"]'))
-    found = sign_policy(settings, "ada", key("ada"))
+    found = sign_now(settings, "ada")
     assert found is not None
     assert found.lines == ('coordinators adds "second"',)
     assert (found.needed, found.larger_cap, [each.counts for each in found.signatures]) == (2, False, [True])
-    assert sign_policy(settings, "ada", key("ada")) is not None  # one person's word twice is one person's word
+    assert sign_now(settings, "ada") is not None  # one person's word twice is one person's word
     assert force(settings).coordinators == {"lead"}
-    assert sign_policy(settings, "cy", key("cy")) is None
+    assert sign_now(settings, "cy") is None
     assert force(settings).coordinators == {"lead", "second"}
     held = in_force(settings)
     assert held is not None
@@ -158,14 +203,14 @@ def test_a_larger_cap_and_a_change_of_the_review_itself_need_more(
     assert found is not None
     assert found.needed == needed
     for index, name in enumerate(NAMES[:needed]):
-        assert (sign_policy(settings, name, key(name)) is None) == (index == needed - 1)
+        assert (sign_now(settings, name) is None) == (index == needed - 1)
     assert proposal(settings) is None
 
 
 def test_no_limit_at_all_is_more_than_any_number(settings: Settings) -> None:
     limited = reviewed_policy().replace('lies_total = "any"', "lies_total = 9.0")
     settings.policy.write_text(limited)
-    assert [sign_policy(settings, name, key(name)) is None for name in ("ada", "ben")] == [False, True]
+    assert [sign_now(settings, name) is None for name in ("ada", "ben")] == [False, True]
     settings.policy.write_text(reviewed_policy())
     found = proposal(settings)
     assert found is not None
@@ -177,16 +222,16 @@ def test_an_old_policy_that_is_put_back_is_a_proposal_like_any_other(settings: S
     old = settings.policy.read_text()
     fewer = reviewed_policy(names=("ada", "ben", "dee"))
     settings.policy.write_text(fewer)
-    assert [sign_policy(settings, name, key(name)) is None for name in NAMES] == [False, False, True]
+    assert [sign_now(settings, name) is None for name in NAMES] == [False, False, True]
     settings.policy.write_text(old)  # cy is a reviewer of it
     held = in_force(settings)
     assert held is not None
     assert "cy" not in held.review.reviewers
     with pytest.raises(ApprovalError, match="'cy' is no reviewer of the policy in force"):
-        sign_policy(settings, "cy", key("cy"))
+        sign_now(settings, "cy")
     # Signatures that once put a policy in force do not do so again.
     settings.policy.write_text(fewer.replace("days = 14", "days = 9"))
-    assert [sign_policy(settings, name, key(name)) is None for name in ("ada", "ben", "dee")] == [False, False, True]
+    assert [sign_now(settings, name) is None for name in ("ada", "ben", "dee")] == [False, False, True]
     settings.policy.write_text(fewer)
     found = proposal(settings)
     assert found is not None
@@ -201,13 +246,13 @@ def test_an_old_store_that_is_put_back_is_refused_and_a_lost_one_too(settings: S
     kept = shutil.copy(settings.review, tmp_path / "kept")
     settings.policy.write_text(reviewed_policy(names=("ada", "ben", "dee")))
     for name in NAMES:
-        sign_policy(settings, name, key(name))
+        sign_now(settings, name)
     require_newest(settings)
     shutil.copy(kept, settings.review)
     with pytest.raises(ApprovalError, match=r"tells of policy 2 in force, and review\.sqlite has 1"):
         require_newest(settings)
     with pytest.raises(ApprovalError, match="newest copy"):
-        sign_policy(settings, "ada", key("ada"))
+        sign_now(settings, "ada")
     settings.review.unlink()
     with pytest.raises(ApprovalError, match=r"review\.sqlite has none"):
         require_newest(settings)
@@ -236,7 +281,7 @@ def test_a_signature_runs_out_for_good_though_the_clock_is_put_back(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.policy.write_text(reviewed_policy().replace("largest_rounds = 2", "largest_rounds = 3"))
-    assert sign_policy(settings, "ada", key("ada")) is not None
+    assert sign_now(settings, "ada") is not None
     at(monkeypatch, 13.9)
     assert [each.counts for each in proposed(settings).signatures] == [True]
     at(monkeypatch, 14.1)
@@ -244,8 +289,8 @@ def test_a_signature_runs_out_for_good_though_the_clock_is_put_back(
     at(monkeypatch, 1)
     assert [each.why_not for each in proposed(settings).signatures] == ["has run out"]
     at(monkeypatch, 2)
-    assert sign_policy(settings, "ben", key("ben")) is not None
-    assert sign_policy(settings, "ada", key("ada")) is None  # who signs again counts again
+    assert sign_now(settings, "ben") is not None
+    assert sign_now(settings, "ada") is None  # who signs again counts again
 
 
 def test_a_signature_from_ahead_of_the_clock_does_not_count(
@@ -253,9 +298,9 @@ def test_a_signature_from_ahead_of_the_clock_does_not_count(
 ) -> None:
     settings.policy.write_text(reviewed_policy().replace("largest_rounds = 2", "largest_rounds = 3"))
     at(monkeypatch, 300)
-    assert sign_policy(settings, "ada", key("ada")) is not None
+    assert sign_now(settings, "ada") is not None
     at(monkeypatch, 0)
-    assert sign_policy(settings, "ben", key("ben")) is not None
+    assert sign_now(settings, "ben") is not None
     assert force(settings).largest_rounds == 2
 
 
@@ -269,7 +314,7 @@ def test_the_budget_of_node_toml_is_reviewed_too(settings: Settings, party: Path
     found = proposal(larger)
     assert found is not None
     assert (found.needed, found.lines) == (3, ("[budget] epsilon of node.toml is raised from 4 to 8",))
-    assert [sign_policy(larger, name, key(name)) is None for name in NAMES] == [False, False, True]
+    assert [sign_now(larger, name) is None for name in NAMES] == [False, False, True]
     assert cap_of(larger) == Cap(8.0, 1e-4)
 
 
@@ -281,12 +326,12 @@ def test_a_budget_that_the_ledger_has_is_final_whoever_signs(settings: Settings,
     (party / "node.toml").write_text(text.replace("epsilon = 4.0", "epsilon = 8.0"))
     larger = settings_of(party_node(party))
     with pytest.raises(ApprovalError, match="is final: write epsilon 4"):
-        sign_policy(larger, "ada", key("ada"))
+        sign_now(larger, "ada")
 
 
 def test_reviewers_may_sign_themselves_away_and_come_back(settings: Settings) -> None:
     settings.policy.write_text(PARTY_POLICY)
-    assert [sign_policy(settings, name, key(name)) is None for name in NAMES] == [False, False, True]
+    assert [sign_now(settings, name) is None for name in NAMES] == [False, False, True]
     assert in_force(settings) is None
     settings.policy.write_text(PARTY_POLICY.replace("largest_rounds = 40", "largest_rounds = 9"))
     assert force(settings).largest_rounds == 9

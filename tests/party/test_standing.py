@@ -2,6 +2,8 @@
 
 import datetime as dt
 import json
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +16,22 @@ import parley.party.review_store
 from parley.federation.errors import ApprovalError
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning
+from parley.node.pins import Pins
 from parley.node.reviewer_key import ReviewerKey
 from parley.party.approval import Signed, approve, object_to, refuse, sign_approval
+from parley.party.books import open_ledger
+from parley.party.errors import RefusedRunError
 from parley.party.outbox import Outbox
 from parley.party.process import party_node, settings_of
-from parley.party.review import policy_of, sign_policy
+from parley.party.review import policy_of, sign
 from parley.party.review_store import ReviewStore
 from parley.party.settings import Settings
 from parley.party.standing import admissions_of, holds, standing
 from parley.privacy.filters import Charge, Policy
+from parley.privacy.mechanism import ROW
 from tests.support.documents import manifest
-from tests.support.party_process import EVERYONE, Running, charged, ledger, verified
-from tests.support.reviewers import key, reviewed_policy
+from tests.support.party_process import EVERYONE, Running, charged, gate_of, ledger, verified
+from tests.support.reviewers import key, reviewed_policy, sign_now
 from tests.support.stage import Stage, question
 from tests.support.until import until
 
@@ -97,6 +103,23 @@ def test_one_persons_word_is_not_enough_any_more(settings: Settings) -> None:
     assert admissions_of(settings) == {}
 
 
+def test_an_objection_that_the_charge_has_overtaken_says_so(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ada", "ben"):
+        signed(settings, name)
+
+    def late(*given: Any) -> str:
+        with closing(open_ledger(settings)) as book:
+            book.register("patients", ROW, settings.cap)
+            book.reserve(RUN.run, "patients", verified(RUN.canonical, "hospital-c", book.policy)[1])
+        return sign(*given)
+
+    monkeypatch.setattr(parley.party.approval, "sign", late)
+    with pytest.raises(ApprovalError, match="has begun: `parley party withdraw"):
+        object_to(settings, RUN, "cy", key("cy"), "no")
+
+
 def test_a_key_is_its_reviewers_and_no_others(settings: Settings) -> None:
     for name, by in (("ada", key("ben")), ("eve", key("eve")), ("ada", key("eve"))):
         with pytest.raises(ApprovalError, match=r"reviewer|not the key"):
@@ -155,7 +178,7 @@ def test_a_reviewer_who_is_taken_out_has_signed_for_nothing(settings: Settings) 
     assert [signed(settings, name).approved.admitted for name in ("ada", "ben")] == [False, True]
     settings.policy.write_text(reviewed_policy(names=("ada", "cy", "dee")))
     for name in ("ada", "ben", "cy"):
-        sign_policy(settings, name, key(name))
+        sign_now(settings, name)
     assert not holds(settings, RUN)
     found = {each.reviewer: each.why_not for each in standing(settings, RUN).signatures}
     assert found == {"ada": "was given under another policy", "ben": "is of no reviewer any more"}
@@ -220,7 +243,7 @@ def test_a_refusal_is_for_good_and_its_reason_stays(settings: Settings) -> None:
 
 def test_final_reasons_stay_final_whoever_signs(settings: Settings) -> None:
     settings.policy.write_text(reviewed_policy().replace("epsilon_total = 4.0", "epsilon_total = 1.0"))
-    assert [sign_policy(settings, name, key(name)) is None for name in ("ada", "ben")] == [False, True]
+    assert [sign_now(settings, name) is None for name in ("ada", "ben")] == [False, True]
     found = signed(settings, "ada")
     assert not found.approved.admitted
     assert "epsilon_total" in " ".join(found.approved.reasons)
@@ -285,6 +308,27 @@ def test_an_approval_that_runs_out_before_the_charge_charges_nothing(
 
 
 @pytest.mark.usefixtures("verified_in_process")
+def test_signatures_are_for_the_charge_that_they_name_and_no_other(stage: Stage) -> None:
+    made = manifest(**EVERYONE)
+    (stage.node / "policy.toml").write_text(reviewed_policy())
+    settings = settings_of(party_node(stage.node))
+    policy_of(settings)
+    for name in ("ada", "ben"):
+        signed(settings, name, made)
+    with closing(gate_of(stage)) as gate:
+        ready = gate.approved(made)
+        assert ready is not None
+        with pytest.raises(RefusedRunError, match="before both aggregators"):  # the signatures hold
+            gate.charge(made, ready, (), Pins({}))
+        # Whoever can write node.toml has another budget charged than the one that was signed for.
+        elsewhere = tuple(replace(each, population="another") for each in settings.data)
+        gate.settings = replace(settings, data=elsewhere)
+        with pytest.raises(RefusedRunError, match="is not admitted here any more"):
+            gate.charge(made, ready, (), Pins({}))
+        assert not gate.ledger.runs
+
+
+@pytest.mark.usefixtures("verified_in_process")
 def test_what_the_policy_admits_by_itself_meanwhile_does_not_rest_on_signatures_any_more(stage: Stage) -> None:
     made = manifest(**EVERYONE)
     (stage.node / "policy.toml").write_text(reviewed_policy())
@@ -294,7 +338,7 @@ def test_what_the_policy_admits_by_itself_meanwhile_does_not_rest_on_signatures_
         signed(settings, name, made)
     settings.policy.write_text(reviewed_policy().replace("largest_rounds = 2", "largest_rounds = 40"))
     for name in ("ada", "ben"):
-        sign_policy(settings, name, key(name))
+        sign_now(settings, name)
     assert not holds(settings, made)
     stage.offer(made)
     with Running(stage):

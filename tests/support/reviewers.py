@@ -7,6 +7,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from parley.node.pins import CURVE
 from parley.node.reviewer_key import ReviewerKey
+from parley.party.review import Proposal, proposal, sign_policy
+from parley.party.settings import Settings
 from tests.support.documents import PARTY_POLICY
 
 NAMES = ("ada", "ben", "cy")
@@ -16,6 +18,12 @@ NAMES = ("ada", "ben", "cy")
 def key(name: str) -> ReviewerKey:
     """Without a file: tests/node/test_reviewer_key.py has files."""
     return ReviewerKey(ec.generate_private_key(CURVE))
+
+
+def sign_now(settings: Settings, name: str, by: ReviewerKey | None = None) -> Proposal | None:
+    """As somebody who has just read what policy.toml says."""
+    found = proposal(settings)
+    return sign_policy(settings, name, by or key(name), "" if found is None else found.digest)
 
 
 def reviewed_policy(

@@ -16,6 +16,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cryptography.hazmat.primitives.asymmetric import ec
+
 from parley.federation.fields import Fields
 
 MOST_REVIEWERS = 32
@@ -65,6 +67,8 @@ def _reviewers(table: Fields) -> Mapping[str, bytes]:
         digits = text.replace(":", "").replace(" ", "").lower()
         if KEY.fullmatch(digits) is None:
             raise table.refuse("reviewers", f"has no key of {name!r}: paste what `parley reviewer show FILE` prints")
+        if not _on_the_curve(bytes.fromhex(digits)):
+            raise table.refuse("reviewers", f"has a key of {name!r} that nobody can sign with: ask for it once more")
         for other, key in found.items():
             # One secret makes both points of an x: they are one person's.
             if key.hex()[2:] == digits[2:]:
@@ -73,3 +77,12 @@ def _reviewers(table: Fields) -> Mapping[str, bytes]:
                 )
         found[name] = bytes.fromhex(digits)
     return found
+
+
+def _on_the_curve(key: bytes) -> bool:
+    """Half of all numbers are no point: with such a key there is one reviewer fewer than the policy says."""
+    try:
+        ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), key)
+    except ValueError:
+        return False
+    return True

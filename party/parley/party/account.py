@@ -26,6 +26,7 @@ from parley.node.accounts import Heard, hear, unpaid
 from parley.party.admission import Gate
 from parley.party.data import data_set_of
 from parley.party.outbox import ENDED, LEFT, OVER, REFUSED
+from parley.party.review import cap_of
 from parley.party.wire import Pauses, Wire, code_of
 from parley.privacy.filters import Charge
 from parley.privacy.mechanism import Unit
@@ -201,11 +202,11 @@ def _charge(gate: Gate, manifest: Manifest, names: set[str]) -> Accounted:
 
 
 def _register(gate: Gate, name: str) -> None:
-    """A population that the backup does not know, under the cap of node.toml."""
+    """A population that the backup does not know, under the cap that was reviewed."""
     if name in gate.ledger.populations:
         return
     data = next(each for each in gate.settings.data if each.population == name)
-    gate.ledger.register(name, Unit(read_holding(data.schema).unit), gate.settings.cap)
+    gate.ledger.register(name, Unit(read_holding(data.schema).unit), cap_of(gate.settings))
 
 
 def _line(error: Exception, wire: Wire, server: NodeName) -> str:

@@ -37,10 +37,10 @@ from parley.party.errors import AskAgainError, UnfitRecordsError, exceeded, refu
 from parley.party.exclusions import in_effect
 from parley.party.memory import require_agreement
 from parley.party.outbox import VERIFYING, Outbox
-from parley.party.review import cap_of, policy_of, require_newest
+from parley.party.review import cap_of, in_force, policy_of, require_newest
 from parley.party.seal import Sealed, Stamp, stat_of
 from parley.party.settings import Settings
-from parley.party.standing import holds, refused_here
+from parley.party.standing import charge_signed, holds, refused_here
 from parley.privacy.errors import BudgetExceededError, LedgerRefusedError, OtherContentError
 from parley.privacy.filters import Charge, Limit
 from parley.privacy.mechanism import Unit
@@ -207,6 +207,13 @@ class Gate:
             raise refused("not_admitted", f"run {manifest.run} is not admitted here any more", "propose a new one")
         self.require_followed(manifest)
 
+    def _require_signed(self, manifest: Manifest) -> None:
+        """A refusal unless people signed for what is charged now: node.toml may name another population since."""
+        if in_force(self.settings) is None or not self.record.by_hand(manifest.run):
+            return
+        if not holds(self.settings, manifest, charge_signed(self.settings, manifest, self._verified(manifest)[0])):
+            raise refused("not_admitted", f"run {manifest.run} is not admitted here any more", "propose a new one")
+
     def require_followed(self, manifest: Manifest) -> None:
         """A refusal of a run whose noise a server has a hand in that is known not to follow the protocol."""
         if manifest.noise.parts.joint and (pending := self.evidence.against(manifest)):
@@ -226,6 +233,7 @@ class Gate:
         if ready.charge is None:
             return
         self.require_admitted(manifest)
+        self._require_signed(manifest)
         try:
             restored = verify_admissions(words, manifest, pins)
         except FederationError as error:

@@ -10,7 +10,6 @@ import secrets
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
 
 from parley.federation.admission import AdmissionRecord, Refusal, approve_by_hand
 from parley.federation.errors import ApprovalError, PolicyError
@@ -37,7 +36,7 @@ from parley.party.review import (
 )
 from parley.party.review_store import ReviewStore
 from parley.party.settings import Settings
-from parley.party.standing import Standing, refused_here, standing
+from parley.party.standing import Standing, charge_signed, refused_here, standing
 
 Say = Callable[[str], None]
 
@@ -102,7 +101,7 @@ def sign_approval(
     if final := _final(settings, manifest, held.policy, meaning):
         return Signed(standing(settings, manifest), Approved(meaning, False, final))
     name = settings.identity.load().name
-    charge = _charge(settings, manifest, meaning)
+    charge = charge_signed(settings, manifest, meaning)
     facts = {
         "run": manifest.run,
         "charge": charge,
@@ -126,6 +125,7 @@ def object_to(settings: Settings, manifest: Manifest, reviewer: str, key: Review
     name = settings.identity.load().name
     facts = {"run": manifest.run, "reason": reason, "salt": secrets.token_hex(16)}  # the trail has the digest
     sign(settings, held, name, OBJECTION, manifest.digest.hex(), reviewer, key, facts, manifest.run)
+    _require_open(settings, manifest)  # charged meanwhile, it goes on: the objection is kept, and stops nothing
     found = standing(settings, manifest)
     against = sorted({each.reviewer for each in found.objections} & held.review.reviewers.keys())
     if len(held.review.reviewers) - len(against) < held.review.approval and _never(settings, manifest):
@@ -201,16 +201,6 @@ def _meaning(settings: Settings, manifest: Manifest, say: Say) -> Meaning:
     data = data_set_of(settings, manifest, name)
     require_equal(read_holding(data.schema), manifest, understand(manifest), name)
     return verify_apart_with_charge(manifest, name.name, policy, settings.verified)[0]
-
-
-def _charge(settings: Settings, manifest: Manifest, meaning: Meaning) -> dict[str, Any]:
-    """What is signed of it."""
-    return {
-        "population": data_set_of(settings, manifest, settings.identity.load().name).population,
-        "epsilon": max(meaning.epsilon, manifest.guarantee.epsilon),
-        "delta": meaning.delta,
-        "epsilon_if_a_server_lies": meaning.epsilon_if_a_server_lies,
-    }
 
 
 def _final(settings: Settings, manifest: Manifest, policy: Policy, meaning: Meaning) -> list[str]:

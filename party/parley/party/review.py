@@ -12,7 +12,7 @@ in the policy in force, under no other policy than the one that it names, and un
 import datetime as dt
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ from parley.node.trail import Trail, events_in
 from parley.party.books import open_ledger
 from parley.party.memory import BACK
 from parley.party.policy_words import differences, raises_a_cap
-from parley.party.review_store import PolicyRow, ReviewStore, Vote, now
+from parley.party.review_store import PolicyRow, ReviewStore, Vote, closing_if, now
 from parley.party.settings import Settings
 from parley.privacy.canonical import canonical_json, digest_of
 from parley.privacy.filters import Cap
@@ -90,6 +90,7 @@ def policy_of(settings: Settings) -> Policy | None:
 
     A PolicyError where that is not understood; None where there is none.
     """
+    row = _row(settings)  # before the file is read: what another process puts in force meanwhile is not replaced
     if (held := in_force(settings)) is not None:
         return held.policy
     if not settings.policy.exists():
@@ -97,7 +98,7 @@ def policy_of(settings: Settings) -> Policy | None:
     data = policy_bytes(settings.policy)
     found = policy_from(data, settings.policy.name)
     if isinstance(found, PartyPolicy) and found.review is not None:
-        _put_in_force(settings, data, "")
+        _put_in_force(settings, data, "", 0 if row is None else row.number)
         held = in_force(settings)
         return None if held is None else held.policy
     return found
@@ -177,25 +178,44 @@ def proposal(settings: Settings) -> Proposal | None:
     return None if held is None else _proposal(settings, held, _written(settings))
 
 
-def sign_policy(settings: Settings, reviewer: str, key: ReviewerKey) -> Proposal | None:
-    """One more signature under what policy.toml says; None once it is in force."""
+def to_sign(settings: Settings, digest: str) -> Proposal:
+    """What policy.toml and [budget] say, if they still say what was read: `digest` is of what the reviewer was shown.
+
+    Whoever can write the file may do so between the reading and the signing.
+    """
+    return _to_sign(settings, _written(settings), digest)[1]
+
+
+def _to_sign(settings: Settings, data: bytes | str, digest: str) -> tuple[InForce, Proposal]:
     require_newest(settings)
     if policy_of(settings) is None or (held := in_force(settings)) is None:
         raise ApprovalError("no policy with [review] is in force here: whoever writes policy.toml decides")
-    data = _written(settings)
     found = _proposal(settings, held, data)
     if found is None:
         raise ApprovalError(f"policy.toml says what is in force (number {held.number}): there is nothing to sign")
     if found.problem:
         raise ApprovalError(f"nobody can sign policy.toml as it is: {found.problem}")
+    if digest.strip().lower() != found.digest:
+        raise ApprovalError(
+            "the digest is not of what policy.toml and [budget] say now: read `parley party policy NODE` once more, "
+            "and give the digest it shows"
+        )
+    return held, found
+
+
+def sign_policy(settings: Settings, reviewer: str, key: ReviewerKey, digest: str) -> Proposal | None:
+    """One more signature under the proposal of this digest; None once it is in force."""
+    data = _written(settings)
+    held, found = _to_sign(settings, data, digest)
     name = settings.identity.load().name
-    sign(settings, held, name, POLICY, found.digest, reviewer, key, _policy_facts(held, found))
+    facts = {"instead_of": held.digest, "larger_cap": found.larger_cap}
+    sign(settings, held, name, POLICY, found.digest, reviewer, key, facts)
     assert isinstance(data, bytes)
-    found = _proposal(settings, held, data)
-    assert found is not None
-    if not found.enough:
-        return found
-    names = ", ".join(sorted(each.reviewer for each in found.signatures if each.counts))
+    signed = _proposal(settings, held, data)
+    assert signed is not None
+    if not signed.enough:
+        return signed
+    names = ", ".join(sorted(each.reviewer for each in signed.signatures if each.counts))
     _put_in_force(settings, data, names, held.number)
     return None
 
@@ -332,18 +352,11 @@ def _proposal(settings: Settings, held: InForce, data: bytes | str) -> Proposal 
     return Proposal(digest, tuple(lines), needed, larger, signatures)
 
 
-def _policy_facts(held: InForce, found: Proposal) -> dict[str, Any]:
-    return {"instead_of": held.digest, "larger_cap": found.larger_cap}
-
-
-def _put_in_force(settings: Settings, data: bytes, names: str, after: int | None = None) -> None:
-    """In the store and in the trail, unless somebody was faster. Without `names` it is trusted as the first one."""
+def _put_in_force(settings: Settings, data: bytes, names: str, after: int) -> None:
+    """In the store and in the trail, unless something is in force that came `after`. Without `names`: as the first."""
     require_newest(settings)
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     digest, cap = digest_of_policy(data, settings.cap, settings.policy.name), settings.cap
-    if after is None:
-        row = _row(settings)
-        after = 0 if row is None else row.number
     row = PolicyRow(after + 1, digest, data, cap.epsilon, cap.delta, now().isoformat(), names)
     with closing(ReviewStore(settings.review)) as store:
         added = store.add_policy(row)
@@ -369,21 +382,3 @@ def people(names: str) -> str | None:
     if len(names) <= 80:
         return names or None
     return f"{names.count(',') + 1} reviewers"
-
-
-class closing_if:
-    """`closing` of what may be nothing."""
-
-    def __init__(self, store: ReviewStore | None) -> None:
-        self._store = store
-
-    def __enter__(self) -> ReviewStore | None:
-        return self._store
-
-    def __exit__(self, *_: object) -> None:
-        if self._store is not None:
-            self._store.close()
-
-
-def enough(votes: Sequence[Counted], needed: int) -> bool:
-    return sum(each.counts for each in votes) >= needed

@@ -156,3 +156,17 @@ class ReviewStore:
             raise ApprovalError(
                 f"{self._path.name} cannot be used ({error}): free the disk, or put back the newest copy of `state`"
             ) from None
+
+
+class closing_if:
+    """`closing` of what may be nothing."""
+
+    def __init__(self, store: ReviewStore | None) -> None:
+        self._store = store
+
+    def __enter__(self) -> ReviewStore | None:
+        return self._store
+
+    def __exit__(self, *_: object) -> None:
+        if self._store is not None:
+            self._store.close()

@@ -9,7 +9,9 @@ from typing import Any
 
 from parley.federation.admission import Admission, AdmissionRecord
 from parley.federation.manifest import Manifest
+from parley.federation.meaning import Meaning
 from parley.node.reviewer_key import reviewed
+from parley.party.data import data_set_of
 from parley.party.review import APPROVAL, OBJECTION, Counted, counted, in_force
 from parley.party.review_store import RefusedHere, ReviewStore
 from parley.party.settings import Settings
@@ -86,10 +88,20 @@ def standing_of(settings: Settings, manifest: bytes, run: str, charge: Mapping[s
     )
 
 
-def holds(settings: Settings, manifest: Manifest) -> bool:
-    """Whether an admission by hand may be gone by: always where no signatures are demanded."""
+def charge_signed(settings: Settings, manifest: Manifest, meaning: Meaning) -> dict[str, Any]:
+    """What is signed of a run: what it would charge, and whose budget."""
+    return {
+        "population": data_set_of(settings, manifest, settings.identity.load().name).population,
+        "epsilon": max(meaning.epsilon, manifest.guarantee.epsilon),
+        "delta": meaning.delta,
+        "epsilon_if_a_server_lies": meaning.epsilon_if_a_server_lies,
+    }
+
+
+def holds(settings: Settings, manifest: Manifest, charge: Mapping[str, Any] | None = None) -> bool:
+    """Whether an admission by hand may be gone by, for this `charge`: always where no signatures are demanded."""
     held = in_force(settings)
-    return held is None or standing(settings, manifest).enough
+    return held is None or standing(settings, manifest, charge).enough
 
 
 def refused_here(settings: Settings, manifest: Manifest) -> bool:

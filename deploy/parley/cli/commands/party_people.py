@@ -1,6 +1,7 @@
 """The part of `parley party` that is about people: who refuses, which policy is in force, who is excluded."""
 
 import contextlib
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -81,7 +82,10 @@ def refuse(
 
 def policy(
     node: NodeFolder,
-    sign: Annotated[bool, typer.Option("--sign", help="Sign what policy.toml says now, as --reviewer.")] = False,
+    sign: Annotated[bool, typer.Option("--sign", help="Sign what has this --digest, as --reviewer.")] = False,
+    digest: Annotated[
+        str, typer.Option(help="With --sign: of the proposal that was read, as this command shows.")
+    ] = "",
     reviewer: Reviewer = None,
     key: KeyFile = None,
     passphrase_file: PassphraseFile = None,
@@ -90,9 +94,9 @@ def policy(
     """Show which policy is in force, and what policy.toml would change; sign the change.
 
     Where a policy has [review], policy.toml is a proposal until enough reviewers of the policy in force have signed it.
-    [budget] of node.toml goes with it.
+    [budget] of node.toml goes with it. What is signed is what was read: another digest is refused.
 
-    Example: parley party policy hospital-a --sign --reviewer ada-osei --key ada.key
+    Example: parley party policy hospital-a --sign --digest 9f86… --reviewer ada-osei --key ada.key
     """
     from parley.party import review
 
@@ -103,9 +107,14 @@ def policy(
     if sign:
         if reviewer is None:
             raise CommandError("--sign needs --reviewer and --key: who signs")
-        review.sign_policy(settings, reviewer, key_of(key, passphrase_file))
-    elif reviewer is not None:
-        raise CommandError("--reviewer is for signing: add --sign")
+        if not digest:
+            raise CommandError("--sign needs --digest: of what you have read, as `parley party policy NODE` shows it")
+        changes = review.to_sign(settings, digest).lines
+        # Before the passphrase, which is what a person signs with; standard output is a program's with --json.
+        print("\n".join(["you sign:", *(f"  {line}" for line in changes)]), file=sys.stderr if json_output else None)
+        review.sign_policy(settings, reviewer, key_of(key, passphrase_file), digest)
+    elif reviewer is not None or digest:
+        raise CommandError("--reviewer and --digest are for signing: add --sign")
     held, found = review.in_force(settings), review.proposal(settings)
     if json_output:
         emit_json({"in_force": _in_force(held), "proposal": _proposed(found)})
@@ -131,7 +140,8 @@ def _proposal_lines(found: "Proposal") -> list[str]:
     for vote in found.signatures:
         state = f"until {vote.expires}" if vote.counts else f"does not count: it {vote.why_not}"
         lines.append(f"  {vote.reviewer} signed on {vote.at}, {state}")
-    return [*lines, "to sign it: parley party policy NODE --sign --reviewer NAME --key FILE"]
+    command = f"parley party policy NODE --sign --digest {found.digest} --reviewer NAME --key FILE"
+    return [*lines, f"to sign it: {command}"]
 
 
 def _in_force(held: Any) -> dict[str, Any] | None:
