@@ -91,6 +91,10 @@ def test_a_withdrawal_that_the_trail_cannot_note_is_none(folder: Path, monkeypat
         withdraw(node, made.run, "Dr. Osei")
     with closing(AdmissionRecord(node.admissions)) as record:
         assert record.held(made.run) == (made.digest, False)
+    listed = settings_of(node).exclusions_of(made.digest)
+    listed.parent.mkdir(mode=0o700, exist_ok=True)
+    listed.write_text("P-1047\n")
     withdraw(node, made.run, "Dr. Osei")
     with closing(AdmissionRecord(node.admissions)) as record:
         assert record.held(made.run) == (made.digest, True)
+    assert not listed.exists(), "though the node never starts again"
