@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from parley.federation.fields import Plain
 from parley.page import views
 from parley.page.costs import Cost
 from parley.page.figures import Ground, _uses, binding, run_view
@@ -91,9 +92,9 @@ def test_what_a_page_cuts_off_is_marked_and_code_and_features_are_said() -> None
     code = {"kind": "torch:hospital.code:embed", "digest": f"sha256:{'ab' * 32}", "columns": 32}
     made = asked()
     body = {**made.schema.body, "features": features, "transform": [code]}
-    other = replace(made, schema=replace(made.schema, body=body))
+    other = replace(made, schema=Plain.of(body))
     said = {each.name: each.words for each in _uses(other, "hospital-a")}
     assert said["Columns, 24"].endswith("… (the manifest below has all of it)")
     assert said["Code that runs on the records"] == f"torch:hospital.code:embed, sha256:{'ab' * 32}"
-    assert said["Features"].startswith("made by kind torch:hospital.code:embed")
+    assert said["Features"].startswith("made by torch:hospital.code:embed")
     assert said["Data set"] == "not named: the only one of this institution"

@@ -156,7 +156,8 @@ def _uses(manifest: Manifest, party: str) -> Iterator[views.Fact]:
     transforms = manifest.schema.body.get("transform") or []
     for each in transforms if isinstance(transforms, list | tuple) else [transforms]:
         body = each if isinstance(each, Mapping) else {"kind": each}
-        yield views.Fact("Features", _whole("made by " + ", ".join(f"{name} {value}" for name, value in body.items())))
+        more = [f"{name} {value}" for name, value in body.items() if name != "kind"]
+        yield views.Fact("Features", _whole(", ".join([f"made by {body.get('kind')}", *more])))
     for code in named_code(manifest):
         yield views.Fact("Code that runs on the records", _whole(f"{code.name}, {code.digest or 'without a digest'}"))
     yield views.Fact("Model", f"{model.kind} of {model.dimension:,} parameters, trained by {manifest.algorithm.name}")

@@ -27,7 +27,9 @@ def manifest_of(settings: Settings, which: str, digest: str = "") -> Manifest:
     live = [held for held in found if held.state in (WAITING, VERIFYING, JOINED)]
     if len(live) > 1 or (begins and len(found) > 1):
         several = ", ".join(held.digest.hex() for held in (live if len(live) > 1 else found))
-        raise ApprovalError(f"{which} is the name of several manifests here ({several}): give --digest of the one")
+        raise ApprovalError(
+            f"{which} is the name of several manifests here ({several}): give --digest of the one, or its file"
+        )
     if found:
         return Manifest.from_canonical((live or found)[-1].manifest)
     if begins:
