@@ -9,6 +9,9 @@ import pytest
 from parley.federation.admission import AdmissionRecord
 from parley.federation.manifest import Manifest
 from parley.node.trail import events_in
+from parley.page.folder import Folder
+from parley.page.process import page_node
+from parley.party.outbox import REFUSED, Outbox
 from parley.report.check import verified
 from tests.support.party_pages import STRICT, Visitor, asked, finished, states, waiting
 from tests.support.party_process import Running, charged
@@ -274,3 +277,24 @@ def test_words_of_a_stranger_are_escaped(stage: Stage, visitor: Visitor) -> None
     assert "<script>alert" not in page
     assert "<img" not in page
     assert "&lt;script&gt;alert(1)" in page
+
+
+def test_a_report_is_of_the_manifest_whose_page_it_is(folder: Path) -> None:
+    one, two = asked(), asked(**{"legal.purpose": "another purpose"})
+    with closing(Outbox(Folder(page_node(folder)).settings.outbox)) as outbox:
+        outbox.note(two.digest, two.run, two.canonical, REFUSED, "another under its name")
+    with Visitor(folder) as visitor:
+        for made in (one, two):
+            fields = visitor.form(visitor.page(made), "report", form="json")
+            assert made.digest.hex() in visitor.send(made, "report", fields).text
+
+
+def test_the_whole_manifest_is_a_file_for_who_is_signed_in(folder: Path) -> None:
+    made = asked()
+    with Visitor(folder) as visitor:
+        assert f'href="/runs/{made.digest.hex()}/manifest"' in visitor.page(made)
+        answer = visitor.client.get(f"/runs/{made.digest.hex()}/manifest")
+        assert answer.content == made.canonical
+        assert answer.headers["content-disposition"].startswith("attachment")
+        visitor.client.cookies.clear()
+        assert visitor.client.get(f"/runs/{made.digest.hex()}/manifest").headers["location"] == "/login"

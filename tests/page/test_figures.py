@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from parley.federation.fields import Plain
 from parley.page import views
 from parley.page.costs import Cost
-from parley.page.figures import Ground, binding, run_view
+from parley.page.figures import Ground, _uses, binding, run_view
 from parley.page.folder import Folder
 from parley.page.process import page_node
 from parley.privacy.filters import Policy
@@ -84,3 +85,16 @@ def test_the_figures_are_the_accountants_and_what_is_left_is_the_ledgers(view: v
     assert view.budget.epsilon_left == pytest.approx(4.0 - view.budget.epsilon - charge.cost.epsilon)
     assert view.budget.asked == pytest.approx(charge.cost.epsilon)
     assert meaning.manifest.digest.hex() == view.head.digest
+
+
+def test_what_a_page_cuts_off_is_marked_and_code_and_features_are_said() -> None:
+    features = [{"kind": "number", "name": f"c{n:02d}_" + "x" * 50, "low": 0.0, "high": 1.0} for n in range(24)]
+    code = {"kind": "torch:hospital.code:embed", "digest": f"sha256:{'ab' * 32}", "columns": 32}
+    made = asked()
+    body = {**made.schema.body, "features": features, "transform": [code]}
+    other = replace(made, schema=Plain.of(body))
+    said = {each.name: each.words for each in _uses(other, "hospital-a")}
+    assert said["Columns, 24"].endswith("… (the manifest below has all of it)")
+    assert said["Code that runs on the records"] == f"torch:hospital.code:embed, sha256:{'ab' * 32}"
+    assert said["Features"].startswith("made by torch:hospital.code:embed")
+    assert said["Data set"] == "not named: the only one of this institution"

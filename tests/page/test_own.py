@@ -115,3 +115,13 @@ def test_the_page_shows_them_marked_and_keeps_them_in_its_memory_alone(folder: P
         assert "<dt>Own loss" not in visitor.client.get("/").text
     with Visitor(folder) as another:
         assert "<dt>Own loss" not in another.page(first())
+
+
+def test_own_figures_are_in_no_file_though_people_are_left_out(folder: Path) -> None:
+    node = folder / "node.toml"
+    node.write_text(node.read_text().replace("[data]", '[data]\nexcluded = "excluded.txt"'))
+    (folder / "excluded.txt").write_text("# nobody yet\n")
+    before = {path for path in folder.rglob("*") if not path.name.endswith(("-shm", "-wal"))}
+    found = own_figures(Folder(page_node(folder)), manifest(run="never"))
+    assert found["excluded"] == ["0 of 0 in excluded.txt are in the records and count for nothing"]
+    assert {path for path in folder.rglob("*") if not path.name.endswith(("-shm", "-wal"))} == before

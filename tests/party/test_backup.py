@@ -88,6 +88,11 @@ def test_no_marker_comes_out_of_where_secrets_lie(used: Stage, tmp_path: Path) -
     assert not any(secret in path.read_bytes() for secret in (MARK, *secrets))
 
 
+def test_what_a_list_of_exclusions_means_is_in_no_backup_whatever_the_data_set_is_called(stage: Stage) -> None:
+    known = contents(party_node(stage.node))
+    assert {known.place(f"state/excluded{name}.json") for name in ("", "-staff")} == {"out"}
+
+
 def test_what_nobody_has_thought_of_is_left_out_and_named(used: Stage, tmp_path: Path) -> None:
     (used.node / "state" / "something.new").write_bytes(MARK)
     (used.node / "mine.csv").write_bytes(MARK)

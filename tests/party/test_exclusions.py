@@ -112,6 +112,24 @@ def test_a_run_keeps_the_list_that_it_began_with(stage: Stage) -> None:
     assert current(settings, BY_PATIENT).names == {"p1", "p2"}
 
 
+@pytest.mark.parametrize("kept", ["p1\n", "p1\n# names in all: 2\n", "p1\np2\n# names in al", ""])
+def test_a_run_does_not_go_on_with_a_part_of_the_list_that_it_began_with(stage: Stage, kept: str) -> None:
+    settings = listed(stage, "p1\np2\n", by_patient=True)
+    assert current(settings, BY_PATIENT) == current(settings, BY_PATIENT, charged=True)
+    settings.exclusions_of(manifest(**BY_PATIENT).digest).write_text(kept)
+    with pytest.raises(DataError, match="not whole"):
+        current(settings, BY_PATIENT, charged=True)
+
+
+def test_no_run_begins_on_a_list_that_ends_within_a_line(stage: Stage) -> None:
+    settings = listed(stage, "p1\np2", by_patient=True)
+    with pytest.raises(DataError, match="whole line"):
+        current(settings, BY_PATIENT)
+    assert "whole line" in exclusions_of(settings)[0].problem
+    (stage.node / "excluded.txt").write_text("p1\np2\n")
+    assert current(settings, BY_PATIENT).names == {"p1", "p2"}
+
+
 def test_a_run_that_began_before_there_was_a_list_goes_on_without(stage: Stage) -> None:
     settings = settings_of(party_node(stage.node))
     assert current(settings, EVERYONE, charged=True).names == frozenset()

@@ -302,7 +302,7 @@ def test_an_approval_that_runs_out_before_the_charge_charges_nothing(
         at(monkeypatch, 15)
         stage.coordinator.ask(question(made, 0, (np.zeros(made.model.dimension),)))
         said = until(lambda: [each for each in stage.coordinator.joins if not each.accepted])[0].reason
-        assert "is not admitted here any more" in said
+        assert "this party takes no part in run heart-1" in said
         assert not ledger(stage).runs
         assert not stage.a.pieces
 
@@ -358,7 +358,7 @@ def test_others_hear_that_a_run_is_refused_and_nothing_of_why(stage: Stage) -> N
         refuse(settings, made, "Dr. Osei", "a private reason")
         until(lambda: stage.coordinator.joins)
         assert not stage.coordinator.joins[0].accepted
-        assert "this party has refused run heart-1" in stage.coordinator.joins[0].reason
+        assert "this party takes no part in run heart-1" in stage.coordinator.joins[0].reason
         assert "private" not in stage.coordinator.joins[0].reason
         assert "Osei" not in stage.coordinator.joins[0].reason
         assert until(lambda: states(stage)["heart-1"][0] == "refused")

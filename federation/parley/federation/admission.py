@@ -16,15 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from parley.federation.errors import ApprovalError, IdentityError, ManifestError
+from parley.federation.errors import ApprovalError, IdentityError, ManifestError, UnusableRecordError
 from parley.federation.manifest import Manifest, of_an_earlier_version
 from parley.federation.meaning import Meaning
 from parley.federation.names import NodeName, Role
 from parley.federation.policy import Policy, Reason, reasons_against
 from parley.privacy.layouts import ADMISSIONS, bring, require_known
-from parley.privacy.store import made_of, opened, opened_to_read
+from parley.privacy.store import made_of, opened, opened_to_read, transaction
 
 BY_POLICY, BY_HAND = "policy", "hand"
+Tell = Callable[[], object]
+"""Appends to the trail, durably: between what was found and what is recorded, so that neither is without the other."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS admissions (
     run TEXT PRIMARY KEY, digest BLOB NOT NULL UNIQUE, manifest BLOB NOT NULL, how TEXT NOT NULL,
@@ -83,6 +85,7 @@ def approve_by_hand(
     approved_by: str,
     spent_if_a_server_lies: float | None = None,
     shown: tuple[str, ...] | None = None,
+    tell: Tell | None = None,
 ) -> Admission | Refusal:
     """By a person, who gives the digest of what was read and answers for it by name; `shown` is what they were told
     that the policy holds against it, and no more than that is overridden.
@@ -99,7 +102,7 @@ def approve_by_hand(
         return Refusal(tuple(reason for reason in reasons if reason.final))
     if shown is not None and shown != tuple(str(reason) for reason in reasons):
         raise ApprovalError("what the policy holds against the run has changed since it was shown: read it again")
-    return record.put(meaning.manifest, BY_HAND, approved_by, tuple(str(reason) for reason in reasons))
+    return record.put(meaning.manifest, BY_HAND, approved_by, tuple(str(reason) for reason in reasons), tell)
 
 
 class AdmissionRecord:
@@ -117,11 +120,21 @@ class AdmissionRecord:
         except (OSError, sqlite3.Error) as error:
             raise ApprovalError(f"the record of admissions cannot be opened ({error}): check its folder") from None
 
-    def put(self, manifest: Manifest, how: str, approved_by: str, overridden: tuple[str, ...] = ()) -> Admission:
-        """On disk before it returns. The same manifest again returns the first admission."""
+    def put(
+        self,
+        manifest: Manifest,
+        how: str,
+        approved_by: str,
+        overridden: tuple[str, ...] = (),
+        tell: Tell | None = None,
+    ) -> Admission:
+        """On disk before it returns. The same manifest again returns the first admission.
+
+        Once nothing stands against it `tell` is called, and if that fails nothing is recorded.
+        """
         at = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         row = (manifest.run, manifest.digest, manifest.canonical, how, approved_by, at, "\n".join(overridden))
-        with self._using() as execute:
+        with self._using() as execute, transaction(self._database):
             execute(
                 "INSERT INTO admissions (run, digest, manifest, how, approved_by, at, overridden) "
                 "SELECT ?, ?, ?, ?, ?, ?, ? WHERE ? NOT IN (SELECT digest FROM never) ON CONFLICT DO NOTHING",
@@ -129,6 +142,9 @@ class AdmissionRecord:
             )
             if execute("SELECT 1 FROM never WHERE digest = ?", (manifest.digest,)).fetchone():
                 raise ApprovalError(f"run {manifest.run} was ended before it was admitted here: choose a new name")
+            free = "SELECT 1 FROM admissions WHERE digest = ? AND run = ? AND NOT withdrawn"
+            if tell is not None and execute(free, (manifest.digest, manifest.run)).fetchone():
+                tell()
         held = self._find("run = ?", manifest.run, manifest)
         if held is None or held[0].manifest.digest != manifest.digest:
             raise ApprovalError(
@@ -148,20 +164,29 @@ class AdmissionRecord:
             raise ApprovalError(f"manifest {digest.hex()} was withdrawn by this node")
         return held[0].manifest
 
-    def never(self, digest: bytes) -> bool:
-        """See to it that a manifest that was not admitted never is, by no process; false where it was admitted."""
-        with self._using() as execute:
+    def never(self, digest: bytes, tell: Tell | None = None) -> bool:
+        """See to it that a manifest that was not admitted never is, by no process; false where it was admitted.
+
+        If `tell` fails, which is called unless it was admitted, nothing is recorded.
+        """
+        with self._using() as execute, transaction(self._database):
             execute(
                 "INSERT OR IGNORE INTO never SELECT ? WHERE ? NOT IN (SELECT digest FROM admissions)", (digest, digest)
             )
-            return execute("SELECT 1 FROM never WHERE digest = ?", (digest,)).fetchone() is not None
+            found = execute("SELECT 1 FROM never WHERE digest = ?", (digest,)).fetchone() is not None
+            if found and tell is not None:
+                tell()
+        return found
 
-    def withdraw(self, digest: bytes) -> None:
-        """Stop taking part. What was released stays released."""
-        with self._using() as execute:
-            changed = execute("UPDATE admissions SET withdrawn = 1 WHERE digest = ?", (digest,)).rowcount
-        if not changed:
-            raise ApprovalError(f"manifest {digest.hex()} was not admitted by this node: there is nothing to withdraw")
+    def withdraw(self, digest: bytes, tell: Tell | None = None) -> None:
+        """Stop taking part. What was released stays released. If `tell` fails nothing is recorded."""
+        with self._using() as execute, transaction(self._database):
+            if not execute("UPDATE admissions SET withdrawn = 1 WHERE digest = ?", (digest,)).rowcount:
+                raise ApprovalError(
+                    f"manifest {digest.hex()} was not admitted by this node: there is nothing to withdraw"
+                )
+            if tell is not None:
+                tell()
 
     def version(self) -> tuple[int, int]:
         """Changes whenever the record does, by this process or by another: microseconds, where reading it is not."""
@@ -242,7 +267,7 @@ class AdmissionRecord:
             with self._lock:
                 yield self._database.execute
         except (sqlite3.Error, UnicodeError, OverflowError) as error:
-            raise ApprovalError(
+            raise UnusableRecordError(
                 f"the record of admissions cannot be used ({error}): free the disk, or restore it from a backup"
             ) from None
 

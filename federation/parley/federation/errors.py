@@ -31,6 +31,10 @@ class ApprovalError(FederationError):
     """The record of admitted manifests does not allow this."""
 
 
+class UnusableRecordError(ApprovalError):
+    """A store of what people decide failed while it was used: a decision may have been recorded in part."""
+
+
 class CertificateError(FederationError):
     """A certificate, a key or a request that proves nothing."""
 

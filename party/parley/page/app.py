@@ -82,6 +82,7 @@ class Pages:
             Route("/", inside(self.node)),
             Route("/peers", own(self.peers), methods=["POST"]),
             Route("/runs/{digest}", inside(self.run)),
+            Route("/runs/{digest}/manifest", inside(self.manifest)),
             Route("/runs/{digest}/approve", own(self.approve), methods=["POST"]),
             Route("/runs/{digest}/refuse", own(self.refuse), methods=["POST"]),
             Route("/runs/{digest}/withdraw", own(self.withdraw), methods=["POST"]),
@@ -135,6 +136,12 @@ class Pages:
     async def run(self, request: Request, session: Session) -> Response:
         view, _ = await self._run(request)
         return HTMLResponse(self._shown(view, session))
+
+    async def manifest(self, request: Request, session: Session) -> Response:
+        """The very bytes whose SHA-256 is the digest: to be kept, and never shown in this origin."""
+        held = self._held(request, await self._snapshot())
+        disposition = f"attachment; filename*=UTF-8''{quote(f'{held.run}.manifest.txt')}"
+        return Response(held.manifest, media_type="text/plain", headers={"Content-Disposition": disposition})
 
     async def _run(self, request: Request) -> tuple[views.RunView, Manifest]:
         """As it is now, with the digest of all that a decision rests on."""
@@ -245,7 +252,7 @@ class Pages:
         held, node = self._held(request, await self._snapshot()), self._folder.node
 
         def signed() -> bytes:
-            return FORMS[form](made(node, lambda _, dates: facts_of(node, held.run, dates)))
+            return FORMS[form](made(node, lambda _, dates: facts_of(node, held.run, dates, held.digest)))
 
         try:
             content = await asyncio.to_thread(signed)

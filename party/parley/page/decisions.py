@@ -6,7 +6,7 @@ which command a reviewer pastes.
 """
 
 from parley.errors import ParleyError
-from parley.federation.errors import PolicyError
+from parley.federation.errors import FederationError, PolicyError, TrailError, UnusableRecordError
 from parley.federation.manifest import Manifest
 from parley.federation.policy import PartyPolicy, Policy
 from parley.federation.policy_file import read_policy
@@ -106,5 +106,7 @@ def problem_with_reason(reason: str) -> str:
 
 
 def said(error: ParleyError | OSError) -> str:
-    """For the person who has pressed a button."""
-    return f"Nothing was changed: {error}"[:1000]
+    """For the person who has pressed a button: what was refused has changed nothing, what failed may have."""
+    if isinstance(error, FederationError) and not isinstance(error, UnusableRecordError | TrailError):
+        return f"Nothing was changed: {error}"[:1000]
+    return f"It may have been recorded: look at the run. {error}"[:1000]

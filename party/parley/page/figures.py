@@ -5,11 +5,12 @@ Computes nothing that is not shown, and writes nothing.
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from parley.federation import columns, start_and_stop
+from parley.federation.code import named_code
 from parley.federation.manifest import Manifest
 from parley.federation.mechanism import sampling_sentence
 from parley.federation.names import Role
@@ -71,7 +72,7 @@ def run_view(
     return views.RunView(
         head=first,
         said=tuple(_said(manifest)),
-        uses=tuple(_uses(manifest)),
+        uses=tuple(_uses(manifest, folder.name.name)),
         members=tuple(_members(manifest)),
         parties=len(manifest.parties),
         cost=_cost(manifest, cost, charged),
@@ -146,11 +147,19 @@ def _said(manifest: Manifest) -> Iterator[views.Fact]:
         yield views.Fact(title, getattr(legal, name) or NOT_SAID)
 
 
-def _uses(manifest: Manifest) -> Iterator[views.Fact]:
+def _uses(manifest: Manifest, party: str) -> Iterator[views.Fact]:
     mechanism, model = manifest.mechanism, manifest.model
+    yield views.Fact("Data set", _whole(manifest.data_set_of(party) or "not named: the only one of this institution"))
     for words in columns.sentences(manifest.schema.body):
         title, _, rest = words.partition(": ")
-        yield views.Fact(title if rest else "Columns", (rest or words)[:MOST_SENTENCE])
+        yield views.Fact(title if rest else "Columns", _whole(rest or words))
+    transforms = manifest.schema.body.get("transform") or []
+    for each in transforms if isinstance(transforms, list | tuple) else [transforms]:
+        body = each if isinstance(each, Mapping) else {"kind": each}
+        more = [f"{name} {value}" for name, value in body.items() if name != "kind"]
+        yield views.Fact("Features", _whole(", ".join([f"made by {body.get('kind')}", *more])))
+    for code in named_code(manifest):
+        yield views.Fact("Code that runs on the records", _whole(f"{code.name}, {code.digest or 'without a digest'}"))
     yield views.Fact("Model", f"{model.kind} of {model.dimension:,} parameters, trained by {manifest.algorithm.name}")
     yield views.Fact(
         "Rounds", f"{manifest.releases:,}, each with at least {manifest.minimum_parties} parties, within "
@@ -160,7 +169,14 @@ def _uses(manifest: Manifest) -> Iterator[views.Fact]:
     yield views.Fact("Who is protected", f"each {mechanism.unit.name}, as if it could be exchanged for any other")
     for words in start_and_stop.sentences(manifest.start, manifest.stop_early):
         title, _, rest = words.partition(": ")
-        yield views.Fact(title, rest[:MOST_SENTENCE])
+        yield views.Fact(title, _whole(rest))
+
+
+def _whole(words: str) -> str:
+    """As it is, or as much as a page can show, and where the rest is."""
+    if len(words) <= MOST_SENTENCE:
+        return words
+    return f"{words[:MOST_SENTENCE].rpartition(' ')[0] or words[:MOST_SENTENCE]} … (the manifest below has all of it)"
 
 
 def _members(manifest: Manifest) -> Iterator[views.Member]:

@@ -29,7 +29,7 @@ from parley.learning.records import Records, encode
 from parley.node.data_sets import DataSet
 from parley.page.folder import Folder
 from parley.party.data import data_set_of, understand
-from parley.party.exclusions import exclusions_of
+from parley.party.exclusions import excluded_of
 from parley.party.newest import newest_at
 from parley.party.process import party_node
 from parley.party.seal import Seals
@@ -54,7 +54,7 @@ def own_figures(folder: Folder, manifest: Manifest) -> dict[str, Any]:
         "units": found.units,
         "cut": [[name, count] for count, name in cut[:MOST_COLUMNS]],
     }
-    answer["excluded"] = [each.summary for each in exclusions_of(folder.settings) if each.data_set == data.name]
+    answer["excluded"] = [] if data.excluded is None else [excluded_of(folder.settings, data, keep=False).summary]
     return answer | _at_the_newest(folder, manifest, data, sealed)
 
 

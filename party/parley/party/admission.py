@@ -33,7 +33,7 @@ from parley.node.trail import Trail
 from parley.party.books import epsilon_spent, open_ledger, require_populations, spent_if_a_server_lies
 from parley.party.code import opened, opened_extractors
 from parley.party.data import Shelf, Understood, data_set_of, moved, require_equal, understand, unreadable
-from parley.party.errors import AskAgainError, UnfitRecordsError, exceeded, refused
+from parley.party.errors import AskAgainError, UnfitRecordsError, exceeded, no_part, refused
 from parley.party.exclusions import in_effect
 from parley.party.memory import require_agreement
 from parley.party.outbox import VERIFYING, Outbox
@@ -112,7 +112,7 @@ class Gate:
     def decide(self, manifest: Manifest) -> Ready | Waiting:
         """Admit by policy if that is what it says; a RefusedRunError where nobody may wave it through."""
         if refused_here(self.settings, manifest):
-            raise refused("not_admitted", f"this party has refused run {manifest.run}", "propose another one")
+            raise no_part(manifest.run)
         if (pending := self.evidence.against(manifest)) and not self._admitted(manifest):
             return Waiting(waits_for_answer(pending))
         self.require_followed(manifest)
@@ -204,7 +204,7 @@ class Gate:
     def require_admitted(self, manifest: Manifest) -> None:
         """A refusal if that has changed since."""
         if not self._admitted(manifest):
-            raise refused("not_admitted", f"run {manifest.run} is not admitted here any more", "propose a new one")
+            raise no_part(manifest.run)
         self.require_followed(manifest)
 
     def _require_signed(self, manifest: Manifest) -> None:
@@ -275,7 +275,7 @@ class Gate:
                 "contradiction", f"run {manifest.run} was admitted with another manifest", "choose a new name"
             )
         if withdrawn:
-            raise refused("not_admitted", f"this party has left run {manifest.run}", "propose a new one")
+            raise no_part(manifest.run)
         if manifest.expired:
             raise refused("not_admitted", f"the last day of run {manifest.run} is over", "propose a new one")
         # Signatures may run out, or be objected to, until the run is charged: then it has begun.

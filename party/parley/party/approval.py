@@ -128,9 +128,10 @@ def object_to(settings: Settings, manifest: Manifest, reviewer: str, key: Review
     _require_open(settings, manifest)  # charged meanwhile, it goes on: the objection is kept, and stops nothing
     found = standing(settings, manifest)
     against = sorted({each.reviewer for each in found.objections} & held.review.reviewers.keys())
-    if len(held.review.reviewers) - len(against) < held.review.approval and _never(settings, manifest):
-        _refused(settings, manifest, people(", ".join(against)) or reviewer, "too few reviewers are left to approve it")
-        found = standing(settings, manifest)
+    if len(held.review.reviewers) - len(against) < held.review.approval:
+        by, why = people(", ".join(against)) or reviewer, "too few reviewers are left to approve it"
+        if _refused(settings, manifest, by, why):
+            found = standing(settings, manifest)
     return found
 
 
@@ -139,11 +140,10 @@ def refuse(settings: Settings, manifest: Manifest, by: str, reason: str) -> Stan
     if person(by) is None or not by.strip():
         raise ApprovalError("a refusal needs the name of the person who answers for it, on one line of 80 characters")
     _require_reason(reason)
-    if not _never(settings, manifest):
+    if not _refused(settings, manifest, by, reason):
         raise ApprovalError(
             f'run {manifest.run} was admitted here: `parley party withdraw NODE {manifest.run} --by "YOUR NAME"`'
         )
-    _refused(settings, manifest, by, reason)
     return standing(settings, manifest)
 
 
@@ -216,12 +216,14 @@ def _admitted(
 ) -> Approved:  # fmt: skip
     name = settings.identity.load().name
     spent, lying = _spent(settings, manifest)
-    with closing(AdmissionRecord(settings.admissions)) as record:
-        decision = approve_by_hand(record, meaning, name, policy, spent, digest, by, lying, shown)
+    facts = {"run": manifest.run, "manifest": manifest.digest.hex(), "approved_by": by}
+    with closing(AdmissionRecord(settings.admissions)) as record, Trail.open(settings.trail, name) as trail:
+        decision = approve_by_hand(
+            record, meaning, name, policy, spent, digest, by, lying, shown,
+            lambda: trail.append("run.approved", durable=True, **facts),
+        )  # fmt: skip
     if isinstance(decision, Refusal):
         return Approved(meaning, False, [str(reason) for reason in decision.reasons])
-    with Trail.open(settings.trail, name) as trail:
-        trail.append("run.approved", durable=True, run=manifest.run, manifest=manifest.digest.hex(), approved_by=by)
     return Approved(meaning, True, list(decision.overridden))
 
 
@@ -232,18 +234,23 @@ def _spent(settings: Settings, manifest: Manifest) -> tuple[float, float | None]
         return epsilon_spent(ledger, data.population), spent_if_a_server_lies(ledger, data.population)
 
 
-def _never(settings: Settings, manifest: Manifest) -> bool:
-    """See to it that nothing admits it; false where something did before."""
+def _refused(settings: Settings, manifest: Manifest, by: str, reason: str) -> bool:
+    """See to it that nothing admits it; false where something did before. The trail has it first."""
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with closing(AdmissionRecord(settings.admissions)) as record:
-        return record.never(manifest.digest)
+    digest, first = manifest.digest.hex(), not refused_here(settings, manifest)
+    facts = {"run": manifest.run, "manifest": digest, "approved_by": by}
+    with (
+        closing(AdmissionRecord(settings.admissions)) as record,
+        Trail.open(settings.trail, settings.identity.load().name) as trail,
+    ):
 
+        def tell() -> None:
+            if first:  # the first word stays
+                trail.append("review.refused", durable=True, **facts)
 
-def _refused(settings: Settings, manifest: Manifest, by: str, reason: str) -> None:
-    if refused_here(settings, manifest):
-        return  # the first word stays
-    digest = manifest.digest.hex()
-    with Trail.open(settings.trail, settings.identity.load().name) as trail:
-        trail.append("review.refused", durable=True, run=manifest.run, manifest=digest, approved_by=by)
-    with closing(ReviewStore(settings.review)) as store:
-        store.refuse(digest, manifest.run, by, reason)
+        if not record.never(manifest.digest, tell):
+            return False
+    if first:
+        with closing(ReviewStore(settings.review)) as store:
+            store.refuse(digest, manifest.run, by, reason)
+    return True

@@ -76,7 +76,7 @@ def contents(node: PartyNode) -> Contents:
             "state/snapshot*.jsonl": "records, of a database: taken again",
             "state/features/*": "what was computed of records: made again",
             "state/exclusions/*": "whom open runs leave out: no run goes on",
-            "state/excluded.json": "what a list of exclusions was compared with: computed again",
+            "state/excluded*.json": "what a list of exclusions was compared with: computed again",
             "state/newest/*": "public models, for the party's own page",
             "state/page.token": "what signs in to the party's own page: drawn anew",
             "state/speed/*": "how fast sums were computed here",

@@ -38,6 +38,8 @@ from parley.party.settings import Settings
 from parley.privacy.durable import replace_durably
 
 MOST_SHOWN = 20
+END = "# names in all: "
+"""Begins the last line of a list that is kept for a run."""
 
 
 @dataclass(frozen=True)
@@ -104,17 +106,34 @@ def in_effect(settings: Settings, data: DataSet, sealed: Sealed, manifest: Manif
     path = settings.exclusions_of(manifest.digest)
     if charged:
         if path.exists():
-            return read_list(path)
+            return _kept(path)
         if data.excluded is None:
             return NOBODY
         raise DataError("the list that this run began with is gone: withdraw from the run")
     found = NOBODY
     if data.excluded is not None:
-        found = read_list(data.excluded)
+        raw = list_bytes(data.excluded)
+        found = parsed(raw, data.excluded.name)
+        _require_last_line(raw, data.excluded.name)
         found.require_of(sealed.holding, sealed.seal.files, data.excluded.name)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    replace_durably(path, found.text())
+    replace_durably(path, f"{found.text()}{END}{len(found.names)}\n")
     return found
+
+
+def _kept(path: Path) -> ExclusionList:
+    """What was kept for a run, whole: whoever a cut has taken off it would count from then on."""
+    raw = list_bytes(path)
+    found = parsed(raw, path.name)
+    if not raw.endswith(f"{END}{len(found.names)}\n".encode()):
+        raise DataError("the list that this run began with is not whole any more: withdraw from the run")
+    return found
+
+
+def _require_last_line(raw: bytes, name: str) -> None:
+    """A file that is being written, or was cut, mostly ends within a line."""
+    if raw and not raw.endswith(b"\n"):
+        raise DataError(f"{name} does not end with a whole line, as if it were still being written: end its last line")
 
 
 def under_way(settings: Settings) -> list[str]:
@@ -135,13 +154,14 @@ def _append(path: Path, head: str, lines: list[str]) -> None:
     replace_durably(path, text, lambda handle: os.fchmod(handle, mode & 0o700))
 
 
-def excluded_of(settings: Settings, data: DataSet) -> Excluded:
-    """Of one that has a list."""
+def excluded_of(settings: Settings, data: DataSet, keep: bool = True) -> Excluded:
+    """Of one that has a list. Without `keep` no file of this machine is written."""
     assert data.excluded is not None
     name = data.excluded.name
     try:
         raw = list_bytes(data.excluded)
         held = parsed(raw, name)
+        _require_last_line(raw, name)
     except PartyError as error:
         return Excluded(data.name, name, problem=str(error))
     try:
@@ -165,5 +185,6 @@ def excluded_of(settings: Settings, data: DataSet) -> Excluded:
         missing=tuple(lost[:MOST_SHOWN]),
         missing_count=len(lost),
     )
-    replace_durably(kept, json.dumps({"key": key, **asdict(found)}))
+    if keep:
+        replace_durably(kept, json.dumps({"key": key, **asdict(found)}))
     return found

@@ -6,7 +6,7 @@ from typing import Any
 from parley.federation.errors import ApprovalError
 from parley.federation.manifest import Manifest, of_an_earlier_version, read_manifest
 from parley.party.books import open_ledger, states_of
-from parley.party.outbox import ENDED, LEFT, REFUSED, SETTLED, Outbox, RunState
+from parley.party.outbox import ENDED, JOINED, LEFT, REFUSED, SETTLED, VERIFYING, WAITING, Outbox, RunState
 from parley.party.review import cap_of
 from parley.party.seal import taken
 from parley.party.settings import Settings
@@ -15,13 +15,25 @@ from parley.party.speed import speed_at
 from parley.privacy.budget import Budget, budget_of
 
 
-def manifest_of(settings: Settings, which: str) -> Manifest:
-    """Of a file, or of a run by its name."""
+def manifest_of(settings: Settings, which: str, digest: str = "") -> Manifest:
+    """Of a file, or of a run by its name; `digest`, or how it begins, says which of several under that name.
+
+    Where several of them are not over, nobody can mean one by the name alone.
+    """
     if Path(which).is_file():
         return read_manifest(Path(which))
-    for held in reversed(states_of(settings)):
-        if held.run == which:
-            return Manifest.from_canonical(held.manifest)
+    begins = digest.strip().lower()
+    found = [held for held in states_of(settings) if held.run == which and held.digest.hex().startswith(begins)]
+    live = [held for held in found if held.state in (WAITING, VERIFYING, JOINED)]
+    if len(live) > 1 or (begins and len(found) > 1):
+        several = ", ".join(held.digest.hex() for held in (live if len(live) > 1 else found))
+        raise ApprovalError(
+            f"{which} is the name of several manifests here ({several}): give --digest of the one, or its file"
+        )
+    if found:
+        return Manifest.from_canonical((live or found)[-1].manifest)
+    if begins:
+        raise ApprovalError(f"the digest is not this manifest's: no run {which!r} of that digest was proposed here")
     raise ApprovalError(f"no run {which!r} was proposed here: see `parley party runs`, or give a manifest's file")
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from parley.federation.errors import ApprovalError
+from parley.federation.errors import ApprovalError, UnusableRecordError
 from parley.privacy.store import opened, transaction
 
 MOST_VOTES = 10_000
@@ -153,7 +153,7 @@ class ReviewStore:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            raise ApprovalError(
+            raise UnusableRecordError(
                 f"{self._path.name} cannot be used ({error}): free the disk, or put back the newest copy of `state`"
             ) from None
 

@@ -69,7 +69,7 @@ def approve(
     from parley.party import approval
 
     settings = settings_of(party_node(node))
-    manifest = manifest_of(settings, which)
+    manifest = manifest_of(settings, which, digest)
     if (by is None) == (reviewer is None):
         raise CommandError("say who approves: --by, or where the policy has [review] --reviewer and --key")
     if reviewer is None:

@@ -54,6 +54,7 @@ def refuse(
     reviewer: Reviewer = None,
     key: KeyFile = None,
     passphrase_file: PassphraseFile = None,
+    digest: Annotated[str, typer.Option(help="Of its manifest, where several have that name.")] = "",
     json_output: Json = False,
 ) -> None:
     """Refuse a run that waits. Others hear that it is refused; the reason stays on this machine.
@@ -66,7 +67,7 @@ def refuse(
     from parley.party import approval
 
     settings = settings_of(party_node(node))
-    manifest = manifest_of(settings, which)
+    manifest = manifest_of(settings, which, digest)
     if (by is None) == (reviewer is None):
         raise CommandError("say who refuses: --by for this node, or --reviewer and --key for one reviewer's objection")
     if reviewer is not None:
