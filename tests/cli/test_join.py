@@ -32,6 +32,8 @@ def test_a_party_from_invitation_to_pins(invited: Invited) -> None:
     assert done.returncode == 0, done.stderr
     assert "aggregator south: South Foundation" in done.stdout
     assert "epsilon 1 and delta 1e-05 for a run" in done.stdout
+    assert 'minimum_parties = 2; unit_column = ""' in done.stdout
+    assert "yours to change" in done.stdout
     settings = read_node(home)
     assert isinstance(settings, PartyNode)
     assert settings.data[0].files == (Path(records),)

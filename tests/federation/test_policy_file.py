@@ -40,9 +40,6 @@ TRICKS = {
     "after a text": f'x = {{ y = "#", {"a." * 100}a = 1 }}',
     "quoted parts": "x = { " + '"a".' * 100 + "a = 1 }",
     "after a text over several lines": f"x = {{ y = '''\n' ''', {'a.' * 100}a = '1' }}",
-    "behind an open quote": f"x = ' {'a.' * 100}a = 1",
-    "a long line": f'x = "{"y" * 5000}"',
-    "lists in lists": "x = " + "[" * 5000 + "]" * 5000,
     "a file without end": "# x\n" * 100_000,
 }
 

@@ -13,7 +13,7 @@ from parley.errors import ParleyError
 from parley.federation.names import Role
 from parley.federation.toml_text import toml_text
 from parley.node import membership, newcomer
-from parley.node.invitation import SCRYPT, Invitation, Members, Request
+from parley.node.invitation import SCRYPT, Invitation, InvitationError, Members, Request, kind_of
 from tests.support.invited import Invited
 
 ODD: list[Any] = [
@@ -81,3 +81,10 @@ def test_a_request_and_a_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def _checked(folder: Path, data: bytes) -> None:
     newcomer.check(folder, Members.parse(data))
+
+
+@pytest.mark.parametrize("kind", ["invitation", "request", "members"])
+def test_a_long_dotted_name_in_the_mail_takes_no_memory(kind: str) -> None:
+    data = f'parley = "{kind} 1"\n{"a." * 20_000}a = 1\n'.encode()
+    with pytest.raises(InvitationError, match="has a name with over 16 dots"):
+        kind_of(data)

@@ -1,5 +1,6 @@
 """The lead's side: whose request is signed, and by which word."""
 
+import datetime as dt
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,9 +11,10 @@ import pytest
 from parley.federation.errors import CertificateError, FieldError, FingerprintError, WrongIdentityError
 from parley.federation.names import NodeName, Role
 from parley.node import installation, membership, newcomer
-from parley.node.credentials import NodeFolder
+from parley.node.credentials import NodeFolder, load_certificate
 from parley.node.invitation import SCRYPT, Members, Request
 from parley.node.membership import Plan
+from parley.node.revocation import Entry, keep
 from tests.support.invited import NAMES, PLAN, Invited, node
 
 
@@ -134,3 +136,54 @@ def test_federation_toml_reads_back_and_is_read_strictly(invited: Invited) -> No
         Plan.read(invited.study)
     with pytest.raises(FieldError, match="is not among the members"):
         PLAN.named("../../etc/passwd")
+
+
+def test_a_revoked_member_is_in_no_list(invited: Invited) -> None:
+    begun = {name: invited.begin(name) for name in NAMES}
+    for each in begun.values():
+        invited.accept(each)
+    held = membership.accepted(invited.study, node("north"))
+    assert held is not None
+    entry = Entry(load_certificate(held[1]).serial_number, held[0].pin, dt.datetime.now(dt.UTC), "key-compromise")
+    keep(invited.study / "authority", invited.authority.revoking([entry], 1).data, invited.authority.certificate)
+    assert membership.missing(invited.study) == {node("north"): membership.REVOKED}
+    for attempt in (membership.members_of, membership.write_members, lambda _: invited.accept(begun["north"])):
+        with pytest.raises(CertificateError, match="north was revoked since: `parley accept --replace`"):
+            attempt(invited.study)
+    assert not list(invited.study.glob("*.members"))
+    again = invited.begin("north", at="again")
+    assert invited.accept(again, replacing=True)
+    found = membership.members_of(invited.study).of(node("north"))
+    assert found is not None
+    assert found.pin == again.request.pin
+
+
+@pytest.mark.parametrize("past", [1.0, 0.7])
+def test_a_certificate_that_ended_or_soon_ends_is_signed_again_by_the_same_number(
+    invited: Invited, past: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`past` is how much of its time is over: such a list would be good for nobody."""
+    begun = {name: invited.begin(name) for name in NAMES}
+    lasts = dt.timedelta(days=90)
+    with monkeypatch.context() as earlier:
+        earlier.setattr("parley.node.authority.BACKDATED", past * lasts)
+        request = Request.parse(begun["hospital-a"].path.read_bytes())
+        left = max((1 - past) * lasts, dt.timedelta(microseconds=1))
+        membership.accept(invited.study, request, invited.authority, said(request.number), lifetime=left)
+    for name in NAMES[:-2]:
+        invited.accept(begun[name])
+    invited.accept(begun["hospital-b"])
+    expired = past == 1.0
+    assert membership.missing(invited.study) == ({node("hospital-a"): membership.EXPIRED} if expired else {})
+    if expired:
+        with pytest.raises(CertificateError, match="hospital-a has a certificate that expired: `parley accept`"):
+            membership.write_members(invited.study)
+    with pytest.raises(FingerprintError, match="nothing was signed"):
+        invited.accept(begun["hospital-a"], "0000")
+    assert invited.accept(begun["hospital-a"])
+    assert not invited.accept(begun["hospital-a"], "")
+    found = membership.members_of(invited.study).of(node("hospital-a"))
+    assert found is not None
+    assert found.pin == begun["hospital-a"].request.pin
+    assert found.parsed.not_valid_after_utc > dt.datetime.now(dt.UTC) + 0.9 * lasts
+    invited.finish("hospital-a", membership.members_of(invited.study))

@@ -1,17 +1,19 @@
 """What an institution's folder holds after an invitation, and which lists of members it takes."""
 
+import datetime as dt
 import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from parley.federation.errors import CertificateError, FingerprintError, PinError
 from parley.federation.names import Role
 from parley.federation.policy import ROLES
 from parley.federation.policy_file import read_policy
 from parley.node import membership, newcomer, trust
-from parley.node.authority import PEM, Authority
+from parley.node.authority import PEM, Authority, Validity
 from parley.node.credentials import NodeFolder
 from parley.node.invitation import SCRYPT, InvitationError, Members
 from parley.node.node_file import Address, AggregatorNode, CoordinatorNode, PartyNode, read_node
@@ -229,3 +231,32 @@ def test_an_invitation_by_a_stranger_makes_a_request_that_the_lead_refuses(invit
 
 def _root(authority: Authority) -> bytes:
     return authority.certificate.public_bytes(PEM)
+
+
+def test_an_old_list_whose_certificate_expired_says_who_mends_it(invited: Invited) -> None:
+    """A node without a certificate cannot renew one."""
+    members, own = invited.everybody(), node("hospital-a")
+    mine = members.of(own)
+    assert mine is not None
+    key = mine.parsed.public_key()
+    now = dt.datetime.now(dt.UTC)
+    ended = Validity(now - dt.timedelta(days=90), now - dt.timedelta(days=1))
+    assert isinstance(key, ec.EllipticCurvePublicKey)
+    old = replace(mine, certificate=invited.authority.sign(key, own, ended).public_bytes(PEM))
+    listed = replace(members, admitted=tuple(old if each.node == own else each for each in members.admitted))
+    before = everything(invited.homes / "hospital-a")
+    with pytest.raises(CertificateError, match=r"have the lead accept hospital-a\.request once more"):
+        invited.finish("hospital-a", Members.parse(listed.text().encode()))
+    assert everything(invited.homes / "hospital-a") == before
+    invited.finish("hospital-a", members)
+    invited.finish("hospital-a", Members.parse(listed.text().encode()))  # it has one that is good
+
+
+def test_the_limits_that_begin_by_the_invitation_are_named(invited: Invited) -> None:
+    asked = invited.invitation("hospital-a")
+    assert 'minimum_parties = 2; unit_column = ""' in newcomer.limits_of(asked)
+    schema = {**asked.study.body["schema"], "unit": "patient"}
+    by_patient = replace(asked, study=type(asked.study).of({**asked.study.body, "schema": schema}))
+    assert 'unit_column = "patient"' in newcomer.limits_of(by_patient)
+    for line in newcomer.limits_of(by_patient).split("; ")[1:]:
+        assert line.partition(":")[0] in newcomer.policy_of(by_patient)

@@ -27,7 +27,6 @@ a party, `require = ["purpose", "contact"]`: what a manifest has to say of law a
 and the table [review]: who has to sign (`parley.federation.reviewers`).
 """
 
-import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -45,10 +44,6 @@ from parley.federation.reviewers import review_table
 LARGEST_TOTAL = 1e6
 LARGEST_COUNT = 1_000_000_000
 MOST_POLICY_BYTES = 1 << 18
-LONGEST_LINE = 4096
-MOST_DOTS = 64
-"""Outside quotes, in one line: what reads TOML takes memory by the square of the length of a dotted name."""
-QUOTED = re.compile(r"\"(?:\\.|[^\"\\])*\"|'[^']*'")
 
 
 def read_policy(path: Path) -> Policy:
@@ -63,16 +58,7 @@ def policy_bytes(path: Path) -> bytes:
 
 def policy_table(data: bytes, name: str) -> dict[str, Any]:
     """As it was written, before anything is made of it."""
-    problem = partial(PolicyError, name)
-    for number, line in enumerate(data.decode(errors="replace").split("\n"), 1):
-        if len(line) > LONGEST_LINE:
-            raise problem(f"has a line {number} of over {LONGEST_LINE:,} characters: break it into several")
-        # Without strings over several lines a quote is closed on its own line, so that what is left is no text.
-        if '"""' in line or "'''" in line:
-            raise problem(f"has a text over several lines in line {number}: write it on one")
-        if QUOTED.sub("", line).partition("#")[0].count(".") > MOST_DOTS:
-            raise problem(f"has over {MOST_DOTS} dots in line {number}: use tables, or break the line")
-    return toml_table(data, problem)
+    return toml_table(data, partial(PolicyError, name))
 
 
 def policy_from(data: bytes, name: str) -> Policy:

@@ -19,6 +19,7 @@ from parley.federation.fields import Fields, Plain
 from parley.federation.files import toml_file
 from parley.federation.names import NodeName
 from parley.federation.toml_text import toml_text
+from parley.node import revocation
 from parley.node.authority import NODE_LIFETIME, PEM, Authority, load_request
 from parley.node.credentials import load_certificate, read_file
 from parley.node.invitation import (
@@ -32,12 +33,14 @@ from parley.node.invitation import (
     read,
     same_number,
 )
-from parley.node.revocation import require_unrevoked
 from parley.privacy.durable import replace_durably
 
 FEDERATION_FILE, STUDY_FILE = "federation.toml", "study.toml"
 AUTHORITY, INVITATIONS, ACCEPTED = "authority", "invitations", "accepted"
 Typed = Callable[[NodeName], str]
+REVOKED = "was revoked since: `parley accept --replace` with its new request"
+EXPIRED = "has a certificate that expired: `parley accept` with its request once more, by the same number"
+NOT_YET = "is missing: accept its request first"
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,8 @@ def accept(
     """Sign a request whose number was typed as its operator read it out. False where it had been accepted before.
 
     Of a name that was accepted another key is taken only where `replacing` says that it is lost: whoever sends an old
-    request again gets nothing new, and nobody takes another one's place.
+    request again gets nothing new, and nobody takes another one's place. Only where the certificate has ended, or soon
+    ends, is the same request signed again, by the same number: a list may be due long after the first was accepted.
     """
     plan, node = Plan.read(folder), request.name
     if plan.named(node.name) != node:
@@ -114,9 +118,13 @@ def accept(
             "have them join again by that; if not, theirs was exchanged on its way: send it again, another way"
         )
     held = accepted(folder, node)
-    if held is not None and held[0].fingerprint == request.fingerprint:
-        return False
-    if held is not None and not replacing:
+    same = held is not None and held[0].fingerprint == request.fingerprint
+    if held is not None and same:
+        if held[0].pin in _revoked(folder):
+            raise CertificateError(f"{node.name} {REVOKED}")
+        if not _ends_soon(held[1]):
+            return False
+    if held is not None and not same and not replacing:
         raise CertificateError(
             f"{node.name} was accepted before, with another key: if its operator says by telephone that the old one is "
             "lost, repeat this with --replace; if not, somebody else has sent this"
@@ -126,7 +134,7 @@ def accept(
             f"this is not the number of this request of {node.name}: have its operator read it again. If it still "
             "differs, the invitation or the request was exchanged on its way: nothing was signed"
         )
-    require_unrevoked(folder / AUTHORITY, authority.certificate, load_request(request.request)[0])
+    revocation.require_unrevoked(folder / AUTHORITY, authority.certificate, load_request(request.request)[0])
     certificate = authority.approve(request.request, request.fingerprint, lifetime)
     authority.note(folder / AUTHORITY, certificate, node)
     body = {"certificate": certificate.public_bytes(PEM).decode(), **request.as_json()}
@@ -148,21 +156,44 @@ def accepted(folder: Path, node: NodeName) -> tuple[Request, bytes] | None:
     return Request.parse(toml_text(body).encode()), certificate.encode()
 
 
-def missing(folder: Path) -> list[NodeName]:
-    """Members whose request was not accepted yet."""
-    plan = Plan.read(folder)
-    return [each for each in map(plan.named, _names(plan)) if accepted(folder, each) is None]
+def missing(folder: Path) -> dict[NodeName, str]:
+    """Members without a certificate that a list may have, and why, for a person."""
+    plan, revoked, found = Plan.read(folder), _revoked(folder), {}
+    for node in map(plan.named, _names(plan)):
+        held = accepted(folder, node)
+        if held is None:
+            found[node] = NOT_YET
+        elif held[0].pin in revoked:
+            found[node] = REVOKED
+        elif load_certificate(held[1]).not_valid_after_utc <= dt.datetime.now(dt.UTC):
+            found[node] = EXPIRED
+    return found
+
+
+def _revoked(folder: Path) -> frozenset[bytes]:
+    """Keys that nobody is to pin any more."""
+    authority = load_certificate(read_file(folder / AUTHORITY / "authority.crt"), "authority.crt")
+    held = revocation.held(folder / AUTHORITY, authority)
+    return held.keys if held else frozenset()
+
+
+def _ends_soon(certificate: bytes) -> bool:
+    """Ended, or with less than a third of its time left."""
+    found = load_certificate(certificate)
+    lasts = found.not_valid_after_utc - found.not_valid_before_utc
+    return found.not_valid_after_utc - dt.datetime.now(dt.UTC) < lasts / 3
 
 
 def members_of(folder: Path) -> Members:
     """The list, once nobody is missing."""
     plan = Plan.read(folder)
+    for node, why in missing(folder).items():
+        raise CertificateError(f"{node.name} {why}")
     found = []
     for member in plan.members:
         node = plan.named(member.name)
         held = accepted(folder, node)
-        if held is None:
-            raise CertificateError(f"{node.name} is missing: accept its request first")
+        assert held is not None
         found.append(Admitted(node, member.organisation or held[0].organisation, held[1]))
     authority = read_file(folder / AUTHORITY / "authority.crt")
     text = Members(plan.federation, authority, tuple(found)).text()

@@ -9,6 +9,7 @@ The invitation says who takes part and where. It has no say in what this institu
 with what `parley init` has for everybody, and a run that does not fit them waits for a person here.
 """
 
+import datetime as dt
 import hmac
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -140,6 +141,13 @@ def check(folder: Path, members: Members) -> Invitation:
     if not hmac.compare_digest(mine.pin, _own_key(NodeFolder(folder / "identity"))):
         raise CertificateError(
             f"the list has another key for {own} than the one made here: have the lead accept {own.name}.request"
+        )
+    ends = mine.parsed.not_valid_after_utc
+    # Who has joined renews by itself, and may go on using the list that it joined by.
+    if ends <= dt.datetime.now(dt.UTC) and installation.pending(NodeFolder(folder / "identity")) is not None:
+        raise CertificateError(
+            f"this list's certificate for {own} expired on {ends:%Y-%m-%d %H:%M} UTC: have the lead accept "
+            f"{own.name}.request once more, by the same number, and send everybody the new list"
         )
     servers = {NodeName(own.federation, each.role, each.name) for each in invitation.members if each.role.serves}
     listed = {each.node for each in members.admitted if each.node.role.serves}
@@ -284,11 +292,11 @@ def policy_of(invitation: Invitation) -> str:
 
 def limits_of(invitation: Invitation) -> str:
     """What policy.toml and node.toml begin with, in one line for the person who joins a party."""
-    unit = study_of(invitation)[2] or "row"
+    column = study_of(invitation)[2]
     least = min(FEWEST_PARTIES, len(invitation.parties))
     return (
         f"epsilon {EPSILON_PER_RUN:g} and delta {DELTA_PER_RUN:g} for a run, {EPSILON_TOTAL:g} and {DELTA_TOTAL:g} "
-        f"over all; counted for each {unit}; at least {least} parties"
+        f'over all; minimum_parties = {least}; unit_column = "{column}": privacy counts for each {column or "row"}'
     )
 
 

@@ -56,12 +56,16 @@ def accept(
         if not json_output:
             who = f", {request.organisation}" if request.organisation else ""
             print(f"{'accepted' if fresh else 'accepted before'}  {request.name}{who}")
-    missing = [each.name for each in membership.missing(study)]
+    lacking = membership.missing(study)
+    missing = [each.name for each in lacking]
     path = None if missing else membership.write_members(study)
     if json_output:
         emit_json({"accepted": done, "missing": missing, "members": str(path) if path else None})
     elif path is None:
         print(f"missing: {', '.join(missing)}")
+        for each, why in lacking.items():
+            if why != membership.NOT_YET:
+                print(f"         {each.name} {why}")
     else:
         print(f"next: send {path} to everybody; there `parley join {path.name} NODE` takes it")
 
