@@ -12,12 +12,14 @@ from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.party.account import AccountError, Taken, leave_open_runs, now, until_taken
 from parley.party.admission import Gate
+from parley.party.outbox import LEFT
+from parley.party.settlement import settle, settle_open, still_open
 from parley.party.wire import Wire
 from parley.privacy.errors import BudgetExceededError, LedgerRefusedError
 from tests.support.documents import manifest
 from tests.support.memories import POINT, joined, left, state
 from tests.support.party_process import EVERYONE, Running, charged, gate_of, ledger
-from tests.support.stage import NORTH, SOUTH, Stage, question
+from tests.support.stage import LEAD, NORTH, SOUTH, Stage, question
 from tests.support.until import until
 
 pytestmark = pytest.mark.usefixtures("verified_in_process")
@@ -270,3 +272,36 @@ def test_a_person_may_take_the_account_while_the_process_waits(stage: Stage, gat
     targets = {NodeName("cardio", Role.aggregator, name): at for name, at in gate.settings.aggregators.items()}
     with closing(Wire(gate.settings.identity, targets)) as wire:
         assert until_taken(gate, wire, threading.Event(), lambda: None) == Taken((), ())
+
+
+def test_the_ends_of_a_decoy_of_its_name_give_nothing_of_an_accounted_run_back(stage: Stage, gate: Gate) -> None:
+    """Both servers are honest: of the decoy nothing was opened, and the coordinator alone has made it up."""
+    real, decoy = run("x"), run("x", **{"mechanism.noise_multiplier": 30.0})
+    gate.note(decoy, LEFT, "it waited when the backup was made")
+    put_back(gate)
+    stage.a.accounted = stage.b.accounted = [(real, 39, True)]
+    assert taken(stage, gate).runs == ("x",)
+    spent = ledger(stage).populations["patients"].spent
+    assert not gate.charged(decoy)
+    assert not gate.charged(real)
+    assert still_open(gate, joined=True) == []
+    stage.coordinator.only = decoy.digest
+    stage.finish(stage.ends(decoy, 0))
+    with closing(Wire(gate.settings.identity, {LEAD: gate.settings.coordinator_address})) as wire:
+        found = settle_open(gate, wire, gate.outbox.runs(), threading.Event(), {})
+        assert not any(each.settled for each in found)
+        for made in (decoy, real):
+            with pytest.raises(LedgerRefusedError, match="was not charged here"):
+                settle(gate, made, stage.ends(made, 0), wire.identity.pins)
+    assert ledger(stage).populations["patients"].spent == spent
+
+
+def test_an_answer_of_a_decoy_is_not_noted_under_an_accounted_run(stage: Stage, gate: Gate) -> None:
+    decoy = run("x", **{"mechanism.noise_multiplier": 30.0})
+    gate.record.put(decoy, "policy", "policy")
+    put_back(gate)
+    leave_open_runs(gate)
+    stage.a.accounted = stage.b.accounted = [(run("x"), 39, True)]
+    assert taken(stage, gate).runs == ("x",)
+    assert not gate.charged(decoy)
+    gate.catch_up()

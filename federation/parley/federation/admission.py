@@ -177,6 +177,12 @@ class AdmissionRecord:
             found = execute("SELECT digest, withdrawn FROM admissions WHERE run = ?", (run,)).fetchone()
         return None if found is None else (found[0], bool(found[1]))
 
+    def name_of(self, digest: bytes) -> str | None:
+        """Of the run that has this manifest."""
+        with self._using() as execute:
+            found = execute("SELECT run FROM admissions WHERE digest = ?", (digest,)).fetchone()
+        return None if found is None else str(found[0])
+
     def by_hand(self, run: str) -> bool:
         """Whether a person let it in."""
         with self._using() as execute:

@@ -91,7 +91,7 @@ def take(gate: Gate, wire: Wire, heard: Sequence[Heard], problems: Sequence[str]
     """Charge what was heard. With `problems`, why not everything was, somebody has to give the whole cap up."""
     charged: list[Accounted] = []
     counted, uncounted = list[str](), list(problems)
-    unknown = {digest: run for each in heard for digest, run in each.runs.items() if not _known(gate, digest, run.run)}
+    unknown = {digest: run for each in heard for digest, run in each.runs.items() if not _known(gate, digest)}
     for digest, run in unknown.items():
         if unpaid(digest, heard):
             try:
@@ -166,12 +166,11 @@ def now(gate: Gate, wire: Wire, give_up_by: str = "") -> Taken:
     return take(gate, wire, heard, problems, give_up_by)
 
 
-def _known(gate: Gate, digest: bytes, run: str) -> bool:
+def _known(gate: Gate, digest: bytes) -> bool:
     """Whether the ledger has been charged for it, and not for another one of its name."""
     if digest.hex() in gate.ledger.accounted:
         return True
-    held = gate.record.held(run)
-    return run in gate.ledger.runs and held is not None and held[0] == digest
+    return gate.charged_as(digest) is not None
 
 
 def _manifest(servers: Sequence[NodeName], digest: bytes, wire: Wire) -> Manifest:
@@ -197,7 +196,7 @@ def _charge(gate: Gate, manifest: Manifest, names: set[str]) -> Accounted:
     name = manifest.run
     if name in ledger.runs or name in names:  # by two manifests: the charges add up
         name = f"{manifest.run} {manifest.digest.hex()}"
-    return Accounted(name, data_set_of(settings, manifest, gate.node).population, charge)
+    return Accounted(name, data_set_of(settings, manifest, gate.node).population, charge, manifest.digest.hex())
 
 
 def _register(gate: Gate, name: str) -> None:

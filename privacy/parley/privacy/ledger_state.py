@@ -38,7 +38,9 @@ class Run:
     recorded: dict[int, str] = field(default_factory=dict)
     ended: bool = False
     accounted: bool = False
-    """Charged because servers said so, after this ledger was put back to an old state."""
+    """Charged because servers said so, after this ledger was put back to an old state: nothing of it is given back."""
+    manifest: str = ""
+    """Of one that was accounted for: digest of its manifest, in hex."""
     evidence: list[str] = field(default_factory=list)
     """Digests of what proves that a server which served it cheated; it is charged as a whole then, for good."""
     proved: tuple[int, str] | None = None
@@ -95,7 +97,7 @@ class State:
             case "settle":
                 run = self.runs[body["run"]]
                 run.ended, run.proved = True, (body["releases"], body["evidence"])
-                if not run.evidence:
+                if not run.evidence and not run.accounted:
                     run.cost = run.charge.after(body["releases"])
                 self._recount(run.population)
             case "caught":
@@ -112,7 +114,7 @@ class State:
                 self.restored = False
                 for each in body["runs"]:
                     run = Run(each["run"], each["population"], charge := Charge.from_json(each["charge"]), charge.cost)
-                    run.accounted = True
+                    run.accounted, run.manifest = True, each.get("manifest", "")
                     self.runs[run.name] = run
                 for digest, rounds in body["rounds"].items():
                     self.accounted[digest] = max(rounds, self.accounted.get(digest, 0))

@@ -28,6 +28,8 @@ class Accounted:
     run: str
     population: str
     charge: Charge
+    manifest: str = ""
+    """Digest, in hex: two manifests may have one name."""
 
 
 class PutBack:
@@ -92,7 +94,9 @@ class PutBack:
             if len(names) != len(set(names)) or self._state.runs.keys() & set(names):
                 raise LedgerRefusedError("the account has a run that was charged here: leave it out")
             charged = [
-                {"run": each.run, "population": each.population, "charge": each.charge.as_json()} for each in runs
+                {"run": each.run, "population": each.population, "manifest": each.manifest}
+                | {"charge": each.charge.as_json()}
+                for each in runs
             ]
             body = {"runs": charged, "rounds": dict(rounds), "accounts": dict(accounts), "given_up": list(given_up)}
             self._append("account", body | {"by": by})
