@@ -15,6 +15,9 @@ from parley.cli.commands.upgrade import openers
 from parley.federation.names import Role
 from parley.node import upgrade
 from parley.node.alone import alone, only_one
+from parley.node.backup import LEDGER
+from parley.node.backup_copy import copy_database
+from parley.node.backup_key import BackupError
 from parley.node.node_file import AnyNode, read_node
 from parley.node.upgrade import BEFORE, CHECK, UpgradeError, carry_out, changes, forget, rehearse, undo
 from parley.privacy.layouts import ALL, OUTBOX, LayoutError
@@ -250,3 +253,51 @@ def test_the_command_tries_does_and_goes_back(node: AnyNode) -> None:
     assert "as before the upgrade" in parley("upgrade", home, "--undo").stdout
     assert parley("upgrade", home, "--undo").returncode == 2
     assert parley("upgrade", home, "--undo", "--check").returncode == 2
+
+
+def test_going_back_killed_half_way_beside_a_reader_loses_nothing(
+    node: AnyNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = node.state / "ledger.sqlite"
+    reader = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)
+    if (child := os.fork()) == 0:  # what it commits is in the write-ahead log when it dies
+        try:
+            with Ledger.open(path)._chain._database as database:
+                database.execute("PRAGMA wal_autocheckpoint = 0")
+                database.execute("BEGIN IMMEDIATE")
+                database.execute("CREATE TABLE more (a)")
+                database.execute("COMMIT")
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM entries").fetchone()
+    if (state := node.state / "ledger.sqlite-wal").exists() and state.stat().st_size:
+        with pytest.raises(UpgradeError, match="open in another process"):
+            carry_out(node.state, Role.party, openers(node))
+        assert not list(node.state.glob(f"*{BEFORE}"))
+    reader.close()
+    carry_out(node.state, Role.party, openers(node))
+    for file in ("ledger.sqlite", "outbox.sqlite"):
+        log = node.state / f"{file}-wal"
+        assert not log.exists() or not log.stat().st_size
+
+
+def test_a_copy_is_kept_while_the_file_at_its_place_is_damaged(node: AnyNode) -> None:
+    carry_out(node.state, Role.party, openers(node))
+    path = node.state / "ledger.sqlite"
+    good = path.read_bytes()
+    path.write_bytes(good[:5000] + b"\0" * (len(good) - 5000))
+    with pytest.raises(UpgradeError, match=r"ledger\.sqlite is damaged"), alone(node.state, Role.party):
+        pass
+    assert left(node.state)
+    path.write_bytes(good)
+    with alone(node.state, Role.party):
+        assert not left(node.state)
+
+
+def test_no_backup_is_made_of_a_ledger_that_has_its_salt_in_it(node: AnyNode, tmp_path: Path) -> None:
+    with pytest.raises(BackupError, match="start the node once, or `parley upgrade`"):
+        copy_database(node.state / "ledger.sqlite", tmp_path / "copy", LEDGER)
+    with closing(Ledger.open_newest(node.state / "ledger.sqlite")):
+        copy_database(node.state / "ledger.sqlite", tmp_path / "other", LEDGER)

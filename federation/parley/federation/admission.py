@@ -222,12 +222,7 @@ class AdmissionRecord:
     def members(self, digest: bytes) -> frozenset[NodeName]:
         """Every node that the manifest names, of whatever version it is, and whether this node would admit it today."""
         try:
-            body = json.loads(self.canonical(digest).partition(b"\n")[2])
-            listed = [(Role.party, body["parties"]), (Role.aggregator, body["aggregators"])]
-            listed.append((Role.coordinator, [body["coordinator"]]))
-            return frozenset(
-                NodeName(body["federation"], role, each["name"]) for role, tables in listed for each in tables
-            )
+            return members_of(self.canonical(digest))
         except (ValueError, KeyError, TypeError, IdentityError):
             raise ApprovalError(
                 f"the record of manifest {digest.hex()} was altered: restore it from a backup"
@@ -251,6 +246,14 @@ class AdmissionRecord:
             raise ApprovalError(
                 f"the record of admissions cannot be used ({error}): free the disk, or restore it from a backup"
             ) from None
+
+
+def members_of(canonical: bytes) -> frozenset[NodeName]:
+    """Of a manifest of whatever version that was admitted or proposed here; other bytes raise many kinds of errors."""
+    body = json.loads(canonical.partition(b"\n")[2])
+    listed = [(Role.party, body["parties"]), (Role.aggregator, body["aggregators"])]
+    listed.append((Role.coordinator, [body["coordinator"]]))
+    return frozenset(NodeName(body["federation"], role, each["name"]) for role, tables in listed for each in tables)
 
 
 _COLUMNS = "run, digest, manifest, how, approved_by, at, overridden, withdrawn"

@@ -26,6 +26,7 @@ from parley.party.settings import Settings
 from parley.party.wire import GRACE_SECONDS, Wire
 from parley.privacy.errors import LedgerRefusedError
 from parley.privacy.ledger import EndProof
+from parley.privacy.put_back import NO_ACCOUNT
 from parley.v1 import common_pb2, coordinator_pb2
 
 log = logs.logger()
@@ -113,6 +114,8 @@ def settle_now(settings: Settings, which: str | None) -> list[Outcome]:
         contextlib.closing(Gate(settings, node, Shelf(settings))) as gate,
         contextlib.closing(Wire(settings.identity, targets)) as wire,
     ):
+        if gate.ledger.waits_for_account:
+            raise LedgerRefusedError(NO_ACCOUNT)
         runs = [held for held in still_open(gate, joined=True) if which in (None, held.run)]
         if which is not None and not runs:
             raise RefusedCallError(common_pb2.REFUSAL_NOT_ADMITTED, f"run {which} is not open here", "see its status")

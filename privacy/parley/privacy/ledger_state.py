@@ -61,6 +61,8 @@ class State:
     """Put back from a backup, and not accounted for yet: nothing is charged meanwhile."""
     made: int | None = None
     """When that backup was made, in seconds since 1970; None where nobody knows."""
+    must_account: set[str] = field(default_factory=set)
+    """Names of servers without whose word nothing is accounted for, whatever node.toml says by then."""
     accounted: dict[str, int] = field(default_factory=dict)
     """By the manifests of runs that were lost: how many rounds the servers' accounts have told of."""
     apart: set[str] = field(default_factory=set)
@@ -108,7 +110,10 @@ class State:
                 for population in {self.runs[name].population for name in body["runs"]}:
                     self._recount(population)
             case "restored":
-                self.restored, self.made = True, body["made"]
+                # Of a state that waits already, the older time says since when nothing is known; None is older still.
+                times = [body["made"], *([self.made] if self.restored else [])]
+                self.must_account = {*body.get("servers", ()), *(self.must_account if self.restored else ())}
+                self.restored, self.made = True, None if None in times else min(times)
                 self.salt, self.salt_digest = "", body["salt"] or self.salt_digest
             case "account":
                 self.restored = False
