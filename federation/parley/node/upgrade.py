@@ -186,14 +186,12 @@ def undo(state: Path, reached: Callable[[str], object] = lambda step: None) -> l
             "there is nothing to go back to: no upgrade changed a file here, or the node was started since"
         )
     for file in held:
+        _fold(state / file)  # a log that is unlinked below, and a kill after it, would leave half of the file
         if _digest(state / file) not in (_noted(state / f"{file}{MADE}"), _digest(state / f"{file}{BEFORE}")):
             raise UpgradeError(
                 f"{file} is not as the upgrade left it: the node was started since, or the upgrade did not end. To go "
                 "back would forget what was spent: start this release"
             )
-        if (log := state / f"{file}-wal").exists() and log.stat().st_size:
-            # Without it the file would be half of what was committed, if this is killed in between.
-            raise UpgradeError(IN_USE.format(file))
     for file in held:
         for ending in SQLITE:
             (state / f"{file}{ending}").unlink(missing_ok=True)
@@ -230,6 +228,8 @@ def forget(state: Path) -> None:
 
 def _fold(path: Path) -> None:
     """All that is committed into the file itself; an UpgradeError while another process keeps it from that."""
+    if not path.exists():
+        return
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as database:
             database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
