@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from parley.node.backup import RESTORED
 from parley.node.backup_key import BackupError
-from parley.node.restoration import RESTORED, confirm
+from parley.node.restoration import confirm
 from parley.party.backup import contents, require_list
 from parley.party.process import party_node, settings_of
 from parley.party.settlement import settle_now
