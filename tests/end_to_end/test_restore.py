@@ -196,6 +196,9 @@ def test_a_restored_coordinator_has_its_models_and_begins_nothing_before_an_acco
     *_, (row, _) = coordinator.follow(coordinator.submit(renamed(manifest, "early")))
     assert row.state is State.refused
     assert "restore --account" in row.outcome
+    refused = parley("restore", "--account", str(lead.folder))
+    assert "another process of this coordinator is running" in refused.stderr
+    lead.stop()
     done = parley("restore", "--account", str(lead.folder), "--json")
     assert answer(done)["charged"] == ["third"]
     assert next(iter(book(lead).populations.values())).spent.epsilon == pytest.approx(spent.epsilon)

@@ -174,3 +174,9 @@ def test_a_list_in_doubt_is_trust_in_doubt(tmp_path: Path, issuer: ThrowAwayAuth
     (folder.path / REVOKED_FILE).write_text("damaged")
     with pytest.raises(PinError, match="nobody is trusted"):
         folder.load()
+
+
+def test_a_number_after_which_no_list_could_follow_is_refused() -> None:
+    assert parsed(listed((1 << 63) - 1), AUTHORITY.certificate).number == (1 << 63) - 1
+    with pytest.raises(RevocationError):
+        parsed(listed(1 << 63), AUTHORITY.certificate)

@@ -4,8 +4,8 @@ import os
 import shutil
 import sqlite3
 import stat
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,9 @@ from parley.cli.commands.upgrade import openers
 from parley.federation.names import Role
 from parley.node import upgrade
 from parley.node.alone import alone, only_one
+from parley.node.backup import LEDGER
+from parley.node.backup_copy import copy_database
+from parley.node.backup_key import BackupError
 from parley.node.node_file import AnyNode, read_node
 from parley.node.upgrade import BEFORE, CHECK, UpgradeError, carry_out, changes, forget, rehearse, undo
 from parley.privacy.layouts import ALL, OUTBOX, LayoutError
@@ -250,3 +253,50 @@ def test_the_command_tries_does_and_goes_back(node: AnyNode) -> None:
     assert "as before the upgrade" in parley("upgrade", home, "--undo").stdout
     assert parley("upgrade", home, "--undo").returncode == 2
     assert parley("upgrade", home, "--undo", "--check").returncode == 2
+
+
+def test_nothing_is_changed_or_put_back_while_a_reader_keeps_a_log(node: AnyNode) -> None:
+    """What is unlinked with such a log is gone, if going back is killed before its next step."""
+    path = node.state / "ledger.sqlite"
+    with _read_while_written(path), pytest.raises(UpgradeError, match="open in another process"):
+        carry_out(node.state, Role.party, openers(node))
+    assert not left(node.state)
+    assert carry_out(node.state, Role.party, openers(node))
+    made = path.read_bytes()
+    with _read_while_written(path):
+        with pytest.raises(UpgradeError, match="open in another process"):
+            undo(node.state)
+        assert path.read_bytes() == made
+
+
+@contextmanager
+def _read_while_written(path: Path) -> Iterator[None]:
+    """As by `parley page` beside a node that writes: the log cannot be folded into the file."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as write, closing(sqlite3.connect(path)) as read:
+        write.execute("PRAGMA journal_mode = WAL").fetchone()
+        read.execute("BEGIN")
+        read.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        write.execute("CREATE TABLE more (a)")
+        write.execute("DROP TABLE more")
+        yield
+        read.rollback()
+
+
+def test_a_copy_is_kept_while_the_file_at_its_place_is_damaged(node: AnyNode) -> None:
+    carry_out(node.state, Role.party, openers(node))
+    path = node.state / "ledger.sqlite"
+    good = path.read_bytes()
+    path.write_bytes(good[:5000] + b"\0" * (len(good) - 5000))
+    with pytest.raises(UpgradeError, match=r"ledger\.sqlite is damaged"), alone(node.state, Role.party):
+        pass
+    assert left(node.state)
+    path.write_bytes(good)
+    with alone(node.state, Role.party):
+        assert not left(node.state)
+
+
+def test_no_backup_is_made_of_a_ledger_that_has_its_salt_in_it(node: AnyNode, tmp_path: Path) -> None:
+    with pytest.raises(BackupError, match="start the node once, or `parley upgrade`"):
+        copy_database(node.state / "ledger.sqlite", tmp_path / "copy", LEDGER)
+    with closing(Ledger.open_newest(node.state / "ledger.sqlite")):
+        copy_database(node.state / "ledger.sqlite", tmp_path / "other", LEDGER)

@@ -10,9 +10,11 @@ import pytest
 
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
-from parley.party.account import AccountError, Taken, leave_open_runs, now, until_taken
+from parley.party.account import AccountError, Taken, known_servers, leave_open_runs, now, until_taken
 from parley.party.admission import Gate
 from parley.party.review import policy_of
+from parley.party.outbox import LEFT, REFUSED
+from parley.party.settlement import settle, settle_open, still_open
 from parley.party.wire import Wire
 from parley.privacy.errors import BudgetExceededError, LedgerRefusedError
 from parley.privacy.filters import Cap
@@ -20,7 +22,7 @@ from tests.support.documents import manifest
 from tests.support.memories import POINT, joined, left, state
 from tests.support.party_process import EVERYONE, Running, charged, gate_of, ledger
 from tests.support.reviewers import reviewed_policy
-from tests.support.stage import NORTH, SOUTH, Stage, question
+from tests.support.stage import LEAD, NORTH, SOUTH, Stage, question
 from tests.support.until import until
 
 pytestmark = pytest.mark.usefixtures("verified_in_process")
@@ -148,7 +150,14 @@ def too_many(account: Any) -> Any:
     return account
 
 
-@pytest.mark.parametrize("spoil", [wrong_caller, wrong_nonce, other_server, a_run_less, a_name_with_a_line, too_many])
+def with_a_newer_field(account: Any) -> Any:
+    return type(account).FromString(account.SerializeToString() + b"\xfa\x3f\x03abc")
+
+
+SPOILT = [wrong_caller, wrong_nonce, other_server, a_run_less, a_name_with_a_line, too_many, with_a_newer_field]
+
+
+@pytest.mark.parametrize("spoil", SPOILT)
 def test_only_a_servers_own_whole_word_for_this_call_counts(
     stage: Stage, gate: Gate, spoil: Callable[[Any], Any]
 ) -> None:
@@ -195,10 +204,26 @@ def test_one_name_under_two_manifests_is_charged_twice(stage: Stage, gate: Gate)
 
 def test_a_run_whose_cost_cannot_be_computed_is_not_passed_over(stage: Stage, gate: Gate) -> None:
     put_back(gate)
-    stage.a.accounted = [(manifest(**EVERYONE, **{"parties.0.data_set": "cardiology"}), 1, True)]
-    with pytest.raises(AccountError, match="heart-1 cost cannot be computed"):
-        taken(stage, gate)
+    stranger = manifest(**EVERYONE, **{"parties.0.name": "hospital-z"})
+    stage.a.accounted = [(stranger, 1, True), (run("known"), 1, True), (run("over"), 0, True)]
+    before = len(gate.outbox.runs())
+    for _ in range(2):
+        with pytest.raises(AccountError, match="heart-1 cost cannot be computed"):
+            taken(stage, gate)
+    assert len(gate.outbox.runs()) == before  # however often it is asked
+    gate.record.put(run("over"), "policy", "policy")  # nobody has noted meanwhile that it never is
     assert taken(stage, gate, "Dr. Ada Osei").given_up == ("patients",)
+
+
+def test_a_run_of_a_data_set_that_is_not_known_is_charged_to_every_population(stage: Stage, gate: Gate) -> None:
+    gate.ledger.register("others", charge_of(stage).unit, gate.settings.cap)
+    put_back(gate)
+    gate.ledger.declare_apart("patients", "Dr. Ada Osei")
+    stage.a.accounted = [(manifest(**EVERYONE, **{"parties.0.data_set": "cardiology"}), 1, True)]
+    assert len(taken(stage, gate).runs) == 2
+    book = ledger(stage)
+    assert {each.population for each in book.runs.values()} == {"patients", "others"}
+    assert all(each.spent.epsilon > 1 for each in book.populations.values())
 
 
 def test_a_charge_by_account_stands_against_no_cap(stage: Stage, gate: Gate) -> None:
@@ -285,3 +310,102 @@ def test_a_person_may_take_the_account_while_the_process_waits(stage: Stage, gat
     targets = {NodeName("cardio", Role.aggregator, name): at for name, at in gate.settings.aggregators.items()}
     with closing(Wire(gate.settings.identity, targets)) as wire:
         assert until_taken(gate, wire, threading.Event(), lambda: None) == Taken((), ())
+
+
+def test_the_ends_of_a_decoy_of_its_name_give_nothing_of_an_accounted_run_back(stage: Stage, gate: Gate) -> None:
+    """Both servers are honest: of the decoy nothing was opened, and the coordinator alone has made it up."""
+    real, decoy = run("x"), run("x", **{"mechanism.noise_multiplier": 30.0})
+    gate.note(decoy, LEFT, "it waited when the backup was made")
+    put_back(gate)
+    stage.a.accounted = stage.b.accounted = [(real, 39, True)]
+    assert taken(stage, gate).runs == ("x",)
+    spent = ledger(stage).populations["patients"].spent
+    assert not gate.charged(decoy)
+    assert not gate.charged(real)
+    assert still_open(gate, joined=True) == []
+    stage.coordinator.only = decoy.digest
+    stage.finish(stage.ends(decoy, 0))
+    with closing(Wire(gate.settings.identity, {LEAD: gate.settings.coordinator_address})) as wire:
+        found = settle_open(gate, wire, gate.outbox.runs(), threading.Event(), {})
+        assert not any(each.settled for each in found)
+        for made in (decoy, real):
+            with pytest.raises(LedgerRefusedError, match="was not charged here"):
+                settle(gate, made, stage.ends(made, 0), wire.identity.pins)
+    assert ledger(stage).populations["patients"].spent == spent
+
+
+def test_an_answer_of_a_decoy_is_not_noted_under_an_accounted_run(stage: Stage, gate: Gate) -> None:
+    decoy = run("x", **{"mechanism.noise_multiplier": 30.0})
+    gate.record.put(decoy, "policy", "policy")
+    put_back(gate)
+    leave_open_runs(gate)
+    stage.a.accounted = stage.b.accounted = [(run("x"), 39, True)]
+    assert taken(stage, gate).runs == ("x",)
+    assert not gate.charged(decoy)
+    gate.catch_up()
+
+
+def test_a_second_backup_of_a_party_that_waits_does_not_make_its_state_younger(stage: Stage, gate: Gate) -> None:
+    for first in (MADE, None):
+        put_back(gate, first)
+        gate.ledger.put_back(MADE + 864_000, "cd" * 16)
+        gate.ledger.verify()
+        assert gate.ledger.made == first
+        stage.b.restored = [(MADE + 86_400, MADE + 259_200)]
+        with pytest.raises(AccountError, match="has forgotten"):
+            taken(stage, gate)
+        stage.b.restored = []
+        taken(stage, gate)
+    put_back(gate, MADE + 1)
+    assert gate.ledger.made == MADE + 1  # of a ledger that had its account, a later time is right
+
+
+def test_an_edit_of_node_toml_does_not_talk_a_silent_server_away(stage: Stage, gate: Gate) -> None:
+    assert known_servers(gate) == {"north", "south"}
+    gate.ledger.put_back(MADE, "ab" * 16, known_servers(gate))
+    gate.ledger.put_back(MADE, "cd" * 16)
+    stage.b.silent = True
+    only = {name: at for name, at in gate.settings.aggregators.items() if name == "north"}
+    gate.settings = replace(gate.settings, aggregators=only)
+    with pytest.raises(AccountError, match="south must account for this party"):
+        taken(stage, gate)
+    with pytest.raises(LedgerRefusedError, match="south must account"):
+        gate.ledger.account([], {}, {"north": "aa" * 32})
+    assert taken(stage, gate, "Dr. Ada Osei").given_up == ("patients",)
+
+
+def test_servers_of_manifests_and_pins_must_account_too(stage: Stage, gate: Gate) -> None:
+    gate.settings = replace(gate.settings, aggregators={})
+    assert known_servers(gate) == {"north", "south"}  # pinned
+    gate.outbox.note(b"x" * 32, "old", run("old").canonical.replace(b"north", b"upper"), LEFT)
+    gate.outbox.note(b"y" * 32, "no", run("no").canonical.replace(b"north", b"other"), REFUSED)
+    assert known_servers(gate) == {"north", "south", "upper"}
+
+
+def test_a_run_that_is_known_by_its_manifest_is_not_charged_again_under_another_name(stage: Stage) -> None:
+    made = run()
+    stage.offer(made)
+    with Running(stage):
+        charged(stage, made)
+    with closing(gate_of(stage)) as gate:
+        put_back(gate)
+        leave_open_runs(gate)
+        stage.b.spoil = another_name
+        stage.a.accounted = stage.b.accounted = [(made, 1, False)]
+        assert taken(stage, gate).runs == ()
+
+
+def another_name(account: Any) -> Any:
+    for each in account.runs:
+        each.run = "other name"
+    return account
+
+
+def test_an_account_charges_no_fresh_population_that_nobody_declared(stage: Stage, gate: Gate) -> None:
+    gate.ledger.register("others", charge_of(stage).unit, gate.settings.cap)
+    put_back(gate)
+    stage.a.accounted = [(run(), 1, True)]
+    with pytest.raises(AccountError, match="would be a fresh one"):
+        taken(stage, gate)
+    assert "patients" not in ledger(stage).populations
+    assert gate.outbox.runs() == []

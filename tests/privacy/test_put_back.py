@@ -66,13 +66,20 @@ def test_a_cap_that_is_given_up_is_spent_under_either_rule_for_good(tmp_path: Pa
         ledger.reserve("a", "ward", rule)  # type: ignore[arg-type]
 
 
-def test_an_account_settles_like_any_run_by_proof_of_its_end(tmp_path: Path) -> None:
+def test_of_an_account_nothing_is_given_back_by_any_end(tmp_path: Path) -> None:
     from parley.privacy.ledger import EndProof
 
     ledger = put_back(tmp_path / "l")
-    ledger.account([Accounted("lost", "ward", BASIC)], {}, {})
-    ledger.settle(EndProof("lost", 0, "signed-ends", b"both"), accepted)
-    assert ledger.populations["ward"].spent.epsilon == 0
+    ledger.account([Accounted("lost", "ward", BASIC, "aa" * 32)], {}, {})
+    with pytest.raises(LedgerRefusedError, match="has been accounted for"):
+        ledger.settle(EndProof("lost", 0, "signed-ends", b"both"), accepted)
+    with pytest.raises(LedgerRefusedError, match="has been accounted for"):
+        ledger.record("lost", 0, "bb" * 32)
+    with ledger._chain.writing():
+        ledger._chain.append("settle", {"run": "lost", "releases": 0, "proof": "x", "evidence": "cc" * 32})
+    again = Ledger.open(tmp_path / "l")
+    assert again.populations["ward"].spent == BASIC.cost
+    assert again.runs["lost"].manifest == "aa" * 32
 
 
 def test_only_a_ledger_that_waits_takes_an_account_and_none_twice(tmp_path: Path) -> None:

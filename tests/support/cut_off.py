@@ -6,6 +6,7 @@ Loopback in there is another than here: what listens on 127.0.0.1 of this machin
 """
 
 import ctypes
+import itertools
 import os
 import runpy
 import subprocess
@@ -15,6 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 CLONE_NEWNET = 0x40000000
+NUMBER = itertools.count()
+"""The kernel takes a link away some time after its namespace: the next of this process has another name."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ def can_be_made() -> bool:
 @contextmanager
 def namespace(ip: str) -> Iterator[Neighbour]:
     """`ip` is the program of that name."""
-    own = os.getpid()
+    own = os.getpid() + 100_000 * next(NUMBER)
     name, here, there = f"parley{own}", f"pa{own}", f"pb{own}"
     # Of the range for measurements between networks, which nobody routes; one net of four addresses for each process.
     net, first = f"198.18.{own % 256}", own // 256 % 63 * 4

@@ -21,6 +21,7 @@ from parley.federation.meaning import verify_apart_with_charge
 from parley.federation.names import NodeName, Role
 from parley.node import refusals, transport
 from parley.node.accounts import Heard, hear, unpaid
+from parley.node.alone import alone
 from parley.node.connections import KEEPALIVE
 from parley.node.credentials import Identity
 from parley.node.node_file import CoordinatorNode
@@ -39,6 +40,7 @@ def take(node: CoordinatorNode, give_up_by: str = "") -> tuple[list[str], list[s
     """
     identity = node.identity.load()
     with ExitStack() as stack:
+        stack.enter_context(alone(node.state, Role.coordinator))
         ledger = stack.enter_context(closing(Ledger.open(node.ledger)))
         store = stack.enter_context(closing(RunStore(node.state / "runs.sqlite")))
         if not ledger.waits_for_account:
@@ -49,13 +51,16 @@ def take(node: CoordinatorNode, give_up_by: str = "") -> tuple[list[str], list[s
             channel = stack.enter_context(transport.open_channel(str(address), identity, peer, KEEPALIVE))
             stubs[peer] = aggregator_pb2_grpc.ControlServiceStub(channel)
         heard, problems = _heard(stubs, identity, ledger)
+        for name in sorted(ledger.must_account - node.aggregators.keys()):
+            problems.append(f"aggregator {name} must account, and node.toml does not have it: write its address there")
         found: list[Accounted] = []
         rounds: dict[str, int] = {}
         digests = {digest for each in heard for digest in each.runs}
         for digest in sorted(digests):
             name = next(each.runs[digest].run for each in heard if digest in each.runs)
-            row = store.get(digest)
-            known = digest.hex() in ledger.accounted or (name in ledger.runs and row is not None and row.run == name)
+            row = store.get(digest)  # by its digest: a server may say any name
+            held = None if row is None else ledger.runs.get(row.run)
+            known = digest.hex() in ledger.accounted or (held is not None and not held.accounted)
             if known or not unpaid(digest, heard):
                 continue
             try:
@@ -71,7 +76,7 @@ def take(node: CoordinatorNode, give_up_by: str = "") -> tuple[list[str], list[s
             for digest in digests:  # of those that this coordinator does not know, none is led again
                 record.never(digest)
         accounts = {each.server.name: each.digest for each in heard}
-        ledger.account(found, rounds, accounts, given_up, give_up_by if given_up else "")
+        ledger.account(found, rounds, accounts, given_up, give_up_by if problems else "")
         with Trail.open(node.trail, identity.name) as trail:
             for population in given_up:
                 trail.append("budget.given_up", durable=True, population=population, approved_by=give_up_by)
@@ -118,7 +123,7 @@ def _charge(node: CoordinatorNode, ledger: Ledger, manifest: Manifest, names: se
     name = manifest.run
     if name in ledger.runs or name in names:
         name = f"{manifest.run} {manifest.digest.hex()}"
-    return Accounted(name, registered(ledger, node, manifest), charge)
+    return Accounted(name, registered(ledger, node, manifest), charge, manifest.digest.hex())
 
 
 def _line(error: grpc.RpcError, identity: Identity, server: NodeName) -> str:

@@ -7,6 +7,8 @@ import secrets
 from contextlib import closing
 
 from parley.coordinator.store import RunStore, State
+from parley.federation.admission import AdmissionRecord
+from parley.federation.names import Role
 from parley.node.backup import ADMISSIONS, INSIDE, LEDGER, OUTSIDE, Contents
 from parley.node.backup_copy import Database, Table
 from parley.node.backup_key import BackupError
@@ -66,11 +68,16 @@ def finish(restored: Restored) -> list[str]:
             if not row.state.final:
                 store.set_state(row.digest, State.failed, LOST)
                 lost.append(row.run)
+    with closing(AdmissionRecord(node.admissions)) as record:
+        listed = {name for digest, _ in record.rows() for name in record.members(digest)}
+    federation = restored.identity.name.federation
+    named = {each for each in (*listed, *restored.pins) if each.role is Role.aggregator}
+    servers = {*node.aggregators, *(each.name for each in named if each.federation == federation)}
     there = node.ledger.exists()
     if there:
         write_head(node.ledger)
     with closing(Ledger.open(node.ledger) if there else Ledger.create(node.ledger, Policy())) as ledger:
-        ledger.put_back(restored.made, secrets.token_hex(16))
+        ledger.put_back(restored.made, secrets.token_hex(16), servers)
     with Trail.open(node.trail, restored.identity.name) as trail:
         trail.append("node.restored", durable=True)
         for run in lost:

@@ -147,7 +147,7 @@ class NodeBooks:
         ledger = self._open()
         ledger.verify()
         held = ledger.runs.get(manifest.run)
-        if held is None or held.ended:
+        if held is None or held.ended or held.accounted:
             return
         opened = verify_ends(ends, manifest, self._node.identity.load().pins)
         evidence = b"".join(end.SerializeToString() for end in ends)

@@ -202,6 +202,12 @@ class AdmissionRecord:
             found = execute("SELECT digest, withdrawn FROM admissions WHERE run = ?", (run,)).fetchone()
         return None if found is None else (found[0], bool(found[1]))
 
+    def name_of(self, digest: bytes) -> str | None:
+        """Of the run that has this manifest."""
+        with self._using() as execute:
+            found = execute("SELECT run FROM admissions WHERE digest = ?", (digest,)).fetchone()
+        return None if found is None else str(found[0])
+
     def by_hand(self, run: str) -> bool:
         """Whether a person let it in."""
         with self._using() as execute:
@@ -241,12 +247,7 @@ class AdmissionRecord:
     def members(self, digest: bytes) -> frozenset[NodeName]:
         """Every node that the manifest names, of whatever version it is, and whether this node would admit it today."""
         try:
-            body = json.loads(self.canonical(digest).partition(b"\n")[2])
-            listed = [(Role.party, body["parties"]), (Role.aggregator, body["aggregators"])]
-            listed.append((Role.coordinator, [body["coordinator"]]))
-            return frozenset(
-                NodeName(body["federation"], role, each["name"]) for role, tables in listed for each in tables
-            )
+            return members_of(self.canonical(digest))
         except (ValueError, KeyError, TypeError, IdentityError):
             raise ApprovalError(
                 f"the record of manifest {digest.hex()} was altered: restore it from a backup"
@@ -270,6 +271,14 @@ class AdmissionRecord:
             raise UnusableRecordError(
                 f"the record of admissions cannot be used ({error}): free the disk, or restore it from a backup"
             ) from None
+
+
+def members_of(canonical: bytes) -> frozenset[NodeName]:
+    """Of a manifest of whatever version that was admitted or proposed here; other bytes raise many kinds of errors."""
+    body = json.loads(canonical.partition(b"\n")[2])
+    listed = [(Role.party, body["parties"]), (Role.aggregator, body["aggregators"])]
+    listed.append((Role.coordinator, [body["coordinator"]]))
+    return frozenset(NodeName(body["federation"], role, each["name"]) for role, tables in listed for each in tables)
 
 
 _COLUMNS = "run, digest, manifest, how, approved_by, at, overridden, withdrawn"

@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 from parley.federation.errors import FederationError, NotAuthenticatedError
 from parley.federation.names import NodeName
 from parley.federation.rounds import DIGEST_BYTES
-from parley.node import signatures
+from parley.node import newer, signatures
 from parley.node.credentials import Identity
 from parley.node.endings import RESTORED_BYTES
 from parley.node.pins import Pins
@@ -61,6 +61,7 @@ def read_account(
     meant = (said.aggregator, said.caller, said.nonce, said.offset)
     if meant != (server.uri, caller.uri, nonce, offset):
         raise NotAuthenticatedError(f"what {server} has signed is no answer to this call: ask again")
+    newer.known(said, word.body)  # once it is known to be the server's own word: nobody else has added to it
     if not _in_form(said):
         raise NotAuthenticatedError(f"the account of {server} makes no sense: its operator has to look into it")
     return Part(tuple(said.runs), said.total, tuple(said.restored), hashlib.sha256(word.body).hexdigest())

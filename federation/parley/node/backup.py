@@ -27,7 +27,7 @@ from typing import Any, BinaryIO
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
 from parley.node import signatures
-from parley.node.backup_copy import Database, Table, copy_database
+from parley.node.backup_copy import Database, Row, Table, copy_database
 from parley.node.backup_key import BackupError
 from parley.node.backup_stream import Encrypting
 from parley.node.node_file import AnyNode
@@ -74,7 +74,18 @@ ADMISSIONS = Database(
         "never": Table("digest"),
     }
 )
-LEDGER = Database({"entries": Table("sequence kind body previous digest")})
+
+
+def without_salt(row: Row) -> Row:
+    """A ledger of the first layout has its salt in its first entry: no copy of that leaves the node."""
+    if row["sequence"] == 1 and "salt" in (body := json.loads(row["body"])) and "layout" not in body:
+        raise BackupError(
+            "ledger.sqlite is of an earlier layout, which has the salt in it: start the node once, or `parley upgrade`"
+        )
+    return row
+
+
+LEDGER = Database({"entries": Table("sequence kind body previous digest", change=without_salt)})
 EVERYTHING = Database({})
 INSIDE = {
     "node.toml": "addresses and settings",

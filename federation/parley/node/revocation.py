@@ -72,6 +72,9 @@ class Revoked:
         return (dt.datetime.now(dt.UTC) - self.issued) / dt.timedelta(days=1)
 
 
+MOST_NUMBER = 1 << 63
+
+
 def parsed(data: bytes, authority: x509.Certificate) -> Revoked:
     """A RevocationError unless that authority has signed it, and it says no more than this release knows."""
     if len(data) > MOST_BYTES:
@@ -89,6 +92,8 @@ def parsed(data: bytes, authority: x509.Certificate) -> Revoked:
         if len(numbers) != 1 or len(found.extensions) != 1 or len(found) > MOST_ENTRIES:
             raise ValueError("extensions, or too many entries")
         number = numbers[0].crl_number
+        if number >= MOST_NUMBER:
+            raise ValueError("after such a number no list could follow")
         entries = tuple(_entry(each) for each in found)
         issued = found.last_update_utc
     except (ValueError, TypeError, AssertionError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):

@@ -52,6 +52,7 @@ OPEN_RUNS = {
         "SELECT run, manifest FROM runs WHERE state NOT IN ('finished', 'failed', 'refused')",
     ),
 }
+IN_USE = "{} is open in another process, such as `parley page`: stop it first"
 Open = Callable[[Path], object]
 """Opens a file as the node does, which migrates it, and closes it."""
 
@@ -164,11 +165,14 @@ def carry_out(
         )
     if (free := shutil.disk_usage(state).free) < (needed := ROOM * sum(each.size for each in found)):
         raise UpgradeError(f"{free >> 20} MiB are free and {(needed >> 20) + 1} are needed: free the disk first")
+    for each in found:
+        _fold(state / each.file)
     for each in found:  # all of them before the first changes: the way back is whole, or there is none to go
         _copy(state / each.file, state / f"{each.file}{BEFORE}", BEFORE)
         reached(f"copied {each.file}")
     for each in found:
         openers[each.file](state / each.file)
+        _fold(state / each.file)
         reached(f"migrated {each.file}")
         replace_durably(state / f"{each.file}{MADE}", _digest(state / each.file))
     return found
@@ -182,6 +186,7 @@ def undo(state: Path, reached: Callable[[str], object] = lambda step: None) -> l
             "there is nothing to go back to: no upgrade changed a file here, or the node was started since"
         )
     for file in held:
+        _fold(state / file)  # a log that is unlinked below, and a kill after it, would leave half of the file
         if _digest(state / file) not in (_noted(state / f"{file}{MADE}"), _digest(state / f"{file}{BEFORE}")):
             raise UpgradeError(
                 f"{file} is not as the upgrade left it: the node was started since, or the upgrade did not end. To go "
@@ -201,7 +206,13 @@ def undo(state: Path, reached: Callable[[str], object] = lambda step: None) -> l
 
 
 def forget(state: Path) -> None:
-    """At a node's start, under its lock: what an upgrade or a check has left is of no further use, and secret."""
+    """At a node's start, under its lock: what an upgrade or a check has left is of no further use, and secret.
+
+    But not while the file itself is damaged: its copy may be all that there is.
+    """
+    for file in FILES:
+        if (state / f"{file}{BEFORE}").exists() and not _sound(state / file):
+            raise UpgradeError(f"{file} is damaged, and {file}{BEFORE} is kept beside it: put back a backup")
     for copy in COPIES:
         for ending in (BEFORE, f"{BEFORE}{PART}"):
             _wipe(state / f"{copy}{ending}")
@@ -213,6 +224,27 @@ def forget(state: Path) -> None:
 
 
 # ------------------------------------------------------------ copies
+
+
+def _fold(path: Path) -> None:
+    """All that is committed into the file itself; an UpgradeError while another process keeps it from that."""
+    if not path.exists():
+        return
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None)) as database:
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    except sqlite3.Error as error:
+        raise UpgradeError(f"{path.name} cannot be read ({error}): restore it from a backup") from None
+    if (log := path.with_name(f"{path.name}-wal")).exists() and log.stat().st_size:
+        raise UpgradeError(IN_USE.format(path.name))
+
+
+def _sound(path: Path) -> bool:
+    try:
+        with closing(opened_to_read(path)) as database:
+            return bool(database.execute("PRAGMA integrity_check(1)").fetchone()[0] == "ok")
+    except (OSError, sqlite3.Error):
+        return False
 
 
 def _copy(source: Path, target: Path, ending: str = "") -> None:

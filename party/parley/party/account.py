@@ -14,6 +14,7 @@ from hashlib import sha256
 
 import grpc
 
+from parley.federation.admission import members_of
 from parley.federation.errors import FederationError, ManifestError
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import verify_apart_with_charge
@@ -28,6 +29,7 @@ from parley.party.data import data_set_of
 from parley.party.outbox import ENDED, LEFT, OVER, REFUSED
 from parley.party.review import cap_of
 from parley.party.wire import Pauses, Wire, code_of
+from parley.privacy.errors import LedgerRefusedError
 from parley.privacy.filters import Charge
 from parley.privacy.mechanism import Unit
 from parley.privacy.put_back import Accounted
@@ -58,7 +60,24 @@ class Taken:
 
 
 def servers_of(gate: Gate) -> list[NodeName]:
-    return [NodeName(gate.node.federation, Role.aggregator, name) for name in gate.settings.aggregators]
+    """Those of node.toml, and those that the ledger has written down: an edit talks no silent one away."""
+    names = dict.fromkeys((*gate.settings.aggregators, *sorted(gate.ledger.must_account)))
+    return [NodeName(gate.node.federation, Role.aggregator, name) for name in names]
+
+
+def known_servers(gate: Gate) -> set[str]:
+    """All that this party may ever have answered to, as of the state that is put back: by node.toml, by its pins and
+    by every manifest that it did not refuse.
+    """
+    pinned = {name for name in gate.settings.identity.load().pins if name.role is Role.aggregator}
+    listed = {name for digest, _ in gate.record.rows() for name in gate.record.members(digest)}
+    for held in gate.outbox.runs():
+        if held.state != REFUSED:
+            listed |= members_of(held.manifest)
+    found = {
+        name for name in pinned | listed if name.role is Role.aggregator and name.federation == gate.node.federation
+    }
+    return {*gate.settings.aggregators, *(name.name for name in found)}
 
 
 def leave_open_runs(gate: Gate) -> list[str]:
@@ -81,6 +100,10 @@ def leave_open_runs(gate: Gate) -> list[str]:
 
 def asked(server: NodeName, gate: Gate, wire: Wire) -> Heard:
     """One server's whole account; a FederationError or a grpc.RpcError where there is none that counts."""
+    if server not in wire.stubs:
+        raise FederationError(
+            f"{server} must account for this party, and node.toml does not have it any more: write its address there"
+        )
     account = wire.stubs[server].Account
     return hear(
         lambda request: account(request, timeout=ACCOUNT_SECONDS), lambda: wire.identity.pins, server, gate.node,
@@ -91,25 +114,34 @@ def asked(server: NodeName, gate: Gate, wire: Wire) -> Heard:
 def take(gate: Gate, wire: Wire, heard: Sequence[Heard], problems: Sequence[str] = (), give_up_by: str = "") -> Taken:
     """Charge what was heard. With `problems`, why not everything was, somebody has to give the whole cap up."""
     charged: list[Accounted] = []
-    counted, uncounted = list[str](), list(problems)
-    unknown = {digest: run for each in heard for digest, run in each.runs.items() if not _known(gate, digest, run.run)}
+    counted, uncounted, found = list[str](), list(problems), list[Manifest]()
+    unknown = {digest: run for each in heard for digest, run in each.runs.items() if not _known(gate, digest)}
     for digest, run in unknown.items():
         if unpaid(digest, heard):
             try:
                 manifest = _manifest([each.server for each in heard if digest in each.runs], digest, wire)
-                charged.append(_charge(gate, manifest, {each.run for each in charged}))
+                charged += _charges(gate, manifest, {each.run for each in charged})
             except (FederationError, PartyError) as error:
                 uncounted.append(f"what run {run.run} cost cannot be computed ({error})")
                 continue
-            gate.outbox.note(digest, manifest.run, manifest.canonical, LEFT, LOST)
+            found.append(manifest)
             counted.append(digest.hex())
-        gate.record.never(digest)
     if uncounted and not give_up_by:
         raise AccountError("; ".join(uncounted))
     # Also those that node.toml does not name any more: it may name them again.
     populations = tuple(dict.fromkeys((*gate.settings.populations, *gate.ledger.populations))) if uncounted else ()
-    for name in (*populations, *(each.population for each in charged)):
+    names = dict.fromkeys((*populations, *(each.population for each in charged)))
+    try:
+        for name in names:
+            gate.ledger.require_own(name, None, gate.settings.populations)
+    except LedgerRefusedError as error:
+        raise AccountError(str(error)) from None
+    for name in names:
         _register(gate, name)
+    for manifest in found:  # only now: what is asked again and again would fill the disk
+        gate.outbox.note(manifest.digest, manifest.run, manifest.canonical, LEFT, LOST)
+    for digest in unknown:
+        gate.record.never(digest)
     rounds = dict.fromkeys(counted, 0)
     for each in heard:
         for digest, run in each.runs.items():
@@ -167,12 +199,11 @@ def now(gate: Gate, wire: Wire, give_up_by: str = "") -> Taken:
     return take(gate, wire, heard, problems, give_up_by)
 
 
-def _known(gate: Gate, digest: bytes, run: str) -> bool:
+def _known(gate: Gate, digest: bytes) -> bool:
     """Whether the ledger has been charged for it, and not for another one of its name."""
     if digest.hex() in gate.ledger.accounted:
         return True
-    held = gate.record.held(run)
-    return run in gate.ledger.runs and held is not None and held[0] == digest
+    return gate.charged_as(digest) is not None
 
 
 def _manifest(servers: Sequence[NodeName], digest: bytes, wire: Wire) -> Manifest:
@@ -190,7 +221,8 @@ def _manifest(servers: Sequence[NodeName], digest: bytes, wire: Wire) -> Manifes
     raise FederationError(problem)
 
 
-def _charge(gate: Gate, manifest: Manifest, names: set[str]) -> Accounted:
+def _charges(gate: Gate, manifest: Manifest, names: set[str]) -> list[Accounted]:
+    """One; where only the data set is not known, as node.toml may have lost it, one for every population."""
     settings, ledger = gate.settings, gate.ledger
     if gate.node not in manifest.members:
         raise ManifestError("parties", f"do not name {gate.node}")
@@ -198,7 +230,13 @@ def _charge(gate: Gate, manifest: Manifest, names: set[str]) -> Accounted:
     name = manifest.run
     if name in ledger.runs or name in names:  # by two manifests: the charges add up
         name = f"{manifest.run} {manifest.digest.hex()}"
-    return Accounted(name, data_set_of(settings, manifest, gate.node).population, charge)
+    digest = manifest.digest.hex()
+    try:
+        return [Accounted(name, data_set_of(settings, manifest, gate.node).population, charge, digest)]
+    except ManifestError:
+        populations = tuple(dict.fromkeys((*settings.populations, *ledger.populations)))
+        more = [f"{manifest.run} {digest} {index}" for index in range(1, len(populations))]
+        return [Accounted(*each, charge, digest) for each in zip((name, *more), populations, strict=True)]
 
 
 def _register(gate: Gate, name: str) -> None:

@@ -43,6 +43,7 @@ from parley.party.settings import Settings
 from parley.party.standing import charge_signed, holds, refused_here
 from parley.privacy.errors import BudgetExceededError, LedgerRefusedError, OtherContentError
 from parley.privacy.filters import Charge, Limit
+from parley.privacy.ledger_state import Run
 from parley.privacy.mechanism import Unit
 from parley.v1 import common_pb2
 
@@ -102,7 +103,7 @@ class Gate:
         self.outbox.require_sound()
         require_agreement(self.ledger, self.outbox, self.settings.trail)
         for held in self.outbox.runs():
-            charged = self.ledger.runs.get(held.run)
+            charged = self.charged_as(held.digest)
             if charged is None or charged.ended:
                 continue
             for index, upload in sorted(self.outbox.uploads(held.digest).items()):
@@ -220,10 +221,14 @@ class Gate:
             raise refused("caught", str(pending[-1]), "this party's operator has to answer the evidence")
 
     def charged(self, manifest: Manifest) -> bool:
-        """Whether the ledger was charged for this run, and not for another one of its name."""
+        """Whether the ledger was charged for this run here, and not for another one of its name."""
         self.ledger.verify()
-        held = self.record.held(manifest.run)
-        return manifest.run in self.ledger.runs and held is not None and held[0] == manifest.digest
+        return self.charged_as(manifest.digest) is not None
+
+    def charged_as(self, digest: bytes) -> Run | None:
+        """What the ledger was charged for this very manifest, by its admission; never what servers accounted for."""
+        found = self.ledger.runs.get(self.record.name_of(digest) or "")
+        return None if found is None or found.accounted else found
 
     def charge(self, manifest: Manifest, ready: Ready, words: Sequence[common_pb2.SignedAdmission], pins: Pins) -> None:
         """Durably, for the rows that are answered from; before the first answer, and on both aggregators' word.

@@ -16,12 +16,13 @@ from parley.node.backup import ADMISSIONS, EVERYTHING, INSIDE, LEDGER, OUTSIDE, 
 from parley.node.backup_copy import Database, Row, Table
 from parley.node.backup_key import BackupError
 from parley.node.node_file import PartyNode
-from parley.node.restoration import Restored, write_head
-from parley.party.account import leave_open_runs, now
+from parley.node.restoration import Restored, mark_of, write_head
+from parley.party.account import known_servers, leave_open_runs, now
 from parley.party.admission import Gate
 from parley.party.data import Shelf
 from parley.party.outbox import ANSWER, answer_of, sealed_row
 from parley.party.process import settings_of
+from parley.party.settings import Settings
 from parley.party.wire import Wire
 
 HISTORY = "runs seen audited receipts words"
@@ -55,6 +56,8 @@ def contents(node: PartyNode) -> Contents:
     queries = [each.query.text for each in node.data if each.query is not None]
     texts = {_below(node, text): "the query" for text in queries if isinstance(text, Path)}
     data = {_below(node, path): "records" for each in node.data for path in each.files}
+    # The newest one counts: of an old one people who have objected since would be gone.
+    lists = {_below(node, each.excluded): "who objected" for each in node.data if each.excluded is not None}
     return Contents(
         inside={
             **INSIDE,
@@ -70,6 +73,7 @@ def contents(node: PartyNode) -> Contents:
             "state/review.sqlite": EVERYTHING,
         },
         outside={
+            **lists,
             **data,
             **OUTSIDE,
             "state/seal*.json": "what the records were recognised by: seal them again, `parley schema check`",
@@ -98,7 +102,7 @@ def finish(restored: Restored) -> list[str]:
     if settings.ledger.exists():
         write_head(settings.ledger)
     with closing(Gate(settings, restored.identity.name, Shelf(settings))) as gate:
-        gate.ledger.put_back(restored.made, secrets.token_hex(16))
+        gate.ledger.put_back(restored.made, secrets.token_hex(16), known_servers(gate))
         gate.trail.append("node.restored", durable=True)
         return leave_open_runs(gate)
 
@@ -117,7 +121,18 @@ def account(node: PartyNode, give_up_by: str = "") -> tuple[list[str], list[str]
         closing(Gate(settings, name, Shelf(settings))) as gate,
         closing(Wire(settings.identity, targets)) as wire,
     ):
-        gate.ledger.put_back(None)
+        gate.ledger.put_back(None, servers=known_servers(gate))
         leave_open_runs(gate)
         found = now(gate, wire, give_up_by)
     return list(found.runs), list(found.given_up)
+
+
+def require_list(node: PartyNode, settings: Settings, data_set: str) -> None:
+    """Refuse to begin a list of exclusions in a restored folder: whoever objected before would silently count again."""
+    data = settings.chosen(data_set)
+    if data is None or data.excluded is None or data.excluded.exists() or mark_of(node) is None:
+        return
+    raise BackupError(
+        f"this folder was restored, and {data.excluded} is not there: a backup has no such list. Bring the newest one; "
+        "if there never was one, make an empty file of that name"
+    )

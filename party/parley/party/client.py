@@ -123,6 +123,7 @@ class PartyClient:
         with contextlib.closing(self._new_gate()) as gate:
             taken = until_taken(gate, self._wire, self._stop, lambda: os.utime(self._lock))
         log.warning("this party was restored, and its servers have accounted for it", runs=len(taken.runs))
+        self._lookout.catch_up()
         self._resume()
 
     def stop(self) -> None:

@@ -277,7 +277,9 @@ def _memory(node: PartyNode, settings: Settings) -> Finding:
     with closing(Ledger.open(node.ledger)) as ledger, closing(Outbox(settings.outbox)) as outbox:
         require_agreement(ledger, outbox, settings.trail)
         over = {held.run for held in outbox.runs() if held.state in ("ended", "left")}
-        still = sorted(run.name for run in ledger.runs.values() if run.name in over and not run.ended)
+        still = sorted(
+            run.name for run in ledger.runs.values() if run.name in over and not (run.ended or run.accounted)
+        )
     if still:
         text = f"{', '.join(still)}: over here, and charged until both aggregators confirm how it ended"
         return Finding("memory", WARNING, text, f"`parley party settle {node.folder}`")

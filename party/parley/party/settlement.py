@@ -26,6 +26,7 @@ from parley.party.settings import Settings
 from parley.party.wire import GRACE_SECONDS, Wire
 from parley.privacy.errors import LedgerRefusedError
 from parley.privacy.ledger import EndProof
+from parley.privacy.put_back import NO_ACCOUNT
 from parley.v1 import common_pb2, coordinator_pb2
 
 log = logs.logger()
@@ -52,7 +53,10 @@ def settle(gate: Gate, manifest: Manifest, ends: Sequence[common_pb2.SignedEnd],
     ledger, words = gate.ledger, gate.outbox.words(manifest.digest)
     openings = verify_ends(ends, manifest, pins, words)
     ledger.verify()
-    if manifest.run in ledger.runs and ledger.runs[manifest.run].ended:
+    charged = gate.charged_as(manifest.digest)
+    if charged is None:
+        raise LedgerRefusedError(f"this manifest of run {manifest.run} was not charged here: nothing is given back")
+    if charged.ended:
         return
 
     def check(proof: EndProof) -> None:
@@ -69,11 +73,14 @@ def settle(gate: Gate, manifest: Manifest, ends: Sequence[common_pb2.SignedEnd],
 
 
 def still_open(gate: Gate, joined: bool = False) -> list[RunState]:
-    """Runs that are charged, not settled, and not answered any more; with `joined` also those that may be."""
+    """Runs that are charged, not settled, and not answered any more; with `joined` also those that may be.
+
+    By their manifests: a decoy of the same name may have ended with nothing opened.
+    """
     gate.ledger.verify()
     states = (ENDED, LEFT, SETTLED, JOINED) if joined else (ENDED, LEFT)
-    charged = {run.name for run in gate.ledger.runs.values() if not run.ended}
-    return [held for held in gate.outbox.runs() if held.run in charged and held.state in states]
+    found = [(held, gate.charged_as(held.digest)) for held in gate.outbox.runs() if held.state in states]
+    return [held for held, charged in found if charged is not None and not charged.ended]
 
 
 def settle_open(
@@ -107,6 +114,8 @@ def settle_now(settings: Settings, which: str | None) -> list[Outcome]:
         contextlib.closing(Gate(settings, node, Shelf(settings))) as gate,
         contextlib.closing(Wire(settings.identity, targets)) as wire,
     ):
+        if gate.ledger.waits_for_account:
+            raise LedgerRefusedError(NO_ACCOUNT)
         runs = [held for held in still_open(gate, joined=True) if which in (None, held.run)]
         if which is not None and not runs:
             raise RefusedCallError(common_pb2.REFUSAL_NOT_ADMITTED, f"run {which} is not open here", "see its status")

@@ -380,8 +380,9 @@ class Ledger(PutBack):
         admitted = self._state.runs.get(run)
         if admitted is None:
             raise LedgerRefusedError(f"run {run} was not admitted here: reserve it first")
-        if admitted.ended:
-            raise LedgerRefusedError(f"run {run} has ended: start a new run")
+        if admitted.ended or admitted.accounted:  # of the latter no end says what the account did not
+            why = "ended" if admitted.ended else "been accounted for"
+            raise LedgerRefusedError(f"run {run} has {why}: start a new run")
         return admitted
 
     def _require_rule(self, charge: Charge) -> None:

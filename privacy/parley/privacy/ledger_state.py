@@ -38,7 +38,9 @@ class Run:
     recorded: dict[int, str] = field(default_factory=dict)
     ended: bool = False
     accounted: bool = False
-    """Charged because servers said so, after this ledger was put back to an old state."""
+    """Charged because servers said so, after this ledger was put back to an old state: nothing of it is given back."""
+    manifest: str = ""
+    """Of one that was accounted for: digest of its manifest, in hex."""
     evidence: list[str] = field(default_factory=list)
     """Digests of what proves that a server which served it cheated; it is charged as a whole then, for good."""
     proved: tuple[int, str] | None = None
@@ -59,6 +61,8 @@ class State:
     """Put back from a backup, and not accounted for yet: nothing is charged meanwhile."""
     made: int | None = None
     """When that backup was made, in seconds since 1970; None where nobody knows."""
+    must_account: set[str] = field(default_factory=set)
+    """Names of servers without whose word nothing is accounted for, whatever node.toml says by then."""
     accounted: dict[str, int] = field(default_factory=dict)
     """By the manifests of runs that were lost: how many rounds the servers' accounts have told of."""
     apart: set[str] = field(default_factory=set)
@@ -95,7 +99,7 @@ class State:
             case "settle":
                 run = self.runs[body["run"]]
                 run.ended, run.proved = True, (body["releases"], body["evidence"])
-                if not run.evidence:
+                if not run.evidence and not run.accounted:
                     run.cost = run.charge.after(body["releases"])
                 self._recount(run.population)
             case "caught":
@@ -106,13 +110,16 @@ class State:
                 for population in {self.runs[name].population for name in body["runs"]}:
                     self._recount(population)
             case "restored":
-                self.restored, self.made = True, body["made"]
+                # Of a state that waits already, the older time says since when nothing is known; None is older still.
+                times = [body["made"], *([self.made] if self.restored else [])]
+                self.must_account = {*body.get("servers", ()), *(self.must_account if self.restored else ())}
+                self.restored, self.made = True, None if None in times else min(times)
                 self.salt, self.salt_digest = "", body["salt"] or self.salt_digest
             case "account":
                 self.restored = False
                 for each in body["runs"]:
                     run = Run(each["run"], each["population"], charge := Charge.from_json(each["charge"]), charge.cost)
-                    run.accounted = True
+                    run.accounted, run.manifest = True, each.get("manifest", "")
                     self.runs[run.name] = run
                 for digest, rounds in body["rounds"].items():
                     self.accounted[digest] = max(rounds, self.accounted.get(digest, 0))

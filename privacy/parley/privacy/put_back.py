@@ -4,7 +4,7 @@ The two entries of it are written here: `restored` when the old state is in plac
 has said what was charged since that state was made. In between no run is charged.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +28,8 @@ class Accounted:
     run: str
     population: str
     charge: Charge
+    manifest: str = ""
+    """Digest, in hex: two manifests may have one name."""
 
 
 class PutBack:
@@ -45,8 +47,8 @@ class PutBack:
     def _population(self, name: str) -> Population:
         raise NotImplementedError
 
-    def put_back(self, made: int | None, fresh_salt: str = "") -> None:
-        """This ledger is an old one, of `made` (seconds since 1970) if that is known.
+    def put_back(self, made: int | None, fresh_salt: str = "", servers: Iterable[str] = ()) -> None:
+        """This ledger is an old one, of `made` (seconds since 1970) if that is known. `servers` have to account for it.
 
         A backup has no salt: under a fresh one, rows that were seen before are not recognised by their content.
         """
@@ -55,12 +57,17 @@ class PutBack:
         with self._writing():
             if fresh_salt or not self._state.restored:
                 salt = salt_digest(fresh_salt) if fresh_salt else ""
-                self._append("restored", {"made": made, "salt": salt})
+                self._append("restored", {"made": made, "salt": salt, "servers": sorted(set(servers))})
 
     @property
     def waits_for_account(self) -> bool:
         """Whether it was put back, and nobody has said yet what was charged since."""
         return self._state.restored
+
+    @property
+    def must_account(self) -> frozenset[str]:
+        """Names of servers that were known when it was put back: no edit of node.toml talks one away."""
+        return frozenset(self._state.must_account)
 
     @property
     def made(self) -> int | None:
@@ -81,18 +88,23 @@ class PutBack:
         `accounts` are the digests of what was signed, by who has signed it. `given_up` are populations whose whole cap
         is spent, because `by` could not have everybody's account.
         """
-        if bool(given_up) != bool(by.strip()):
+        if bool(given_up) != bool(by.strip()) and (given_up or self._state.populations):
             raise InvalidParameterError("a cap is given up by somebody who answers for it")
         with self._writing():
             if not self._state.restored:
                 raise LedgerRefusedError("this ledger waits for no account: nothing is charged")
+            silent = sorted(self._state.must_account - accounts.keys())
+            if silent and (not by.strip() or self._state.populations.keys() - set(given_up)):
+                raise LedgerRefusedError(f"{', '.join(silent)} must account for this ledger, and did not")
             for name in (*(each.population for each in runs), *given_up):
                 self._population(name)
             names = [each.run for each in runs]
             if len(names) != len(set(names)) or self._state.runs.keys() & set(names):
                 raise LedgerRefusedError("the account has a run that was charged here: leave it out")
             charged = [
-                {"run": each.run, "population": each.population, "charge": each.charge.as_json()} for each in runs
+                {"run": each.run, "population": each.population, "manifest": each.manifest}
+                | {"charge": each.charge.as_json()}
+                for each in runs
             ]
             body = {"runs": charged, "rounds": dict(rounds), "accounts": dict(accounts), "given_up": list(given_up)}
             self._append("account", body | {"by": by})

@@ -23,6 +23,7 @@ from parley.cli.commands import party_people
 from parley.cli.console import EXIT_BAD_NEWS, CommandError, become, emit_json, progress, withdrawn
 from parley.cli.options import Json, KeyFile, NodeFolder, PassphraseFile, Reviewer, one_of
 from parley.federation.errors import ManifestError
+from parley.node.restoration import require_confirmed
 from parley.party.books import open_ledger, states_of
 from parley.party.data import data_set_of, require_equal, understand
 from parley.party.exclusions import excluded_of, exclusions_of
@@ -132,7 +133,9 @@ def settle(
 
     Example: parley party settle hospital-a
     """
-    settings = settings_of(party_node(node))
+    here = party_node(node)
+    require_confirmed(here)  # an end is proved by pins, and those of a backup may be of a key that was given up
+    settings = settings_of(here)
     found = settle_now(settings, which)
     budgets = budgets_left(settings)
     if json_output:

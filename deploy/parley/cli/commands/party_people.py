@@ -179,9 +179,13 @@ def exclude(
     """
     from parley.learning.exclusion import read_list
     from parley.party import exclusions
+    from parley.party.backup import require_list
 
-    settings = settings_of(party_node(node))
+    here = party_node(node)
+    settings = settings_of(here)
     given = [*(identifiers or ()), *(sorted(read_list(file).names) if file is not None else ())]
+    if given:
+        require_list(here, settings, data_set)
     found = [exclusions.exclude(settings, given, data_set)] if given else exclusions.exclusions_of(settings)
     going = exclusions.under_way(settings)
     if json_output:
