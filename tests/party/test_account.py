@@ -12,8 +12,8 @@ from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.party.account import AccountError, Taken, known_servers, leave_open_runs, now, until_taken
 from parley.party.admission import Gate
-from parley.party.review import policy_of
 from parley.party.outbox import LEFT, REFUSED
+from parley.party.review import policy_of
 from parley.party.settlement import settle, settle_open, still_open
 from parley.party.wire import Wire
 from parley.privacy.errors import BudgetExceededError, LedgerRefusedError
