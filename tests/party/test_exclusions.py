@@ -239,7 +239,7 @@ def test_a_running_node_answers_without_the_excluded_and_tells_nobody(
         outbox = Outbox(settings.outbox)
         assert {held.state for held in outbox.runs()} == {"joined"}
         outbox.close()
-        assert settings.exclusions_of(made.digest).read_text() == "p3\np4\n"
+        assert settings.exclusions_of(made.digest).read_text() == "p3\np4\n# names in all: 2\n"
         stage.finish(stage.ends(made, 2))
         until(lambda: not settings.exclusions_of(made.digest).exists())
     assert first == answer(settings, BY_PATIENT, type(current(settings, BY_PATIENT))(frozenset({"p3", "p4"})))
