@@ -61,7 +61,10 @@ def read_account(
     meant = (said.aggregator, said.caller, said.nonce, said.offset)
     if meant != (server.uri, caller.uri, nonce, offset):
         raise NotAuthenticatedError(f"what {server} has signed is no answer to this call: ask again")
-    newer.known(said, word.body)  # once it is known to be the server's own word: nobody else has added to it
+    try:
+        newer.known(said, word.body)  # once it is known to be the server's own word: nobody else has added to it
+    except newer.NewerError as error:
+        raise FederationError(f"the account of {server}: {error}") from None
     if not _in_form(said):
         raise NotAuthenticatedError(f"the account of {server} makes no sense: its operator has to look into it")
     return Part(tuple(said.runs), said.total, tuple(said.restored), hashlib.sha256(word.body).hexdigest())
