@@ -270,8 +270,8 @@ def test_a_stricter_run_gets_nothing_of_a_session_that_was_audited_less(
     pool = ends.a.noise.covert
     first, _ = pool.position(10)
     with monkeypatch.context() as patched:
-        patched.setattr(ends.b.noise.covert, "_wait_for_room", lambda: time.sleep(1.0))
-        patched.setattr(ends.b.noise.covert, "_wants_more", lambda: time.sleep(1.0))
+        patched.setattr(ends.b.noise.covert, "wait", lambda turn: time.sleep(1.0))
+        patched.setattr(ends.b.noise.covert, "wants", lambda turn: time.sleep(1.0))
         ends.a.noise.follow([manifest(run="stricter", **{**COVERT, "noise.audit": "1/2"})])
         with pytest.raises(PeerError, match="no noise"):
             pool.position(0, Fraction(1, 2))

@@ -23,8 +23,9 @@ import numpy as np
 
 from parley.aggregator.opening import Aggregator, Contributions
 from parley.aggregator.opening_store import OpeningStore
-from parley.aggregator.pool import Demand, NoisePool, NoiseSession
+from parley.aggregator.pool import NoisePool
 from parley.aggregator.request import Request
+from parley.aggregator.workers import Demand, NoiseSession
 from parley.bench.noise_turns import NAMES, Turns, hear_audits, open_session
 from parley.mpc.channel import Channel, Link
 from parley.mpc.clear import OwnNoise
