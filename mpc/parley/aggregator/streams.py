@@ -3,9 +3,9 @@
 Both servers have to mean the same, so they say so before any session begins. On the first stream (`agree`):
 
     1      hello: role, 32 random bytes
-    2 - 4  three empty exchanges, to measure the line
-    5      how long each of them took here. Both servers' times of one exchange make a round trip, whoever was late
-    6      how many workers this server would have: the smaller number is taken
+    2 - 6  five empty exchanges, to measure the line
+    7      how long each of them took here. Both servers' times of one exchange make a round trip, whoever was late
+    8      how many workers this server would have: the smaller number is taken
 
 Every further stream says first which worker's it is, and of which crew (`join`); and the session over each is bound to
 both (`Crew.place`), so that one stream never passes for another one, nor for one of an earlier crew. Nothing of this is
@@ -30,7 +30,7 @@ MAGIC = b"parley.workers.1"
 HELLO = struct.Struct("<16sB32s")
 JOIN = struct.Struct("<16sBBB32s")
 """Magic, role, workers, which one, crew."""
-PINGS = 3
+PINGS = 5
 TIMES = struct.Struct(f"<{PINGS}I")
 LONGEST = (1 << 32) - 1
 """Of an exchange, in microseconds."""
