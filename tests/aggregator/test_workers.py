@@ -215,6 +215,9 @@ def test_how_many_are_enough_follows_from_cores_and_line() -> None:
     assert [enough(2, trip, 8192) for trip in (0.05, 0.1)] == [7, 13]
     assert enough(64, 0.3, 1024) == 16
     assert enough(1, 0.0, 8192) == 1
+    staff = Staff("auto", lambda number, over: MemoryLink(), 64)
+    assert [staff.wanted(0.3, lanes) for lanes in (1 << 10, 1 << 13, 1 << 14)] == [16, 16, 8], "or memory runs out"
+    assert [Staff(12, staff.connect).wanted(0.0, lanes) for lanes in (1 << 10, 1 << 14, 1 << 18)] == [12, 8, 1]
 
 
 # ------------------------------------------------------------ a pool of several
@@ -412,7 +415,8 @@ def test_nothing_after_an_audit_leaves_before_its_verdict_whichever_worker_made_
     def held_up(*rest: Any) -> str | None:
         replays.append(rest[2].number)
         verdict.wait(GIVE_UP_SECONDS)
-        return departure(*rest)
+        found: str | None = departure(*rest)
+        return found
 
     class First(CovertSession):
         """Audits the first worker's first batch, on A."""
@@ -467,5 +471,8 @@ def test_evidence_of_several_workers_is_all_kept_before_anything_begins(
     until(lambda: "parley evidence answer" in several.a.noise.covert.level().resting)
     until(lambda: several.a.cheated)
     caught = [error for error in several.a.cheated if isinstance(error, CaughtError)]
-    assert {error.evidence.digest.hex() for error in caught} == {held.digest for held in several.a.folder.all()}
+    digests = {error.evidence.digest.hex() for error in caught}
+    for digest in digests:
+        assert several.a.folder.read(digest)
+    assert {held.digest for held in several.a.folder.all()} <= digests
     assert several.a.noise._unkept == []

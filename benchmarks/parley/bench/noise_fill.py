@@ -1,5 +1,6 @@
 """A server's end of `parley bench noise --round-trip`: a pool as an aggregator has it, drained as fast as it fills."""
 
+import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -62,4 +63,5 @@ def fill(
         "elapsed": elapsed,
         "cpu_seconds": processor,
         "workers": level.workers,
+        "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }

@@ -37,6 +37,8 @@ EXCHANGES = 20
 """Of a batch, as `enough` counts."""
 LANE_SECONDS = 10e-6
 """Of processor, likewise."""
+MOST_LANES_AT_ONCE = 1 << 17
+"""In all workers together: a lane that is in the making takes 8 kB, under audit 15 kB."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +81,10 @@ class Staff:
 
     def wanted(self, round_trip: float, lanes: int) -> int:
         """On such a line, in batches of so many lanes."""
+        most = max(MOST_LANES_AT_ONCE // lanes, 1)
         if self.most != "auto":
-            return self.most
-        return enough(self.cores or len(os.sched_getaffinity(0)), round_trip, lanes)
+            return min(self.most, most)
+        return min(enough(self.cores or len(os.sched_getaffinity(0)), round_trip, lanes), most)
 
 
 def enough(cores: int, round_trip: float, lanes: int) -> int:
