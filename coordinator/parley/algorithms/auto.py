@@ -47,6 +47,8 @@ from parley.privacy.randomness import Randomness
 
 Floats = NDArray[np.float64]
 
+RULES = 1
+"""Which version of the rules this is."""
 MEANS = 5
 """Rounds that estimate the mean of the rows"""
 SPREADS = 4

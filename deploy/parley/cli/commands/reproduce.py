@@ -164,6 +164,52 @@ def figures(
         Console().print(f"{out / f'figure-{experiment.NUMBERS[name]}.png'}", highlight=False)
 
 
+@app.command()
+def kinds(
+    data: Annotated[
+        Path | None, typer.Option(help="Folder that holds the data sets; none: made-up kinds only.")
+    ] = None,
+    seeds: Seeds = 5,
+    only: Annotated[list[str] | None, typer.Option(help="Only this kind of data; may be given several times.")] = None,
+    method: Only = None,
+    epsilon: Annotated[list[float] | None, typer.Option(help="Only this epsilon; may be given several times.")] = None,
+    results: Results = Path("kinds-runs.jsonl"),
+    show: Show = False,
+    json_output: Json = False,
+) -> None:
+    """`auto` on kinds of data that it was not set on, beside a constant, no privacy and other methods.
+
+    Every finished run is a line of --results, and the same command goes on where it was cut off.
+
+    Example: parley reproduce kinds --only records-800 --seeds 2 --json
+    """
+    from parley.research.experiments import kinds as experiment
+
+    names = [kind.name for kind in experiment.KINDS]
+    for each in only or []:
+        if each not in names:
+            fail(f"no kind {each!r} here: use one of {', '.join(names)}")
+    for each in method or []:
+        if each not in experiment.METHODS:
+            fail(f"no method {each!r} here: use one of {', '.join(experiment.METHODS)}")
+    for value in epsilon or []:
+        if not value > 0:
+            fail(f"epsilon is {value:g}: give a number above 0")
+    chosen, table = experiment.chosen(tuple(only or ())), experiment.Table.open(results)
+    left_out = []
+    if not show:
+        methods, epsilons = tuple(method or experiment.METHODS), tuple(epsilon or experiment.EPSILONS)
+        left_out = experiment.complete(chosen, data, table, seeds, methods, epsilons, progress)
+    rows = experiment.rows_of(chosen, table)
+    if json_output:
+        emit_json({"experiment": "kinds", "rows": rows, "left_out": left_out})
+        return
+    columns = ["kind", "role", "method", "target_epsilon", "seeds", "test_loss", "test_loss_std", "test_error", "auc"]
+    _fill(Table(title="kinds: test loss, and the deviation between seeds"), columns, rows)
+    for each in left_out:
+        Console().print(f"left out: {each['kind']} {each['method'] or ''}: {each['reason']}", highlight=False)
+
+
 def _images(
     name: str,
     data: Path,
