@@ -19,9 +19,9 @@ def test_auto_takes_its_clip_from_the_histograms_median() -> None:
     histogram = np.zeros(24)
     histogram[6] = 100.0
     # Half way into the bucket that ends at top·2^−3.
-    assert algorithm.median_norm(histogram, 0.5) == pytest.approx(8.0 * 2**-3.25)
+    assert algorithm.median_of(histogram, 8.0, 0.5) == pytest.approx(8.0 * 2**-3.25)
     # Four deviations of noise, 0.1 each here, explain a count; then what was known before decides.
-    assert algorithm.median_norm(0.002 * histogram, 0.5) == pytest.approx(0.5)
+    assert algorithm.median_of(0.002 * histogram, 8.0, 0.5) == pytest.approx(0.5)
 
 
 def viewed() -> Auto:
@@ -38,20 +38,21 @@ def viewed() -> Auto:
         "mean": np.array([0.5, -0.25, 1.0]),
         "absolute": np.array([0.5, 0.1, 0.0]),
         "second": np.array([0.5, 0.0125, 0.0]),
+        "labels": np.array([0.0, 0.0, 0.1]),  # of 1/2 − y: four in ten are positive
     }
     for index, kind in enumerate(algorithm.asked):
         asked = algorithm.ask(index)
-        assert ("norms" in asked.kind) == ("norms" in kind)
-        algorithm.tell(index, histogram if "norms" in kind else answers[kind] * asked.scale)
+        assert ("norms" in asked.kind) == (kind not in answers)
+        algorithm.tell(index, answers[kind] * asked.scale if kind in answers else histogram)
     return algorithm
 
 
 def test_autos_view_is_made_of_released_means_and_spreads() -> None:
     algorithm = viewed()
     np.testing.assert_allclose(algorithm.state["shift"], [0.5, -0.25, 0.0])
-    # sqrt(E|z| / 2E z²) is sqrt(1/2), and sqrt(4) = 2 is the most; rows of 2·8·2^−3.25 leave the intercept as it is
-    # when the features' share is a third of it or more, and else shorten it.
-    features = math.sqrt((2 * 8.0 * 2**-3.25) ** 2 - 1)
+    # sqrt(E|z| / 2E z²) is sqrt(1/2) and sqrt(4); rows of 2·8·2^−3.25 leave the intercept as it is when the features'
+    # share is a third of it or more, and else shorten it.
+    features = 2 * 8.0 * 2**-3.25
     np.testing.assert_allclose(algorithm.state["scale"], [math.sqrt(0.5), 2.0, min(1, features / 3)], rtol=1e-6)
 
 
@@ -72,7 +73,7 @@ def test_auto_counts_as_distance_what_noise_does_not_explain() -> None:
     algorithm = viewed()
     first = len(algorithm.asked)
     algorithm.tell(first, np.array([1.0, 0.0, 0.0]))
-    moved = np.linalg.norm(algorithm.state["inner"])
+    moved = np.linalg.norm(algorithm.state["inner"] - algorithm.state["origin"])
     assert algorithm.number("drift") == 0.0
     algorithm.state["noise"] = np.array([1e3])
     algorithm.state["distance"] = np.array([0.0])
@@ -89,7 +90,7 @@ def test_autos_step_is_one_that_heavy_ball_is_stable_at() -> None:
     clip = algorithm.number("clip")
     algorithm.state["distance"] = np.array([1e9])
     curvature = 0.25 * (2 * algorithm.number("median")) ** 2
-    step, beta = 2 * algorithm.step(clip), algorithm.rules.momentum
+    step, beta = 2 * algorithm.step(clip), algorithm.own.momentum
     point, velocity = 1.0, 0.0
     for _ in range(200):
         velocity = beta * velocity + (1 - beta) * curvature * point

@@ -111,7 +111,7 @@ def test_noise_moves_a_score_over_features_by_what_the_recipe_says() -> None:
     assert plan.releases == 207
     # A bucket is a factor of √2 wide, and its middle is taken.
     moved = float(np.std(algorithm.state["inner"])) * row
-    assert moved == pytest.approx(algorithm.rules.score_noise, rel=0.25)
+    assert moved == pytest.approx(algorithm.own.score_noise, rel=0.25)
 
 
 def test_with_hardly_any_noise_a_way_over_features_is_still_bounded() -> None:

@@ -42,6 +42,10 @@ class Setting:
     """Whether the last column is the constant 1."""
     normalised: bool = False
     """Whether every row has one length, because a public transform makes it so."""
+    target_bound: float = 1.0
+    """A public bound on a target that is a number, as a model sees it,"""
+    largest_residual: float = math.inf
+    """and on what a loss's derivative in the score may be."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,10 @@ class Algorithm(ABC):
     def questions(self) -> dict[str, int]:
         """Every kind of question of the planned run, and at how many points at most."""
         return {"gradient": 1}
+
+    def recorded(self) -> dict[str, Any]:
+        """Parameters that a manifest has to say, whatever the study does: what would change a run unseen."""
+        return {}
 
     def finished(self, round_index: int) -> bool:
         """Whether no release from this round on changes the result: a simulation need not make it."""

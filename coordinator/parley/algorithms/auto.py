@@ -24,57 +24,38 @@ and momentum (`parley.algorithms.recipes`); which of the three a run follows is 
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.algorithms.algorithm import Algorithm, Ask, Plan, Setting, register
+from parley.algorithms.algorithm import Ask, Plan, Setting, register
 from parley.algorithms.errors import AlgorithmError
+from parley.algorithms.preparation import FAR, LINEAR, NUMBERS, PREPARED, TOP, UNKNOWN, Prepared, question_of
 from parley.algorithms.recipes import (
     RECIPES,
     Recipe,
-    is_network,
     mean_step_of_features,
     mean_step_of_network,
     recipe_of,
 )
 from parley.algorithms.schedules import Output
 from parley.algorithms.sums import combined, inner
-from parley.federation.question import BUCKETS
 from parley.privacy.clipping import GradientClip
 from parley.privacy.randomness import Randomness
 
 Floats = NDArray[np.float64]
 
-RULES = 1
-"""Which version of the rules this is."""
-MEANS = 5
-"""Rounds that estimate the mean of the rows"""
-SPREADS = 4
-"""and each of the two moments around it."""
+RULES = 2
+"""Which rules these are. A manifest says its own, and is refused by an installation that has others."""
 LARGEST_SHARE = 1 / 2
 """Of the records, in a batch."""
 SMALLEST_BATCH = 64
-TOP = 4.0
-"""The histogram begins at so many times the public bound of a feature row."""
-HALF_POWER = math.sqrt(2)
-CLEAR = 4.0
-"""Standard deviations of noise above which a bucket of the histogram counts: all 24 stay below in 99.9 % of runs."""
-RESIDUAL = {"logistic": 0.5, "softmax": 0.9, "linear": 0.5, "huber": 0.5}
-"""About what a residual is at the start: exact for two classes; the models that a view is for."""
-CURVATURE = {"logistic": 0.25, "softmax": 0.5, "linear": 1.0, "huber": 1.0}
-"""The largest second derivative of a loss in its score."""
-ROOM = 1.3
-"""A row's clip norm over the typical row."""
-DOUBT = 4.0
-"""Deviations of noise that are added to both sides of a spread's ratio, so that where nothing is known it is 1."""
-MOST_STRETCH = 2.0
+SMALLEST_ROW = 2.0**-9
+"""Of what features are in a view, at least: its rows are integers of 8 bits."""
 WIDE = 0.55
 """Times the score noise where a linear model's rows are too wide for a view: text has few strong directions, in which
 curvature pulls noise back, so that all of what is allowed is had."""
-INTERCEPT_SHARE = 3.0
-"""The intercept is at most one over this of the features' length."""
 REFERENCE_NOISE = 0.005
 """|noise| / C of a whole run at which the clip is `clip_factor` times the median."""
 CLIP_GROWTH = 0.15
@@ -83,11 +64,15 @@ STABLE = 0.75
 """Of the step at which heavy ball would diverge"""
 MEMORY = 0.1
 """Weight of the newest gradient in the running square of gradient norms, where the curvature is not known."""
+CLASS_CURVATURE = 2.0
+"""Over the number of classes, and at most one half: the largest second derivative of softmax in its scores."""
+SURE = 0.0
+"""Deviations of noise by which the descent must have lowered the loss, or the model that looks at no feature is it."""
 
 
 @register("auto")
 @dataclass(kw_only=True)
-class Auto(Algorithm):
+class Auto(Prepared):
     paper: ClassVar[str] = "Yu, Zhang, Chen, Yin and Liu, Algorithm 2, with steps after DoG (Ivgi, Hinder and Carmon)"
 
     recipe: str = "by rule"
@@ -101,28 +86,39 @@ class Auto(Algorithm):
     """β; the recipe's where it is left out."""
     score_noise: float | None = None
     """What noise may move a typical score, whatever the signal; the recipe's where it is left out."""
+    rules: int = RULES
+    """Which version of these rules; a study leaves it out, a manifest says it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.recipe not in ("by rule", *RECIPES):
             raise AlgorithmError(f"recipe is {self.recipe!r}: use 'by rule' or one of {', '.join(RECIPES)}")
+        if self.rules != RULES:
+            raise AlgorithmError(
+                f"rules is {self.rules} and `auto` follows rules {RULES} here: leave it out of a study; draft a "
+                "manifest again, or run it with the version of parley that it was drafted with"
+            )
         if self.output == Output():
             self.output = Output("average", 0.2)
 
     def plan(self, setting: Setting) -> Plan:
         self.chosen_recipe = recipe_of(setting, self.recipe)
-        self.rules = rules = self.own_numbers(RECIPES[self.chosen_recipe])
-        self.top = TOP * setting.feature_bound
-        self.row_bound = setting.feature_bound
+        self.own = rules = self.own_numbers(RECIPES[self.chosen_recipe])
+        self.row_bound, self.records = setting.feature_bound, setting.records
         self.model, self.columns = setting.model, setting.columns
-        linear = setting.model in RESIDUAL
+        linear, numbers = setting.model in LINEAR, setting.model in NUMBERS
+        self.outputs = max(1, setting.dimension // max(1, setting.columns)) if linear else 1
         self.viewed = linear and setting.intercept and setting.columns <= rules.most_columns
-        # A residual of one half on a row of half the public bound; of a network nobody knows.
-        network = self.chosen_recipe == "networks"
-        self.fallback = 1.0 if network else setting.feature_bound / 4
-        self.asked = ["norms", "norms"] if network else ["norms"]
+        self.viewed = self.viewed and setting.records * setting.columns <= rules.most_cells
+        tables = self.viewed and self.chosen_recipe == "tables"
+        self.probe = FAR * setting.target_bound if numbers and tables else 0.0
+        self.target_top = 2 * setting.target_bound
+        self.residual = self.known_residual(setting)
+        self.top = TOP * setting.feature_bound * (self.residual if self.probe else 1.0)
+        self.asked = ["norms", "norms"] if self.chosen_recipe == "networks" else ["norms"]
         if self.viewed:
-            self.asked += [kind for kind, count in PREPARED[self.chosen_recipe] for _ in range(count)]
+            prepared = PREPARED["numbers" if self.probe else self.chosen_recipe]
+            self.asked += [kind for kind, count in prepared for _ in range(count)]
         mu = setting.epsilon / math.sqrt(2 * math.log(1.25 / setting.delta))
         enough = 3 * setting.records * mu**2 / (setting.dimension * rules.steps)
         share = max(enough, rules.amplified * mu / math.sqrt(rules.steps))
@@ -130,130 +126,117 @@ class Auto(Algorithm):
         batch = min(setting.records, max(SMALLEST_BATCH, round(share * setting.records)))
         return Plan(batch, len(self.asked) + rules.steps, GradientClip(1.0), "poisson")
 
+    def known_residual(self, setting: Setting) -> float:
+        """Its length at the point where rows are measured."""
+        if setting.model == "softmax":
+            return math.sqrt(1 - 1 / self.outputs)
+        return min(self.probe, setting.largest_residual) if self.probe else UNKNOWN
+
+    def recorded(self) -> dict[str, Any]:
+        return {"rules": self.rules}
+
     def own_numbers(self, recipe: Recipe) -> Recipe:
         """The recipe, with what a study says in place of it."""
         given = {name: getattr(self, name) for name in ("clip_factor", "momentum", "score_noise")}
         return replace(recipe, **{name: value for name, value in given.items() if value is not None})
 
     def questions(self) -> dict[str, int]:
-        kinds = ["gradient", *("norms" if "norms" in kind else MOMENTS[kind] for kind in self.asked)]
-        seen = {f"framed {kind}" if self.viewed and kind in ("gradient", "norms") else kind: 1 for kind in kinds}
-        return {"norms": 1} | seen  # the first histogram is of rows as read
+        kinds = [question_of(kind) for kind in self.asked]
+        return dict.fromkeys((*kinds, "framed gradient" if self.viewed else "gradient"), 1)
 
     def begin(self, plan: Plan, theta: Floats, noise: float, randomness: Randomness) -> None:
         super().begin(plan, theta, noise, randomness)
-        columns = self.columns if self.viewed else 1
         zero = np.zeros(1)
-        # Lengths of rows follow from gradients at zero, wherever the descent starts; a network has none there.
-        measured = theta.copy() if is_network(self.model) else np.zeros_like(theta)
-        self.state |= {
-            "top": np.array([self.top]), "median": zero, "row": zero, "clip": zero, "step": zero,
-            "distance": zero, "drift": zero, "square": zero,
-            "shift": np.zeros(columns), "scale": np.ones(columns), "mean": np.zeros(columns),
-            "absolute": np.zeros(columns), "second": np.zeros(columns),
-            "inner": measured, "origin": theta.copy(), "momentum": np.zeros_like(theta),
+        self.state |= self.fresh(theta) | {
+            "clip": zero, "step": zero, "distance": zero, "drift": zero, "square": zero,
+            "origin": theta.copy(), "momentum": np.zeros_like(theta),
+            "moved": np.zeros_like(theta), "gain": zero, "doubt": zero,
         }  # fmt: skip
 
     def ask(self, round_index: int) -> Ask:
-        kind = self.asked[round_index] if round_index < len(self.asked) else "gradient"
-        if kind == "gradient":
-            return self.seen(kind, 1 / self.number("clip"))
-        if "norms" in kind:
-            top = self.number("top")
-            return self.seen("norms", top) if round_index else Ask((self.state["inner"],), "norms", top)
-        return Ask(self.frame(around=kind != "mean"), MOMENTS[kind], 1 / self.number("row"))
-
-    def seen(self, kind: str, scale: float) -> Ask:
-        """A question at w in the view, or at θ without one."""
+        if round_index < len(self.asked):
+            return self.prepare(round_index)
+        point, scale = self.state["inner"], 1 / self.number("clip")
         if not self.viewed:
-            return Ask((self.state["inner"],), kind, scale)
-        return Ask((*self.frame(), self.state["inner"]), f"framed {kind}", scale)
-
-    def frame(self, around: bool = False) -> tuple[Floats, Floats]:
-        """Shift and scale, as long as a model. `around` the mean nobody asks for the spread of the constant 1."""
-        shift, scale = np.zeros(len(self.theta)), np.ones(len(self.theta))
-        shift[: self.columns], scale[: self.columns] = self.state["shift"], self.state["scale"]
-        shift[self.columns - 1] = float(around)
-        return shift, scale
+            return Ask((point,), "gradient", scale)
+        return Ask((*self.frame(float(self.state["scale"][-1])), point), "framed gradient", scale)
 
     def advance(self, round_index: int, estimate: Floats) -> None:
         if round_index >= len(self.asked):
             self.descend(round_index - len(self.asked), estimate)
             return
-        kind = self.asked[round_index]
-        if "norms" in kind:
-            before = self.number("median") if round_index else self.fallback
-            self.keep("median", self.median_norm(estimate, before))
-            self.keep("row", min(self.row_bound, ROOM * self.number("median") / RESIDUAL.get(self.model, 0.5)))
-            if self.chosen_recipe == "networks":
-                # Where rows are long and gradients short, or the other way, the first histogram does not reach.
-                self.keep("top", self.number("median") * HALF_POWER ** (BUCKETS // 2))
-        else:
-            self.state[kind] = self.state[kind] + estimate[: self.columns] * self.number("row") / ROUNDS[kind]
-        if self.asked[round_index + 1 : round_index + 2] != [kind]:
-            self.conclude(kind)
+        self.take(round_index, estimate)
         if round_index == len(self.asked) - 1:
             self.start()
 
-    def conclude(self, kind: str) -> None:
-        """What the rounds of one kind are for: the shift, and then the scale of the view."""
-        noise = self.number("noise") * self.number("row")
-        if kind == "mean":
-            mean = self.state["mean"]
-            kept = np.maximum(0.0, 1 - noise**2 / MEANS / np.maximum(mean**2, 1e-300))
-            self.state["shift"] = np.append((mean * kept)[:-1], 0.0)
-        elif kind == "second":
-            doubt = DOUBT * noise / math.sqrt(SPREADS) + 1e-9
-            ratio = (np.maximum(self.state["absolute"], 0) + doubt) / (2 * np.maximum(self.state["second"], 0) + doubt)
-            scale = np.sqrt(np.clip(ratio, MOST_STRETCH**-2, MOST_STRETCH**2))
-            self.state["scale"] = np.append(scale[:-1], 1.0)
-        elif kind == "last norms":
-            # The intercept's column is 1, so that what it takes away from a row is known exactly.
-            residual = RESIDUAL[self.model]
-            features = max((self.number("median") / residual) ** 2 - 1, 0.05)
-            intercept = math.sqrt(features) / self.rules.intercept_share
-            if self.chosen_recipe == "tables":
-                intercept = min(1.0, intercept)
-            self.state["scale"] = np.append(self.state["scale"][:-1], intercept)
-            self.keep("median", residual * math.sqrt(features + intercept**2))
-
     def start(self) -> None:
         """Everything is known: the clip, and the way that noise alone would be allowed."""
-        median, noise = self.number("median"), self.number("noise")
+        noise, steps = self.number("noise"), self.own.steps
+        if self.viewed:
+            self.fix_intercept()
         self.state["inner"] = self.inward(self.theta)
+        if self.viewed and self.chosen_recipe == "tables" and not self.theta.any():
+            self.state["inner"] = self.at(self.state["constant"] / self.state["scale"][-1])
+            self.theta = self.outward(self.state["inner"])
         self.state["origin"] = self.state["inner"]
-        self.keep("clip", self.rules.clip_factor * median)
-        clip, steps = self.number("clip"), self.rules.steps
+        self.keep("clip", self.own.clip_factor * self.number("median"))
+        self.keep("length", self.number("median") / self.residual)
+        clip = self.number("clip")
         if self.chosen_recipe == "tables":
             self.start_tables()
         elif self.chosen_recipe == "features":
-            row = median / RESIDUAL[self.model]
-            self.keep("step", mean_step_of_features(row, clip, noise, steps, self.rules.score_noise))
+            row = self.number("length")
+            self.keep("step", mean_step_of_features(row, clip, noise, steps, self.own.score_noise))
         else:
             self.keep("step", mean_step_of_network(self.theta, clip, noise, steps))
 
+    def fix_intercept(self) -> None:
+        """How long the constant 1 is beside the features, and the median gradient with it."""
+        length, unit = self.number("median") / self.residual, self.number("unit")
+        if self.chosen_recipe == "tables":
+            features = max(length**2, SMALLEST_ROW**2)
+            intercept = min(unit, math.sqrt(features) / self.own.intercept_share)
+        else:
+            features = max(length**2 - 1, 0.05)  # it was 1 in the histogram
+            intercept = math.sqrt(features) / self.own.intercept_share
+        self.state["scale"] = np.append(self.state["scale"][:-1], intercept)
+        self.keep("median", self.residual * math.sqrt(features + intercept**2))
+
     def start_tables(self) -> None:
         """A clip that grows as noise falls, and a distance: the step follows from it as the run goes on."""
-        median, dimension = self.number("median"), len(self.theta)
+        dimension, length = len(self.theta), self.number("length")
+        # What a residual is at the start, now that it is known for numbers, too; and what noise may move a score by.
+        residual = self.number("spread") if self.probe else self.residual
+        unit = residual if self.probe else 1.0
         # Of the mean of all gradients of the run, in units of the clip.
-        whole = self.number("noise") * math.sqrt(dimension / self.rules.steps)
+        whole = self.number("noise") * math.sqrt(dimension / self.own.steps)
         growth = min(max((REFERENCE_NOISE / max(whole, 1e-12)) ** CLIP_GROWTH, 0.7), 2.5)
-        self.keep("clip", self.rules.clip_factor * growth * median)
-        # Noise of norm c·r moves the score of a row |x| by c·r·|x|/sqrt(d), and |x| is about twice the median.
-        wide = self.model in RESIDUAL and self.columns > self.rules.most_columns
-        allowed = self.rules.score_noise * (WIDE if wide else 1.0)
-        self.keep("distance", allowed * math.sqrt(dimension) / (2 * self.step_factor * median))
+        self.keep("clip", self.own.clip_factor * growth * residual * length)
+        # Noise of norm c·r moves the score of a row |x| by c·r·|x|/sqrt(d).
+        wide = self.model in LINEAR and self.columns > self.own.most_columns
+        allowed = self.own.score_noise * unit * (WIDE if wide else 1.0)
+        self.keep("distance", allowed * math.sqrt(dimension) / (self.step_factor * length))
+
+    def curvature(self) -> float:
+        """A bound of the loss's second derivative in a score, times that of a row's squared length."""
+        derivative = {"logistic": 0.25, "softmax": min(0.5, CLASS_CURVATURE / self.outputs)}.get(self.model, 1.0)
+        return derivative * self.number("length") ** 2
 
     def descend(self, step_index: int, estimate: Floats) -> None:
         """One step of heavy ball on the coordinates of the view."""
-        clip, beta = self.number("clip"), self.rules.momentum
+        clip, beta = self.number("clip"), self.own.momentum
         gradient = estimate * clip + self.pulled(self.regulariser.gradient(self.theta))
+        # For a convex loss <gradient, last move> bounds what that move changed; its noise is newer than the move.
+        moved = self.state["moved"]
+        self.keep("gain", self.number("gain") + inner(gradient, moved))
+        self.keep("doubt", self.number("doubt") + (self.number("noise") * clip) ** 2 * inner(moved, moved))
         self.state["momentum"] = beta * self.state["momentum"] + (1 - beta) * gradient
         if self.chosen_recipe == "tables":
             weight = max(1 / (step_index + 1), MEMORY)
             self.keep("square", (1 - weight) * self.number("square") + weight * inner(gradient, gradient))
-        step = self.step(clip) * 2 * (1 - step_index / self.rules.steps)
-        self.state["inner"] = self.state["inner"] - step * self.state["momentum"]
+        step = self.step(clip) * 2 * (1 - step_index / self.own.steps)
+        self.state["moved"] = -step * self.state["momentum"]
+        self.state["inner"] = self.state["inner"] + self.state["moved"]
         if self.chosen_recipe == "tables":
             self.measure(step, clip)
         self.theta = self.outward(self.state["inner"])
@@ -271,12 +254,11 @@ class Auto(Algorithm):
         """The mean step of a run that goes as far as this one has."""
         if self.chosen_recipe != "tables":
             return self.number("step")
-        wanted, steps, beta = self.step_factor * self.number("distance"), self.rules.steps, self.rules.momentum
-        if self.model not in CURVATURE:
+        wanted, steps, beta = self.step_factor * self.number("distance"), self.own.steps, self.own.momentum
+        if self.model not in LINEAR:
             return wanted / max(math.sqrt(self.number("square") * steps), 1e-300)
         noise = self.number("noise") * clip * math.sqrt(len(self.theta) * steps)
-        curvature = CURVATURE[self.model] * (self.number("median") / RESIDUAL[self.model]) ** 2
-        stable = STABLE * (1 + beta) / ((1 - beta) * curvature)
+        stable = STABLE * (1 + beta) / ((1 - beta) * self.curvature())
         return min(wanted / max(noise, 1e-300), stable)
 
     def outward(self, inner: Floats) -> Floats:
@@ -302,29 +284,13 @@ class Auto(Algorithm):
         rows = gradient.reshape(self.columns, -1)
         return np.asarray(self.state["scale"][:, None] * (rows - self.state["shift"][:, None] * rows[-1])).ravel()
 
-    def number(self, name: str) -> float:
-        return float(self.state[name][0])
+    @property
+    def learned(self) -> bool:
+        """Whether the descent has lowered the loss, as far as noise can tell."""
+        return self.number("gain") + SURE * math.sqrt(self.number("doubt")) < 0
 
-    def keep(self, name: str, value: float) -> None:
-        self.state[name] = np.array([value])
-
-    def median_norm(self, histogram: Floats, fallback: float) -> float:
-        """The median of the noised histogram; counts that noise explains are none, and where all are, `fallback`."""
-        threshold = CLEAR * self.number("noise")
-        counts = np.where(histogram > threshold, histogram, 0.0)
-        if not counts.sum() > 0:
-            return fallback
-        passed = np.cumsum(counts) / counts.sum()
-        bucket = int(np.argmax(passed >= 0.5))
-        inside = (0.5 - (passed[bucket - 1] if bucket else 0.0)) * counts.sum() / max(counts[bucket], 1e-300)
-        return float(self.number("top") * HALF_POWER ** -(bucket + min(1.0, max(0.0, inside))))
-
-
-SPREAD = (("absolute", SPREADS), ("second", SPREADS))
-PREPARED = {
-    "tables": (("mean", MEANS), ("middle norms", 1), *SPREAD, ("last norms", 1)),
-    "features": (("mean", MEANS), ("last norms", 1)),
-}
-"""Kinds of rounds before the descent in a view, after the first histogram, and how many of each."""
-MOMENTS = {"mean": "means", "absolute": "absolute means", "second": "square means"}
-ROUNDS = {"mean": MEANS, "absolute": SPREADS, "second": SPREADS}
+    def result(self) -> Floats:
+        """The model that looks at no feature, where noise says that nothing better was found."""
+        if self.viewed and self.chosen_recipe == "tables" and not self.learned:
+            return self.outward(self.state["origin"])
+        return super().result()

@@ -52,12 +52,14 @@ class Recipe:
     """What noise may move a typical score."""
     most_columns: int = 0
     """Of a view: parties keep its rows dense."""
+    most_cells: int = 2**28
+    """Of a view, over all parties: a gibibyte."""
     intercept_share: float = math.inf
     """The intercept is at most one over this of the features' length."""
 
 
 RECIPES = {
-    "tables": Recipe(200, 1 / 16, 1.5, 1.35, 0.9, 0.55, most_columns=1024, intercept_share=3.0),
+    "tables": Recipe(200, 1 / 16, 1.5, 1.35, 0.9, 0.55, most_columns=4096, intercept_share=3.0),
     "features": Recipe(200, 1 / 16, 1.5, 0.05, 0.0, 2.0, most_columns=8192, intercept_share=7.0),
     "networks": Recipe(300, 1 / 128, 1.0, 0.25, 0.0),
 }

@@ -6,6 +6,7 @@ knows public facts and released values, and how many numbers a model has.
 """
 
 import importlib
+import math
 import pkgutil
 from dataclasses import dataclass, fields
 from typing import Any
@@ -21,7 +22,7 @@ from parley.federation.kinds import CENTRAL
 from parley.federation.manifest import Manifest, longest_answer
 from parley.federation.question import answer_length
 from parley.learning.contributor import Query
-from parley.learning.models import Model
+from parley.learning.models import Huber, Model
 from parley.learning.schema import Schema
 from parley.models.registry import model_of
 
@@ -65,6 +66,8 @@ def build_algorithm(body: dict[str, Any], regulariser: Regulariser) -> Algorithm
 
 def setting_of(units: int, model: Model, epsilon: float, delta: float, schema: Schema, kind: str) -> Setting:
     """The public facts that an algorithm may plan with."""
+    target, residual = schema.target, getattr(model, "residual", None)
+    ends = [abs(end - target.centre) / target.spread for end in (target.low, target.high)]
     return Setting(
         records=units,
         dimension=model.dimension,
@@ -75,6 +78,8 @@ def setting_of(units: int, model: Model, epsilon: float, delta: float, schema: S
         columns=schema.dimension,
         intercept=schema.intercept,
         normalised=bool(schema.transform),
+        target_bound=max(ends) if target.kind == "number" else 1.0,
+        largest_residual=residual.threshold if isinstance(residual, Huber) else math.inf,
     )
 
 
@@ -103,6 +108,7 @@ def named_by(manifest: Manifest) -> Named:
     regulariser = built("regulariser", lambda: Regulariser(**manifest.regulariser.body))
     parameters = {"name": manifest.algorithm.name, **manifest.algorithm.parameters.body}
     algorithm = built("algorithm", lambda: build_algorithm(parameters, regulariser))
+    _require_recorded(manifest, algorithm)
     mechanism, guarantee = manifest.mechanism, manifest.guarantee
     units = sum(mechanism.sampler(party, 0).units for party in manifest.parties)
     setting = setting_of(units, model, guarantee.epsilon, guarantee.delta, schema, manifest.model.kind)
@@ -121,6 +127,17 @@ def check_answers(name: str, algorithm: Algorithm, dimension: int) -> None:
                 "algorithm.name",
                 f"{name} asks for {kind}, which {length} numbers answer, and a round has noise for "
                 f"{longest_answer(dimension)}: use another algorithm, such as ddp-srm",
+            )
+
+
+def _require_recorded(manifest: Manifest, algorithm: Algorithm) -> None:
+    """A manifest that leaves out which rules it was drafted for would be run by others."""
+    for name, value in algorithm.recorded().items():
+        if manifest.algorithm.parameters.body.get(name) != value:
+            raise ManifestError(
+                f"algorithm.{name}",
+                f"is missing: the manifest was drafted for an older {manifest.algorithm.name} and this one has {name} "
+                f"{value}: draft it again, or run it with the version of parley that it was drafted with",
             )
 
 

@@ -29,9 +29,12 @@ class Programme:
 
 GRADIENTS = (Programme(),)
 SOLUTION = (Programme(("solution",), releases=1),)
-VIEW = (
+TABLE = (
     "norms", *["means"] * 5, "framed norms", *["absolute means"] * 4, *["square means"] * 4, "framed norms",
 )  # fmt: skip
+LABELS = ("framed gradient",) * 4
+VIEW = (*TABLE, *LABELS)
+NUMBERS = (*TABLE, "framed norms", *LABELS, "framed norms")
 CENTRE = ("norms", *["means"] * 5, "framed norms")
 PROGRAMMES: dict[str, tuple[Programme, ...]] = {
     **dict.fromkeys(("ddp-srm", "dp-srm", "ddp-srm-theory", "storm"), GRADIENTS),
@@ -42,6 +45,7 @@ PROGRAMMES: dict[str, tuple[Programme, ...]] = {
     "auto": (
         Programme(("gradient",), ("norms",), 1 + AUTO_STEPS),
         Programme(("framed gradient",), VIEW, len(VIEW) + AUTO_STEPS),
+        Programme(("framed gradient",), NUMBERS, len(NUMBERS) + AUTO_STEPS),
         Programme(("framed gradient",), CENTRE, len(CENTRE) + AUTO_STEPS),
         Programme(("gradient",), ("norms", "norms"), 2 + NETWORK_STEPS),
     ),

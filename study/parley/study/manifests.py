@@ -130,7 +130,7 @@ def draft(
             "run": run,
             "federation": federation,
             "model": table,
-            "algorithm": dict(algorithm),
+            "algorithm": {**algorithm, **stepping.recorded()},
             "regulariser": {"kind": penalty.kind, "weight": penalty.weight},
             "schema": {name: value for name, value in with_code_digests(schema).as_json().items() if value is not None},
             "privacy": {"epsilon": epsilon, "delta": delta, "accountant": accountant_name},

@@ -184,8 +184,10 @@ def kinds(
     Example: parley reproduce kinds --only records-800 --seeds 2 --json
     """
     from parley.research.experiments import kinds as experiment
+    from parley.research.experiments.kinds_data import KINDS
+    from parley.research.experiments.network_runs import Table as Runs
 
-    names = [kind.name for kind in experiment.KINDS]
+    names = [kind.name for kind in KINDS]
     for each in only or []:
         if each not in names:
             fail(f"no kind {each!r} here: use one of {', '.join(names)}")
@@ -195,7 +197,7 @@ def kinds(
     for value in epsilon or []:
         if not value > 0:
             fail(f"epsilon is {value:g}: give a number above 0")
-    chosen, table = experiment.chosen(tuple(only or ())), experiment.Table.open(results)
+    chosen, table = experiment.chosen(tuple(only or ())), Runs.open(results)
     left_out = []
     if not show:
         methods, epsilons = tuple(method or experiment.METHODS), tuple(epsilon or experiment.EPSILONS)
@@ -206,8 +208,8 @@ def kinds(
         return
     columns = ["kind", "role", "method", "target_epsilon", "seeds", "test_loss", "test_loss_std", "test_error", "auc"]
     _fill(Table(title="kinds: test loss, and the deviation between seeds"), columns, rows)
-    for each in left_out:
-        Console().print(f"left out: {each['kind']} {each['method'] or ''}: {each['reason']}", highlight=False)
+    for row in left_out:
+        Console().print(f"left out: {row['kind']} {row['method'] or ''}: {row['reason']}", highlight=False)
 
 
 def _images(

@@ -82,7 +82,11 @@ def complete(
                 for seed in wanted:
                     began = time.process_time()
                     figures = run(seed)
-                    line = {"cell": _cell(kind, method, epsilon, seed), "kind": kind.name, "role": kind.role}
+                    line: dict[str, Any] = {
+                        "cell": _cell(kind, method, epsilon, seed),
+                        "kind": kind.name,
+                        "role": kind.role,
+                    }
                     line |= {"model": kind.model, "records": held.train.units, "columns": held.schema.dimension}
                     line |= {"method": method, "target_epsilon": epsilon, "seed": seed, **figures}
                     table.add({**line, "cpu_seconds": round(time.process_time() - began, 2)})

@@ -51,7 +51,8 @@ class Kind:
 
     def held(self, folder: Path | None) -> "Held | None":
         """None where it needs a folder and there is none."""
-        layout, schema = described({"format": "csv", **self.schema} if self.make else self.schema)
+        uniform = isinstance(self.schema["features"], dict)
+        layout, schema = described({"format": "libsvm" if uniform else "csv", **self.schema})
         if self.make is not None:
             records = encode(_made(self, schema), schema)
         elif folder is None:
@@ -115,7 +116,7 @@ def _heavy(count: int, columns: int, width: float) -> Callable[[np.random.Genera
 
 
 def _wide_bounds(columns: int) -> dict[str, Any]:
-    named = [{"name": f"x{j}", "low": 0, "high": 100, "centre": 0, "spread": 30} for j in range(columns)]
+    named = [{"name": f"x{j}", "low": 0, "high": 1000, "centre": 0, "spread": 200} for j in range(columns)]
     return {"intercept": True, "target": BINARY, "features": named}
 
 
@@ -129,7 +130,7 @@ def _sparse(
         weights = rng.normal(size=columns) * 1.2
         rows = np.argsort(rng.gumbel(size=(count, columns)) + np.log(odds), axis=1)[:, -each:]
         rows.sort(axis=1)
-        score = weights[rows].sum(axis=1) / np.sqrt(each) * 1.5
+        score = weights[rows].sum(axis=1) / np.sqrt(each) * 3.5
         shift = np.quantile(score + rng.logistic(size=count), 1 - rate)
         labels = rng.random(count) < _sigmoid(score - shift)
         return (np.arange(count + 1) * each, rows.ravel(), np.ones(count * each)), labels.astype(int)
