@@ -64,9 +64,13 @@ STABLE = 0.75
 """Of the step at which heavy ball would diverge"""
 MEMORY = 0.1
 """Weight of the newest gradient in the running square of gradient norms, where the curvature is not known."""
+DEVIATION = 1.5
+"""Over the median of absolute values, of normal ones: residuals of numbers are all lengths, of classes at first one."""
+CLASS_REACH = 2 / 3
+"""Power of log2 of the number of classes, by which noise may move scores further: those of many lie further apart."""
 CLASS_CURVATURE = 2.0
 """Over the number of classes, and at most one half: the largest second derivative of softmax in its scores."""
-SURE = 0.0
+SURE = 0.25
 """Deviations of noise by which the descent must have lowered the loss, or the model that looks at no feature is it."""
 
 
@@ -206,8 +210,8 @@ class Auto(Prepared):
         """A clip that grows as noise falls, and a distance: the step follows from it as the run goes on."""
         dimension, length = len(self.theta), self.number("length")
         # What a residual is at the start, now that it is known for numbers, too; and what noise may move a score by.
-        residual = self.number("spread") if self.probe else self.residual
-        unit = residual if self.probe else 1.0
+        residual = DEVIATION * self.number("spread") if self.probe else self.residual
+        unit = residual if self.probe else math.log2(max(2, self.outputs)) ** CLASS_REACH
         # Of the mean of all gradients of the run, in units of the clip.
         whole = self.number("noise") * math.sqrt(dimension / self.own.steps)
         growth = min(max((REFERENCE_NOISE / max(whole, 1e-12)) ** CLIP_GROWTH, 0.7), 2.5)
@@ -226,20 +230,27 @@ class Auto(Prepared):
         """One step of heavy ball on the coordinates of the view."""
         clip, beta = self.number("clip"), self.own.momentum
         gradient = estimate * clip + self.pulled(self.regulariser.gradient(self.theta))
-        # For a convex loss <gradient, last move> bounds what that move changed; its noise is newer than the move.
-        moved = self.state["moved"]
-        self.keep("gain", self.number("gain") + inner(gradient, moved))
-        self.keep("doubt", self.number("doubt") + (self.number("noise") * clip) ** 2 * inner(moved, moved))
         self.state["momentum"] = beta * self.state["momentum"] + (1 - beta) * gradient
         if self.chosen_recipe == "tables":
             weight = max(1 / (step_index + 1), MEMORY)
             self.keep("square", (1 - weight) * self.number("square") + weight * inner(gradient, gradient))
         step = self.step(clip) * 2 * (1 - step_index / self.own.steps)
-        self.state["moved"] = -step * self.state["momentum"]
-        self.state["inner"] = self.state["inner"] + self.state["moved"]
+        before, moved = self.state["moved"], -step * self.state["momentum"]
+        self.state["inner"], self.state["moved"] = self.state["inner"] + moved, moved
+        self.weigh(gradient, (before + moved) / 2, step * (1 - beta) / 2)
         if self.chosen_recipe == "tables":
             self.measure(step, clip)
         self.theta = self.outward(self.state["inner"])
+
+    def weigh(self, gradient: Floats, way: Floats, own: float) -> None:
+        """What the features' part of the model has changed the loss by: the trapezoidal rule along the path.
+
+        `way` is half of the moves before and after this gradient, whose own noise is in the latter `own` times.
+        """
+        way, noise = self.of_features(way), self.number("noise") * self.number("clip")
+        known = own * noise**2 * (len(way) - self.outputs * self.viewed)
+        self.keep("gain", self.number("gain") + inner(gradient, way) + known)
+        self.keep("doubt", self.number("doubt") + noise**2 * inner(way, way))
 
     def measure(self, step: float, clip: float) -> None:
         """How far the model has come, less what noise explains."""
@@ -289,8 +300,15 @@ class Auto(Prepared):
         """Whether the descent has lowered the loss, as far as noise can tell."""
         return self.number("gain") + SURE * math.sqrt(self.number("doubt")) < 0
 
+    def of_features(self, inner: Floats) -> Floats:
+        """What a model has beside its intercept."""
+        if not self.viewed:
+            return inner
+        return np.append(inner[: -self.outputs], np.zeros(self.outputs))
+
     def result(self) -> Floats:
         """The model that looks at no feature, where noise says that nothing better was found."""
-        if self.viewed and self.chosen_recipe == "tables" and not self.learned:
-            return self.outward(self.state["origin"])
-        return super().result()
+        found = super().result()
+        if self.learned or not (self.viewed and self.chosen_recipe == "tables"):
+            return found
+        return self.outward(self.at(self.inward(found)[-self.outputs :]))

@@ -179,12 +179,12 @@ def _amounts_schema(columns: int) -> dict[str, Any]:
     return {"intercept": True, "target": target, "features": named}
 
 
-def _mixed(count: int, rate: float) -> Callable[[np.random.Generator], tuple[Columns, Any]]:
+def _mixed(count: int, rate: float, strength: float = 1.0) -> Callable[[np.random.Generator], tuple[Columns, Any]]:
     """Eight columns as a hospital has them."""
 
     def make(rng: np.random.Generator) -> tuple[Columns, Any]:
         values = rng.normal(size=(count, 8))
-        score = values @ np.array([1.2, -0.8, 0.6, 0.0, 0.4, 0.0, -0.3, 0.2])
+        score = strength * (values @ np.array([1.2, -0.8, 0.6, 0.0, 0.4, 0.0, -0.3, 0.2]))
         shift = np.quantile(score + rng.logistic(size=count), 1 - rate)
         return {f"x{j}": values[:, j] for j in range(8)}, (rng.random(count) < _sigmoid(score - shift)).astype(int)
 
@@ -220,7 +220,8 @@ KINDS = (
     Kind("wide-rare-2500", REPORTED, "logistic", _sparse_schema(2500, 40), make=_sparse(12_000, 2500, 40, 0.03)),
     Kind("classes-12", REPORTED, "softmax", _classes_schema(30, 12), make=_classes(10_000, 30, 12, 0.5)),
     Kind("amounts-30", REPORTED, "linear", _amounts_schema(30), make=_amounts(12_000, 30, 0.4)),
-    Kind("records-800", REPORTED, "logistic", _mixed_schema(), make=_mixed(800, 0.25)),
+    Kind("records-800", CHOSEN, "logistic", _mixed_schema(), make=_mixed(800, 0.25)),
+    Kind("records-500", REPORTED, "logistic", _mixed_schema(), make=_mixed(500, 0.4, 0.7)),
     Kind("rare-sparse", REPORTED, "logistic", _sparse_schema(400, 20), make=_sparse(20_000, 400, 20, 0.03)),
     Kind("adult", REPORTED, "logistic", public_schemas.ADULT, "adult/adult.data"),
     Kind("credit", REPORTED, "logistic", public_schemas.CREDIT, "credit-default/UCI_Credit_Card.csv"),
