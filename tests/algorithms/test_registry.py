@@ -63,6 +63,8 @@ def test_a_manifest_is_built_as_it_says() -> None:
         ({"algorithm.gradient_norm": 2.0}, "mechanism.clip: is not what ddp-srm asks for"),
         ({"algorithm.name": "sgd"}, "algorithm.*: no algorithm 'sgd'"),
         ({"algorithm.rate": 1.0}, "algorithm.*: .*no parameter 'rate'"),
+        ({"algorithm.*": {"name": "auto"}}, "algorithm.rules: is missing: .* and this one has rules 2: draft it again"),
+        ({"algorithm.*": {"name": "auto", "rules": 1}}, "algorithm.*: rules is 1 and `auto` follows rules 2 here"),
         ({"regulariser.kind": "l7"}, "regulariser: "),
         ({"model.dimension": 2}, "model.dimension: is 2"),
     ],

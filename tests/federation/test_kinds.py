@@ -54,8 +54,8 @@ def test_the_table_of_kinds_has_what_each_algorithm_asks_in_each_round_and_nothi
 
 def test_a_run_of_another_length_than_the_algorithm_has_is_asked_nothing() -> None:
     assert kind_of("auto", 201, 200) == "gradient"
-    assert kind_of("auto", 220, 200) == "framed gradient"
-    assert kind_of("auto", 222, 16) == "framed norms"
+    assert kind_of("auto", 224, 200) == "framed gradient"
+    assert kind_of("auto", 226, 16) == "framed norms"
     assert kind_of("auto", 216, 200) is None  # what `auto` was before
     assert kind_of("auto", 207, 7) == "framed gradient"
     assert kind_of("auto", 302, 1) == "norms"

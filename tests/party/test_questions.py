@@ -27,7 +27,7 @@ def test_a_party_reads_what_auto_asks_and_holds_what_a_frame_is_made_of(made: Ma
     algorithm, points = prepared.algorithm, Points()
     algorithm.begin(prepared.plan, prepared.theta, 1e-3, SystemRandomness())
     kinds, sent = [], []
-    for index in range(28):
+    for index in range(32):
         ask = algorithm.ask(index)
         question = Question.of(made.digest, index, ask, prepared.length(ask))
         message = question.for_party(frozenset(points.held))
@@ -43,7 +43,7 @@ def test_a_party_reads_what_auto_asks_and_holds_what_a_frame_is_made_of(made: Ma
     assert kinds[7:16] == [*["absolute means"] * 4, *["square means"] * 4, "framed norms"]
     assert set(kinds[16:]) == {"framed gradient"}
     # Shift and scale travel once: after that a round of descent sends the model alone.
-    assert sent[21:] == [1] * 7
+    assert sent[25:] == [1] * 7
     assert len(points.held) == HELD
 
 

@@ -167,6 +167,11 @@ class Algorithm(ABC):
             return self.theta.copy()
         return np.asarray(self.state["kept"] / self.state["count"][0])
 
+    @property
+    def remark(self) -> str:
+        """What people should know of the result beside its figures; from released values."""
+        return ""
+
     def checkpoint(self) -> dict[str, Floats]:
         """Everything a restart needs; `restore` is its inverse."""
         return {name: value.copy() for name, value in self.state.items()} | {"chosen": np.array([float(self.chosen)])}

@@ -70,8 +70,14 @@ CLASS_REACH = 2 / 3
 """Power of log2 of the number of classes, by which noise may move scores further: those of many lie further apart."""
 CLASS_CURVATURE = 2.0
 """Over the number of classes, and at most one half: the largest second derivative of softmax in its scores."""
-SURE = 0.25
+SURE = 0.5
 """Deviations of noise by which the descent must have lowered the loss, or the model that looks at no feature is it."""
+
+
+NOT_LEARNED = (
+    "noise hides whatever the columns say, so that the model looks at them as little as at the start: "
+    "give more records, fewer columns, or a larger epsilon"
+)
 
 
 @register("auto")
@@ -297,8 +303,17 @@ class Auto(Prepared):
 
     @property
     def learned(self) -> bool:
-        """Whether the descent has lowered the loss, as far as noise can tell."""
-        return self.number("gain") + SURE * math.sqrt(self.number("doubt")) < 0
+        """Whether looking at features has lowered the loss, as far as noise can tell; before they have moved, too."""
+        doubt = math.sqrt(self.number("doubt"))
+        return not doubt or self.number("gain") + SURE * doubt < 0
+
+    @property
+    def remark(self) -> str:
+        return "" if self._kept_features else NOT_LEARNED
+
+    @property
+    def _kept_features(self) -> bool:
+        return self.learned or not (self.viewed and self.chosen_recipe == "tables")
 
     def of_features(self, inner: Floats) -> Floats:
         """What a model has beside its intercept."""
@@ -307,8 +322,9 @@ class Auto(Prepared):
         return np.append(inner[: -self.outputs], np.zeros(self.outputs))
 
     def result(self) -> Floats:
-        """The model that looks at no feature, where noise says that nothing better was found."""
+        """With the features' part as it was at the start, where noise says that nothing better was found."""
         found = super().result()
-        if self.learned or not (self.viewed and self.chosen_recipe == "tables"):
+        if self._kept_features:
             return found
-        return self.outward(self.at(self.inward(found)[-self.outputs :]))
+        inner = self.inward(found)
+        return self.outward(self.of_features(self.state["origin"]) + inner - self.of_features(inner))

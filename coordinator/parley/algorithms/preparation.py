@@ -27,7 +27,7 @@ MEANS = 5
 """Rounds that estimate the mean of the rows"""
 SPREADS = 4
 """and each of the two moments around it,"""
-LABELS = 4
+LABELS = 8
 """and the mean label."""
 TOP = 4.0
 """The histogram begins at so many times the public bound of a feature row."""
@@ -84,21 +84,21 @@ def shrunk(values: Floats, deviation: float) -> Floats:
     return np.asarray(values * max(0.0, 1 - len(values) * deviation**2 / max(squared, 1e-300)))
 
 
-def constant_model(model: str, residuals: Floats, deviation: float, records: int) -> tuple[Floats, float]:
-    """The scores of a model that looks at no feature, from mean residuals at zero; and the rates' Σ p(1 − p).
+def constant_model(model: str, residuals: Floats, deviation: float, records: int) -> Floats:
+    """The scores of a model that looks at no feature, from mean residuals at zero.
 
-    No class is rarer than noise can tell. For a number the second is 0.
+    No class is rarer than noise can tell.
     """
     known = shrunk(residuals, deviation)
     if model in NUMBERS:
-        return -known, 0.0
+        return -known
     least = max(RARER * deviation, 1 / records)
     if model == "logistic":
         rate = np.clip(0.5 - known, min(0.5, least), 1 - min(0.5, least))
-        return np.log(rate / (1 - rate)), float(rate[0] * (1 - rate[0]))
+        return np.asarray(np.log(rate / (1 - rate)))
     rates = np.maximum(1 / len(known) - known, min(1 / len(known), least))
     rates = rates / rates.sum()
-    return np.asarray(np.log(rates) - np.log(rates).mean()), float(np.sum(rates * (1 - rates)))
+    return np.asarray(np.log(rates) - np.log(rates).mean())
 
 
 class Prepared(Algorithm):
@@ -128,7 +128,7 @@ class Prepared(Algorithm):
             "spread": np.array([self.residual]),
             "shift": np.zeros(columns), "scale": np.ones(columns), "unit": np.ones(1), "mean": np.zeros(columns),
             "absolute": np.zeros(columns), "second": np.zeros(columns),
-            "labels": np.zeros(self.outputs), "constant": np.zeros(self.outputs), "variance": zero,
+            "labels": np.zeros(self.outputs), "constant": np.zeros(self.outputs),
             # Lengths of rows follow from gradients at zero, wherever the descent starts; a network has none there.
             "inner": theta.copy() if self.model not in LINEAR else np.zeros_like(theta),
         }  # fmt: skip
@@ -221,8 +221,7 @@ class Prepared(Algorithm):
             self.keep("spread", min(self.target_top, TARGET_ROOM * self.number("spread")))
         elif kind == "labels":
             deviation = self.number("noise") * self.number("spread") / math.sqrt(LABELS)
-            self.state["constant"], variance = constant_model(self.model, self.state["labels"], deviation, self.records)
-            self.keep("variance", variance)
+            self.state["constant"] = constant_model(self.model, self.state["labels"], deviation, self.records)
 
     def median_of(self, histogram: Floats, top: float, fallback: float) -> float:
         """The median of a noised histogram; counts that noise explains are none, and where all are, `fallback`."""

@@ -423,6 +423,8 @@ class Driver:
             self.tools.store.put_examples(self.manifest.digest, chosen, [each.as_json() for each in examples])
         if not last:
             return self._ask(index + 1, record, opening.statements)
+        if remark := prepared.algorithm.remark:
+            self.tools.note("run.remark", run=self.manifest.run, says=remark)
         self.tools.store.finish(self.manifest.digest, model, prepared.measure(model), record, opening.statements)
         crash.point("coordinator.result")
         return None

@@ -32,7 +32,7 @@ SOLUTION = (Programme(("solution",), releases=1),)
 TABLE = (
     "norms", *["means"] * 5, "framed norms", *["absolute means"] * 4, *["square means"] * 4, "framed norms",
 )  # fmt: skip
-LABELS = ("framed gradient",) * 4
+LABELS = ("framed gradient",) * 8
 VIEW = (*TABLE, *LABELS)
 NUMBERS = (*TABLE, "framed norms", *LABELS, "framed norms")
 CENTRE = ("norms", *["means"] * 5, "framed norms")

@@ -65,7 +65,7 @@ class Plan:
     """A run's figures, computed as every node computes them from the manifest.
 
     >>> print(study.read("study.toml").plan(records=690))
-    epsilon 1 at delta 1e-05 for each row: 220 rounds, about 64 of 690 in each, ...
+    epsilon 1 at delta 1e-05 for each row: 224 rounds, about 64 of 690 in each, ...
     <BLANKLINE>
     Had one row been any other, what they see would be, but for a chance of 1e-05:
     <BLANKLINE>

@@ -180,6 +180,7 @@ def _played(prepared: Prepared, progress: Say | None, wanted: Wanted) -> Played:
         "seconds": outcome.seconds,
         "cpu_seconds": outcome.cpu_seconds,
         **qualities(study, prepared.sets, outcome.theta),
+        **({"remark": remark} if (remark := federation.algorithm.remark) else {}),
     }
     figures = metrics(study.new_model(), test, outcome.theta, study.schema.target)
     chosen = federation.early.chosen if federation.early else None

@@ -223,7 +223,7 @@ class Study:
 
         >>> plan = study.read("study.toml").plan({"a": 5000, "b": 5000})
         >>> plan.rounds, round(plan.epsilon, 2)
-        (220, 1.0)
+        (224, 1.0)
         """
         from parley.study.plan import plan_of
 
@@ -314,7 +314,7 @@ class Study:
 
         >>> made = study.read("study.toml").manifest()
         >>> made.releases, made.parties
-        (220, ('cleveland', 'hungarian', 'switzerland', 'va'))
+        (224, ('cleveland', 'hungarian', 'switzerland', 'va'))
         """
         from parley.study.manifests import manifest_of
 
