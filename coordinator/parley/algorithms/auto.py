@@ -3,20 +3,22 @@
 Noisy gradient descent (Yu, Zhang, Chen, Yin and Liu, Algorithm 2) on large Poisson batches with heavy-ball momentum and
 an averaged tail. What is otherwise tuned on private data follows from releases that the account counts like any other:
 
-1. Clip. A noised histogram of gradient norms at θ = 0 (a perceptron's at θ_0); the clip norm C is a multiple of its
-   median, which grows slowly as noise falls, for then bias costs more than noise. The mechanism's clip stays, parties
-   scale gradients to it.
+1. Clip. Noised histograms of gradient norms where a residual's length is known tell how long rows are
+   (`parley.algorithms.preparation`); C is a multiple of a typical residual's times that, which grows slowly as noise
+   falls, for then bias costs more than noise. The mechanism's clip stays, parties scale gradients to it.
 2. View, for linear models with an intercept. Feature rows share a mean that costs clip norm and says nothing, so that a
    noised mean m is released and parties see z = (x − m)·s. Of each coordinate of m only what noise does not explain is
    kept (James and Stein). s = sqrt(E|x − m| / 2E(x − m)²) does nothing to 0/1 columns, however rare, and stretches
    columns that are small in their public unit; the intercept is not to be most of a row. A model w for z is θ for x:
-   θ_j = s_j·w_j, and m·θ less at the intercept.
+   θ_j = s_j·w_j, and m·θ less at the intercept. The descent starts at the mean label, which is released, too.
 3. Step. Noise may move a typical score by `score_noise` in the whole run, or the model by `step_factor` of the way that
    the signal has come, whichever is more (after DoG; Ivgi, Hinder and Carmon 2023): Ση_t = f·r_t / (ν·sqrt d), ν the
    deviation of the mean of its gradients; r_t = max |w_i − w_0|, less what noise explains. Never beyond what heavy
-   ball is stable at for a loss of curvature L, 2(1 + β)/((1 − β)·L), with L from the median norm.
+   ball is stable at for a loss of curvature L, 2(1 + β)/((1 − β)·L), with L from the typical row.
 4. Batch. The sampling noise of T rounds at rate q is about a twentieth of the privacy noise at q = 3nμ²/(dT), with
    μ = ε/sqrt(2·log(1.25/δ)); between 1/16 and 1/2, and not so small that amplification ends.
+5. Result. Released gradients along the path say by how much the features' part has changed the loss, and noise by how
+   much that may be wrong. Where it is not lower by `SURE` deviations, that part is left as it was at the start.
 
 That is the recipe for tables. Rows of features, all of one length, and networks have rules of their own for clip, step
 and momentum (`parley.algorithms.recipes`); which of the three a run follows is decided by public facts.
@@ -31,8 +33,9 @@ from numpy.typing import NDArray
 
 from parley.algorithms.algorithm import Ask, Plan, Setting, register
 from parley.algorithms.errors import AlgorithmError
-from parley.algorithms.preparation import FAR, LINEAR, NUMBERS, PREPARED, TOP, UNKNOWN, Prepared, question_of
+from parley.algorithms.preparation import FAR, LINEAR, MOST_TOP, NUMBERS, PREPARED, TOP, UNKNOWN, Prepared, question_of
 from parley.algorithms.recipes import (
+    NARROW,
     RECIPES,
     Recipe,
     mean_step_of_features,
@@ -64,6 +67,8 @@ STABLE = 0.75
 """Of the step at which heavy ball would diverge"""
 MEMORY = 0.1
 """Weight of the newest gradient in the running square of gradient norms, where the curvature is not known."""
+FEATURES_RESIDUAL = 0.9
+"""About what a softmax residual is at zero: the constants of `features` were chosen with it."""
 DEVIATION = 1.5
 """Over the median of absolute values, of normal ones: residuals of numbers are all lengths, of classes at first one."""
 CLASS_REACH = 2 / 3
@@ -118,13 +123,13 @@ class Auto(Prepared):
         self.model, self.columns = setting.model, setting.columns
         linear, numbers = setting.model in LINEAR, setting.model in NUMBERS
         self.outputs = max(1, setting.dimension // max(1, setting.columns)) if linear else 1
-        self.viewed = linear and setting.intercept and setting.columns <= rules.most_columns
-        self.viewed = self.viewed and setting.records * setting.columns <= rules.most_cells
+        dense = setting.columns <= NARROW or setting.records * setting.columns <= rules.most_cells
+        self.viewed = linear and setting.intercept and setting.columns <= rules.most_columns and dense
         tables = self.viewed and self.chosen_recipe == "tables"
         self.probe = FAR * setting.target_bound if numbers and tables else 0.0
-        self.target_top = 2 * setting.target_bound
+        self.target_top = min(MOST_TOP, 2 * setting.target_bound)
         self.residual = self.known_residual(setting)
-        self.top = TOP * setting.feature_bound * (self.residual if self.probe else 1.0)
+        self.top = min(MOST_TOP, TOP * setting.feature_bound * (self.residual if self.probe else 1.0))
         self.asked = ["norms", "norms"] if self.chosen_recipe == "networks" else ["norms"]
         if self.viewed:
             prepared = PREPARED["numbers" if self.probe else self.chosen_recipe]
@@ -139,7 +144,7 @@ class Auto(Prepared):
     def known_residual(self, setting: Setting) -> float:
         """Its length at the point where rows are measured."""
         if setting.model == "softmax":
-            return math.sqrt(1 - 1 / self.outputs)
+            return FEATURES_RESIDUAL if self.chosen_recipe == "features" else math.sqrt(1 - 1 / self.outputs)
         return min(self.probe, setting.largest_residual) if self.probe else UNKNOWN
 
     def recorded(self) -> dict[str, Any]:
@@ -223,7 +228,7 @@ class Auto(Prepared):
         growth = min(max((REFERENCE_NOISE / max(whole, 1e-12)) ** CLIP_GROWTH, 0.7), 2.5)
         self.keep("clip", self.own.clip_factor * growth * residual * length)
         # Noise of norm c·r moves the score of a row |x| by c·r·|x|/sqrt(d).
-        wide = self.model in LINEAR and self.columns > self.own.most_columns
+        wide = self.model in LINEAR and self.columns > NARROW and not self.viewed
         allowed = self.own.score_noise * unit * (WIDE if wide else 1.0)
         self.keep("distance", allowed * math.sqrt(dimension) / (self.step_factor * length))
 

@@ -31,6 +31,8 @@ LABELS = 8
 """and the mean label."""
 TOP = 4.0
 """The histogram begins at so many times the public bound of a feature row."""
+MOST_TOP = 2.0**39
+"""and no higher, for a party takes no question's scale beyond 2^40; what is longer counts in the highest bucket."""
 HALF_POWER = math.sqrt(2)
 CLEAR = 4.0
 """Standard deviations of noise above which a bucket of the histogram counts: all 24 stay below in 99.9 % of runs."""
@@ -208,7 +210,7 @@ class Prepared(Algorithm):
             self.keep("unit", unit)
             self.keep("row", self.number("row") * unit)
             self.keep("median", self.number("median") * unit)
-            self.keep("top", self.number("top") * unit)
+            self.keep("top", min(MOST_TOP, self.number("top") * unit))
             self.state["scale"] = np.append(np.full(self.columns - 1, unit), 1.0)
         elif kind == "second":
             unit = self.number("unit")

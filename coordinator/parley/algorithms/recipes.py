@@ -31,6 +31,8 @@ SMALLEST_START = 0.01
 """Of a network's parameter, where all start at about zero: |θ_0| is at least this times sqrt(d)."""
 LONGEST_WAY = 100_000.0
 """Of a score, if all records always agreed: what a run over features is limited to where there is hardly any noise."""
+NARROW = 1024
+"""Columns of a view that any number of records may have."""
 MODULE = "torch:"
 CLASSIFIERS = ("logistic", "softmax")
 
@@ -53,14 +55,14 @@ class Recipe:
     most_columns: int = 0
     """Of a view: parties keep its rows dense."""
     most_cells: int = 2**28
-    """Of a view, over all parties: a gibibyte."""
+    """Of a view of more than `NARROW` columns, over all parties: a gibibyte."""
     intercept_share: float = math.inf
     """The intercept is at most one over this of the features' length."""
 
 
 RECIPES = {
     "tables": Recipe(200, 1 / 16, 1.5, 1.35, 0.9, 0.55, most_columns=4096, intercept_share=3.0),
-    "features": Recipe(200, 1 / 16, 1.5, 0.05, 0.0, 2.0, most_columns=8192, intercept_share=7.0),
+    "features": Recipe(200, 1 / 16, 1.5, 0.05, 0.0, 2.0, most_columns=8192, most_cells=2**62, intercept_share=7.0),
     "networks": Recipe(300, 1 / 128, 1.0, 0.25, 0.0),
 }
 
