@@ -18,7 +18,7 @@ an averaged tail. What is otherwise tuned on private data follows from releases 
 4. Batch. The sampling noise of T rounds at rate q is about a twentieth of the privacy noise at q = 3nμ²/(dT), with
    μ = ε/sqrt(2·log(1.25/δ)); between 1/16 and 1/2, and not so small that amplification ends.
 5. Result. Released gradients along the path say by how much the features' part has changed the loss, and noise by how
-   much that may be wrong. Where it is not lower by `SURE` deviations, that part is left as it was at the start.
+   much that may be wrong. Where it is not lower by `SURE` deviations, the model is the one that the descent started from.
 
 That is the recipe for tables. Rows of features, all of one length, and networks have rules of their own for clip, step
 and momentum (`parley.algorithms.recipes`); which of the three a run follows is decided by public facts.
@@ -75,7 +75,7 @@ CLASS_REACH = 2 / 3
 """Power of log2 of the number of classes, by which noise may move scores further: those of many lie further apart."""
 CLASS_CURVATURE = 2.0
 """Over the number of classes, and at most one half: the largest second derivative of softmax in its scores."""
-SURE = 0.5
+SURE = 0.25
 """Deviations of noise by which the descent must have lowered the loss, or the model that looks at no feature is it."""
 
 
@@ -327,9 +327,5 @@ class Auto(Prepared):
         return np.append(inner[: -self.outputs], np.zeros(self.outputs))
 
     def result(self) -> Floats:
-        """With the features' part as it was at the start, where noise says that nothing better was found."""
-        found = super().result()
-        if self._kept_features:
-            return found
-        inner = self.inward(found)
-        return self.outward(self.of_features(self.state["origin"]) + inner - self.of_features(inner))
+        """The start, where noise says that nothing better was found; its intercept fits a model without features."""
+        return super().result() if self._kept_features else self.outward(self.state["origin"])
