@@ -18,7 +18,7 @@ an averaged tail. What is otherwise tuned on private data follows from releases 
 4. Batch. The sampling noise of T rounds at rate q is about a twentieth of the privacy noise at q = 3nμ²/(dT), with
    μ = ε/sqrt(2·log(1.25/δ)); between 1/16 and 1/2, and not so small that amplification ends.
 5. Result. Released gradients along the path say by how much the features' part has changed the loss, and noise by how
-   much that may be wrong. Where it is not lower by `SURE` deviations, the model is the one that the descent started from.
+   much that may be wrong. Where it is not lower by `SURE` deviations, the model is the start, which has no features.
 
 That is the recipe for tables. Rows of features, all of one length, and networks have rules of their own for clip, step
 and momentum (`parley.algorithms.recipes`); which of the three a run follows is decided by public facts.

@@ -222,11 +222,11 @@ KINDS = (
     Kind("amounts-30", REPORTED, "linear", _amounts_schema(30), make=_amounts(12_000, 30, 0.4)),
     Kind("records-800", CHOSEN, "logistic", _mixed_schema(), make=_mixed(800, 0.25)),
     Kind("records-500", REPORTED, "logistic", _mixed_schema(), make=_mixed(500, 0.4, 0.7)),
-    Kind("rare-sparse", REPORTED, "logistic", _sparse_schema(400, 20), make=_sparse(20_000, 400, 20, 0.03)),
+    Kind("rare-sparse", CHOSEN, "logistic", _sparse_schema(400, 20), make=_sparse(20_000, 400, 20, 0.03)),
     Kind("adult", REPORTED, "logistic", public_schemas.ADULT, "adult/adult.data"),
     Kind("credit", REPORTED, "logistic", public_schemas.CREDIT, "credit-default/UCI_Credit_Card.csv"),
     Kind("bike", REPORTED, "linear", public_schemas.BIKE, "bike-sharing/hour.csv"),
-    Kind("wine-red", REPORTED, "linear", public_schemas.WINE, "wine-quality/winequality-red.csv"),
+    Kind("wine-red", CHOSEN, "linear", public_schemas.WINE, "wine-quality/winequality-red.csv"),
     Kind("ijcnn1", REPORTED, "logistic", _libsvm("ijcnn1"), "ijcnn1/ijcnn1", "ijcnn1/ijcnn1.t"),
     Kind("reuters", REPORTED, "logistic", REUTERS, "reuters-moneyfx/reuters.trn", "reuters-moneyfx/reuters.tst"),
 )  # fmt: skip
