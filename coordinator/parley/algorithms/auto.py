@@ -18,7 +18,7 @@ an averaged tail. What is otherwise tuned on private data follows from releases 
 4. Batch. The sampling noise of T rounds at rate q is about a twentieth of the privacy noise at q = 3nμ²/(dT), with
    μ = ε/sqrt(2·log(1.25/δ)); between 1/16 and 1/2, and not so small that amplification ends.
 5. Result. Released gradients along the path say by how much the features' part has changed the loss, and noise by how
-   much that may be wrong. Where it is not lower by `SURE` deviations, the model is the start, which has no features.
+   much that may be wrong. Where it is higher by `HARM` deviations, the model is the start, which has no features.
 
 That is the recipe for tables. Rows of features, all of one length, and networks have rules of their own for clip, step
 and momentum (`parley.algorithms.recipes`); which of the three a run follows is decided by public facts.
@@ -75,8 +75,8 @@ CLASS_REACH = 2 / 3
 """Power of log2 of the number of classes, by which noise may move scores further: those of many lie further apart."""
 CLASS_CURVATURE = 2.0
 """Over the number of classes, and at most one half: the largest second derivative of softmax in its scores."""
-SURE = 0.25
-"""Deviations of noise by which the descent must have lowered the loss, or the model that looks at no feature is it."""
+HARM = 1.0
+"""Deviations of noise by which the descent must seem to have raised the loss, or its model is the result."""
 
 
 NOT_LEARNED = (
@@ -308,9 +308,9 @@ class Auto(Prepared):
 
     @property
     def learned(self) -> bool:
-        """Whether looking at features has lowered the loss, as far as noise can tell; before they have moved, too."""
+        """Unless looking at features seems to have raised the loss; before they have moved, too."""
         doubt = math.sqrt(self.number("doubt"))
-        return not doubt or self.number("gain") + SURE * doubt < 0
+        return not doubt or self.number("gain") < HARM * doubt
 
     @property
     def remark(self) -> str:

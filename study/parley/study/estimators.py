@@ -230,7 +230,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     huber or perceptron, or a table with options.
 
     >>> metres, kilos = [[1.5], [1.9], [1.6], [1.8]] * 50, [55, 90, 60, 80] * 50
-    >>> model = study.PrivateRegressor(epsilon=5.0, bounds=(1, 2), target_bounds=(30, 150)).fit(metres, kilos)
+    >>> model = study.PrivateRegressor(epsilon=10.0, bounds=(1, 2), target_bounds=(30, 150)).fit(metres, kilos)
     >>> bool(model.predict([[1.85]])[0] > model.predict([[1.55]])[0])
     True
     """
