@@ -108,8 +108,6 @@ def main() -> None:
     Of a command that is named first, only its own module is imported: all of them take half a second.
     """
     os.environ["PYTHONSAFEPATH"] = "1"  # children of multiprocessing take no -P: never the folder where a person stands
-    if sys.argv[1:] == ["version"]:  # as many another program is asked
-        sys.argv[1] = "--version"
     first = sys.argv[1:2]
     enter(built(first) if first and first[0] in NAMES else _whole())
 

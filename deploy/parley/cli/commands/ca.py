@@ -13,7 +13,6 @@ from cryptography import x509
 
 from parley.cli.console import emit_json
 from parley.cli.options import Json
-from parley.cli.passphrase import entered
 from parley.federation.errors import CertificateError
 from parley.node.authority import PEM, Authority, federation_of, load_request, request_fingerprint
 from parley.node.credentials import certificate_fingerprint, load_certificate, name_in, read_file, read_private
@@ -21,13 +20,9 @@ from parley.node.credentials import certificate_fingerprint, load_certificate, n
 app = typer.Typer(help="Run the federation's certificate authority.", no_args_is_help=True)
 Folder = Annotated[Path, typer.Option("--folder", help="The authority's folder.")]
 Passphrase = Annotated[
-    Path | None,
-    typer.Option(
-        help="File with the passphrase of the authority's key, mode 600; - asks for it, or reads what is piped in."
-    ),
+    Path | None, typer.Option(help="File with the passphrase of the authority's key, mode 600; - asks for it.")
 ]
 HOME = Path("authority")
-KEY = "the authority's key"
 
 
 @app.command()
@@ -44,7 +39,7 @@ def init(
     Example: parley ca init cardio --passphrase-file secret.txt
     """
     authority = Authority.create(federation)
-    authority.save(folder, entered(passphrase_file, KEY, confirm=True))
+    authority.save(folder, _passphrase(passphrase_file, confirm=True))
     _show(authority.certificate, passphrase_file is not None, json_output)
 
 
@@ -79,7 +74,7 @@ def approve(
     """
     data = read_file(request)
     _, name = load_request(data)
-    authority = Authority.load(folder, entered(passphrase_file, KEY))
+    authority = Authority.load(folder, _passphrase(passphrase_file, confirm=False))
     certificate = authority.approve(data, fingerprint, dt.timedelta(days=days))
     authority.note(folder, certificate, name)
     try:
@@ -125,3 +120,12 @@ def _show(certificate: x509.Certificate, encrypted: bool, json_output: bool) -> 
         print(f"authority    of federation {federation}\nfingerprint  {fingerprint}")
         print(f"valid until  {certificate.not_valid_after_utc:%Y-%m-%d}")
         print(f"key          {'encrypted' if encrypted else 'not encrypted, protected by its mode 600 only'}")
+
+
+def _passphrase(path: Path | None, confirm: bool) -> bytes | None:
+    if path is None:
+        return None
+    if str(path) == "-":
+        entered: str = typer.prompt("passphrase of the authority's key", hide_input=True, confirmation_prompt=confirm)
+        return entered.encode()
+    return read_private(path).rstrip(b"\r\n")
