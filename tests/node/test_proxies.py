@@ -82,6 +82,7 @@ def test_which_variable_counts_and_which_hosts_are_dialled_directly() -> None:
     assert proxy_to("host", both) == Proxy("b", 2, "https_proxy")
     assert proxy_to("host", both | {"grpc_proxy": "http://c:3"}) == Proxy("c", 3, "grpc_proxy")
     assert proxy_to("host", {}) is None
+    assert proxy_to("host", both | {"grpc_proxy": ""}) is None  # as gRPC has it: the next variable does not count
     assert proxy_to("host", {"HTTPS_PROXY": "http://b:2"}) is None
     assert proxy_to("host", {"https_proxy": "socks5://b:2"}) is None
     assert proxy_to("host", {"https_proxy": "http://b:no"}) is None

@@ -1,8 +1,8 @@
 """The HTTP proxy that gRPC would take to a peer, by this process's environment, as gRPC's core reads it.
 
-The first of `grpc_proxy`, `https_proxy` and `http_proxy` counts, in small letters; `no_grpc_proxy`, or else `no_proxy`,
-lists ends of host names that are dialled directly, and networks. A proxy passes TLS through (CONNECT): it sees whom
-this node talks to, and when.
+The first of `grpc_proxy`, `https_proxy` and `http_proxy` that is set counts, in small letters, also an empty one, which
+means no proxy. `no_grpc_proxy`, or else `no_proxy`, lists ends of host names that are dialled directly, and networks.
+A proxy passes TLS through (CONNECT): it sees whom this node talks to, and when.
 """
 
 import base64
@@ -70,7 +70,7 @@ def _status(connection: socket.socket) -> int:
 
 def proxy_to(host: str, environment: Mapping[str, str] = os.environ) -> Proxy | None:
     """None where gRPC dials directly."""
-    name = next((name for name in NAMES if environment.get(name)), None)
+    name = next((name for name in NAMES if name in environment), None)  # an empty one means none
     if name is None:
         return None
     try:
