@@ -30,6 +30,7 @@ TABLE = {
     "networks": "",
     "compute": "errors mpc privacy federation learning models",
     "party": "errors v1 mpc privacy federation node report learning models compute",
+    "page": "errors v1 mpc privacy federation node web report learning models compute party",
     "algorithms": "errors privacy federation",
     "coordinator": "errors v1 mpc privacy federation node report learning models algorithms",
     "dashboard": "errors v1 mpc privacy federation node learning models algorithms coordinator web",

@@ -2,7 +2,7 @@
 
 from tests.support.sources import modules
 
-NOUNS = {"clipping", "encoding", "holding", "lying", "meaning", "opening", "ring", "sampling", "spelling"}
+NOUNS = {"clipping", "encoding", "holding", "lying", "meaning", "opening", "ring", "sampling", "spelling", "standing"}
 """Terms of this field and of the protocol, which only sound like something going on."""
 
 

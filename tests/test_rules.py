@@ -118,6 +118,20 @@ def test_the_tests_of_a_module_are_found_by_its_name() -> None:
     assert share >= LEAST_FOUND, missing
 
 
+REVIEWED = {"party/review.py", "party/process.py", "page/accounts.py", "page/folder.py"}
+"""What compares [budget] of node.toml with the reviewed one, or shows it where nothing else can be read."""
+
+
+def test_nothing_goes_by_a_budget_that_nobody_has_reviewed() -> None:
+    found = {
+        path.relative_to(ROOT / "party" / "parley").as_posix()
+        for path in (ROOT / "party" / "parley").rglob("*.py")
+        for each in ast.walk(parsed(path))
+        if isinstance(each, ast.Attribute) and each.attr == "cap" and ast.unparse(each.value).endswith("settings")
+    }
+    assert found <= REVIEWED, "ask parley.party.review.cap_of"
+
+
 def _needs(tree: ast.AST) -> bool:
     """PyTorch or Ray, which the default suite has not installed."""
     return any(

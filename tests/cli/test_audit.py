@@ -39,9 +39,9 @@ def test_whole_books_are_verified_together(nodes: tuple[Path, Path]) -> None:
     assert found["references"] == {"checked": 1, "unchecked": 0, "absent": []}
     head = found["chains"][0]["head"]
     assert parley("audit", "verify", str(nodes[0]), "--anchor", head).returncode == 0
-    assert (
-        answer(parley("audit", "verify", str(nodes[1] / "state/trail.jsonl"), "--json"))["references"]["unchecked"] == 1
-    )
+    alone = str(nodes[1] / "state/trail.jsonl")
+    assert answer(parley("audit", "verify", alone, "--json"))["references"]["unchecked"] == 1
+    assert "ask the peers' operators for state/trail.jsonl" in parley("audit", "verify", alone).stdout
 
 
 def test_an_altered_trail_and_an_altered_ledger_are_bad_news(nodes: tuple[Path, Path]) -> None:

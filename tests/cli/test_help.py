@@ -35,7 +35,8 @@ def test_commands_stand_in_the_order_of_use() -> None:
     assert shown == list(NAMES)
 
 
-def test_the_version_is_one_line() -> None:
-    command = [sys.executable, "-P", "-m", "parley.cli.main", "--version"]
+@pytest.mark.parametrize("word", ["--version", "version"])
+def test_the_version_is_one_line(word: str) -> None:
+    command = [sys.executable, "-P", "-m", "parley.cli.main", word]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == f"parley {software_version()}, source {source_digest()[:16]}\n"

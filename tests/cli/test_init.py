@@ -79,7 +79,7 @@ def test_the_readme_pins_whom_no_node_toml_names(project: Path) -> None:
     commands = (project / "README.md").read_text()
     for server in ("north", "south"):
         for peer in ("coordinator/lead", "party/hospital-a"):
-            assert f"    parley pin add {peer} PIN --folder {server}/identity\n" in commands
+            assert f"    parley pin add {peer} PIN --node {server}\n" in commands
 
 
 def test_the_readmes_first_steps_lead_to_a_node_that_the_doctor_knows(project: Path) -> None:

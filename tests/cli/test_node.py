@@ -35,7 +35,7 @@ def test_a_node_from_request_to_rotation_by_its_commands(tmp_path: Path) -> None
     assert f"pin          {asked['pin']}" in done.stdout
     refused = parley("party", "run", str(home))
     assert refused.returncode == 2
-    assert f"`parley pin add {SOUTH} PIN --folder {folder}`" in refused.stderr
+    assert f"`parley pin add {SOUTH} PIN --node {home}`" in refused.stderr
     missing = parley("pin", "add", "aggregator/south", "--folder", folder)
     assert (missing.returncode, "give it as `parley node show` prints it there" in missing.stderr) == (2, True)
     assert answer(parley("pin", "add", "aggregator/south", pins[SOUTH], "--folder", folder, "--json"))["former"] is None

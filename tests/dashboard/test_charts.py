@@ -3,6 +3,7 @@
 import pytest
 
 from parley.dashboard import charts
+from parley.dashboard.views import Chart, Line
 
 
 @pytest.mark.parametrize(
@@ -13,3 +14,11 @@ def test_axes_hold_what_they_show(low: float, high: float) -> None:
     assert start <= low
     assert end >= high
     assert end - start < 4 * (high - low or 2 * abs(low))
+
+
+def test_the_axis_of_ten_rounds_ends_at_ten() -> None:
+    line = Line("loss", "main", tuple((float(each), 1.0 / each) for each in range(1, 11)))
+    drawn = str(charts.line_chart(Chart("loss", "Loss", "", "", (line,), 1, 10)))
+    across = drawn.split('class="across"')[1]
+    assert "<span>10</span>" in across
+    assert "<span>12</span>" not in across

@@ -42,6 +42,7 @@ def test_before_a_run_has_started_nothing_is_spent(browser: Make) -> None:
     assert (spent.pld, spent.rdp, spent.upto) == (0.0, 0.0, 0)
     assert 0 < spent.pld_end < spent.rdp_end
     assert "“So far” covers" not in page
+    assert (" RDP is the looser bound: both are true." in page) is (spent.rdp_end > spent.claimed)
 
 
 def test_a_run_that_is_gathered_says_who_has_joined_who_is_missing_and_until_when(browser: Make) -> None:

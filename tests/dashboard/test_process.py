@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.dashboard.process import DEFAULT, link, settings_of
+from parley.dashboard.process import DEFAULT, settings_of
 from parley.node.errors import NodeError, NodeFileError
 from parley.node.node_file import Address
 from tests.support.node_files import node_with
@@ -17,14 +17,14 @@ def test_a_dashboard_is_on_loopback_unless_it_is_said(tmp_path: Path) -> None:
     assert settings_of(node).loopback
     assert not settings_of(node).secure
     assert settings_of(node).port == DEFAULT.listen.port
-    assert link(settings_of(node), "t") == "http://127.0.0.1:7480/login#t"
+    assert settings_of(node).link("t") == "http://127.0.0.1:7480/login#t"
 
 
 def test_a_link_leads_to_where_a_container_publishes_the_port(tmp_path: Path) -> None:
     """`dashboard.lead:7480`, which a container listens on, is a name that no browser knows."""
     (tmp_path / "c").write_text("")
     node = node_with(tmp_path, '[dashboard]\nlisten = "dashboard.lead:7480"\ncertificate = "c"\nkey = "c"\n')
-    assert link(settings_of(node), "t", Address("127.0.0.1", 8443)) == "https://127.0.0.1:8443/login#t"
+    assert settings_of(node).link("t", Address("127.0.0.1", 8443)) == "https://127.0.0.1:8443/login#t"
 
 
 def test_elsewhere_it_needs_a_certificate(tmp_path: Path) -> None:

@@ -37,6 +37,13 @@ def test_the_report_tells_a_newcomer_everything_within_the_width(width: int) -> 
         assert words in flat, words
 
 
+def test_the_address_that_signs_in_is_one_line_however_long_it_is() -> None:
+    shown, out = console(terminal=True, width=80)
+    address = "http://127.0.0.1:7500/login#" + "0123456789abcdef" * 8
+    show_report(shown, replace(report(), dashboard=address), CAST)
+    assert address in out.getvalue().splitlines()
+
+
 @pytest.mark.parametrize("width", [80, 120])
 def test_where_there_is_none_the_report_says_no_guarantee(width: int) -> None:
     shown, out = console(terminal=False, width=width)

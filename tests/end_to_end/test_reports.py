@@ -13,7 +13,7 @@ from parley.coordinator.store import State
 from parley.demo.local import LocalFederation
 from parley.federation.manifest import Manifest
 from parley.mpc.parts import NoiseParts
-from parley.party.overview import states_of
+from parley.party.books import states_of
 from parley.party.process import party_node, settings_of
 from parley.report.check import FORMS, verified
 from parley.report.content import fingerprint

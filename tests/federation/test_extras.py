@@ -25,6 +25,7 @@ from parley.demo.provision import provision
 from parley.demo.recipe import STUDY
 from parley.federation.extras import EXTRAS, missing
 from parley.node.software import IMAGES, ROOMS
+from tests.support.command import typed
 
 ROOT = Path(__file__).parents[2]
 ABSENT = """
@@ -66,16 +67,20 @@ for words in json.load(sys.stdin):
 APPROVAL = "--by me --digest {digest}"
 WITHOUT = {
     # These do without, as far as an installation, files or a federation at hand let them.
+    "accept": "nowhere nowhere",
     "aggregator run": "nowhere",
     "aggregator status": "north",
     "aggregator withdraw": "north heart-disease --by me",
     "audit verify": "lead",
+    "backup": "va -o va.backup --to nobody",
     "bench aggregate": "--parties 2 --dimension 8",
     "bench gradients": "--seconds 0.1",
     "bench noise": "--dimension 8 --no-baseline",
     "ca approve": "nowhere --fingerprint 00 --out there",
     "ca init": "banks --folder banks",
     "ca inspect": "nowhere",
+    "ca revoke": "nowhere --reason left --out there",
+    "ca revoked": "--folder authority",
     "ca show": "--folder authority",
     "coordinator run": "nowhere",
     "coordinator status": "lead",
@@ -85,19 +90,24 @@ WITHOUT = {
     "export": "nowhere --output model.npz",
     "health": "nowhere",
     "init": "study-of-mine",
+    "join": "nowhere",
     "ledger show": "nowhere",
     "ledger verify": "nowhere",
     "manifest digest": "study.toml",
     "model show": "study.toml --files",
     "node install": "nowhere",
     "node notify": "va",
+    "node revoked": "--node va",
     "node renew": "--folder one",
     "node request": "parley://banks/party/one --folder one",
     "node rotate": "--folder one",
     "node show": "--folder va/identity",
     "noise certificate": "--samples 1e5 --epsilon 1 --delta 1e-5",
     "party check": "va --run study.toml",
+    "party exclude": "va",
+    "party policy": "va",
     "party populations": "va",
+    "party refuse": "va nowhere --by me --reason no",
     "party run": "nowhere",
     "party runs": "va",
     "party settle": "nowhere",
@@ -111,7 +121,11 @@ WITHOUT = {
     "reproduce cifar10": "--data nowhere --show",
     "report make": "va --output report.html",
     "report verify": "nowhere",
+    "restore": "--confirm va --by me",
+    "upgrade": "va --check",
     "resume": "heart-disease --node lead",
+    "reviewer key": "-o ada.key --name ada",
+    "reviewer show": "nowhere",
     "run": "study.toml --node lead",
     "schema check": "va",
     "schema confirm": "nowhere --by me",
@@ -131,9 +145,11 @@ WITH = {
     "audit privacy": "--runs 100",
     "bench train": "--parties 2 --rounds 10",
     "dashboard": "nowhere",
+    "page": "va",
     "coordinator approve": f"lead study.toml {APPROVAL}",
     "demo": "--output demo",
     "doctor": "va --manifest study.toml",
+    "invite": "invited --all",
     "manifest check": "study.toml",
     "manifest draft": "study-of-mine/study.toml -o drafted.toml",
     "model check": "parley.networks.mnist:cnn --input 1,28,28 --outputs 10",
@@ -151,18 +167,19 @@ WITH = {
     "study plan": "simulated.toml",
     "study sweep": "simulated.toml",
 }
-BY = {"model check": "torch", "reproduce figures": "plots", "dashboard": "dashboard", "audit attacks": "dashboard"}
+BY = {"model check": "torch", "reproduce figures": "plots", "dashboard": "dashboard", "page": "dashboard",
+      "audit attacks": "dashboard"}  # fmt: skip
 """What needs an extra: `accounting`, or one of these."""
 OF_SERVERS = (
     "aggregator approve", "aggregator run", "aggregator status", "aggregator withdraw",
     "coordinator approve", "coordinator run", "coordinator status", "dashboard", "export",
-    "manifest check", "manifest draft", "predict", "resume", "run", "simulate", "status", "stop",
+    "invite", "manifest check", "manifest draft", "predict", "resume", "run", "simulate", "status", "stop",
     "study made-up", "study plan", "study sweep", "watch",
 )  # fmt: skip
 OF_NO_NODE = (
     "audit attacks", "audit privacy", "bench aggregate", "bench gradients", "bench noise", "bench train", "demo",
-    "provision", "reproduce a9a", "reproduce adaptive", "reproduce cifar10", "reproduce convex", "reproduce figures",
-    "reproduce ijcnn1", "reproduce mnist",
+    "page", "provision", "reproduce a9a", "reproduce adaptive", "reproduce cifar10", "reproduce convex",
+    "reproduce figures", "reproduce ijcnn1", "reproduce mnist",
 )  # fmt: skip
 NOT_IN = {
     "party": (*OF_SERVERS, *OF_NO_NODE),
@@ -214,6 +231,7 @@ def play(folder: Path, absent: set[str], chosen: dict[str, str]) -> dict[str, tu
     manifest = STUDY.manifest()
     provision(folder, manifest, 4, lambda _: None)
     (folder / "simulated.toml").write_text(RUN_FILE)
+    assert typed("", "init", str(folder / "invited"), "--parties", "a=300,b=200", "--local").returncode == 0
     data_sets(folder)
     (folder / "site").mkdir()
     (folder / "site" / "sitecustomize.py").write_text(ABSENT.format(modules=absent))

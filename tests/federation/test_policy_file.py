@@ -30,3 +30,34 @@ def test_any_is_the_only_word_for_a_limit(tmp_path: Path) -> None:
     for figure in ('"none"', "0.0", "true", '""'):
         with pytest.raises(PolicyError, match="epsilon_if_a_server_lies_per_run"):
             policy(tmp_path, Role.party, ('per_run = "any"', f"per_run = {figure}"))
+
+
+DEEP = "a." * 20_000 + "a"
+TRICKS = {
+    "a dotted name": f"{DEEP} = 1",
+    "a table's name": f"[{'a.' * 200}a]",
+    "in a table within a line": f"x = {{ {'a.' * 100}a = 1 }}",
+    "after a text": f'x = {{ y = "#", {"a." * 100}a = 1 }}',
+    "quoted parts": "x = { " + '"a".' * 100 + "a = 1 }",
+    "after a text over several lines": f"x = {{ y = '''\n' ''', {'a.' * 100}a = '1' }}",
+    "a file without end": "# x\n" * 100_000,
+}
+
+
+@pytest.mark.parametrize("trick", TRICKS)
+def test_a_policy_that_would_fill_the_memory_of_its_reader_is_refused_before_it_is_read(
+    tmp_path: Path, trick: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What reads TOML holds every prefix of a dotted name: 40 kB of dots were gigabytes."""
+    path = tmp_path / "policy.toml"
+    path.write_text(TRICKS[trick])
+    monkeypatch.setattr("parley.federation.files.tomllib.loads", lambda text: pytest.fail("it is read"))
+    with pytest.raises(PolicyError):
+        read_policy(path)
+
+
+def test_dots_and_hashes_in_texts_and_comments_are_no_names(tmp_path: Path) -> None:
+    text = POLICIES[Role.party][1].replace('"North Trust"', '"North # Trust, e.V. ' + "." * 100 + '"')
+    path = tmp_path / "policy.toml"
+    path.write_text("# don't " + "a." * 100 + "\n" + text)
+    assert read_policy(path)

@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -76,6 +77,7 @@ class _Asked(Control):
         self.lead, self.server, self.peer, self._address, self._channel = lead, server, peer, "model", None
         self._identity: Any = None
         self.mention, self.heard = "", None
+        self._lists, self._told = SimpleNamespace(newer_than=lambda number: None), 0  # type: ignore[assignment]
 
     async def close(self) -> None:
         pass

@@ -154,7 +154,9 @@ class Party(Mortal):
         return SimpleNamespace(
             node=self.node,
             settings=SimpleNamespace(
-                coordinator=self.manifest.coordinator.name, speed=lambda digest: Path("nowhere", "at all", "speed")
+                coordinator=self.manifest.coordinator.name,
+                speed=lambda digest: Path("nowhere", "at all", "speed"),
+                newest=lambda digest: Path("nowhere", "at all", "newest"),
             ),
             outbox=self.outbox,
             ledger=SimpleNamespace(record=record),

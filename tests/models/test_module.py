@@ -324,3 +324,35 @@ def test_the_caller_s_threads_and_denormals_are_as_they_were() -> None:
     model.losses(held.rows.take(np.arange(4)), held.targets[:4], theta)
     assert torch.get_num_threads() == before
     assert float(np.float32(1e-40) * np.float32(1.0)) != 0.0
+
+
+@pytest.mark.parametrize("name", ["dense", "convolutional"])
+def test_whoever_is_excluded_has_no_influence_on_a_modules_answer(name: str) -> None:
+    """Whatever the row holds: not by a gradient, and not by being counted among norms or losses."""
+    from parley.learning.contributor import Contributor, Encoding, Query
+    from parley.learning.records import nulled
+    from parley.privacy.clipping import GradientClip
+    from parley.privacy.mechanism import Cohort, Mechanism
+    from parley.privacy.randomness import SystemRandomness
+    from parley.privacy.sampling import FixedSize
+
+    model, held = opened(name), records(name)
+    null = np.arange(RECORDS) == 5
+    mechanism = Mechanism((Cohort("a", FixedSize(RECORDS, RECORDS)),), GradientClip(1.0), 20.0, 2)
+    encoding = Encoding.of(mechanism, 41, model.largest_limit)
+    one, two = points(model)
+    asked = (Query(0, (one,)), Query(0, (one, two), "losses"), Query(0, (one,), "norms", 4.0))
+    found = []
+    for value in (-256, 256):
+        rows = held.rows.values.copy()  # type: ignore[attr-defined]
+        rows[5] = value
+        targets = np.where(null, 0.0, held.targets)
+        mine = Records(nulled(DenseRows.of(rows, held.rows.bits), null), targets, null=null)
+        answers = [Contributor("a", mine, model, encoding, SystemRandomness()).contribution(each) for each in asked]
+        found.append([each.tolist() for each in answers])
+    assert found[0] == found[1]
+    others = np.delete(np.arange(RECORDS), 5)
+    scale = encoding.scale("a", 0)
+    alone = Here(held.select(others), model)
+    batch = Batch(np.arange(RECORDS - 1), np.ones(RECORDS - 1, bool))
+    assert found[0][2] == alone.norms(batch, one, 4.0, scale).tolist()

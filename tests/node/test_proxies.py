@@ -10,7 +10,7 @@ import pytest
 
 from parley.cli.commands.doctor import examine
 from parley.node import proxies
-from parley.node.doctor import FAILED, OK
+from parley.node.doctor import FAILED, OK, WARNING
 from parley.node.proxies import Proxy, ProxyError, proxy_to
 from tests.support.examined import by_check
 from tests.support.until import GIVE_UP_SECONDS, until
@@ -86,11 +86,31 @@ def test_which_variable_counts_and_which_hosts_are_dialled_directly() -> None:
     assert proxy_to("host", {"HTTPS_PROXY": "http://b:2"}) is None
     assert proxy_to("host", {"https_proxy": "socks5://b:2"}) is None
     assert proxy_to("host", {"https_proxy": "http://b:no"}) is None
+    assert proxy_to("host", {"grpc_proxy": "", **both}) is None, "the first that is set counts"
     for entry in ("north.example.org", ".example.org", "x, EXAMPLE.org"):
         assert proxy_to("north.example.org", both | {"no_proxy": entry}) is None, entry
     assert proxy_to("10.1.2.3", both | {"no_proxy": "10.0.0.0/8"}) is None
     assert proxy_to("10.1.2.3", both | {"no_proxy": "10.0.0.0/8", "no_grpc_proxy": ""}) is not None
     assert str(proxy_to("h", {"https_proxy": "http://user:secret@b:2"})) == "b:2"
+
+
+def test_a_proxy_that_grpc_would_not_take_is_said(party: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*proxies.NAMES, *proxies.EXCEPTIONS):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    assert proxies.ignored({}) is None
+    assert proxies.ignored({"https_proxy": "http://b:2"}) is None
+    assert proxies.ignored({"grpc_proxy": ""}) is None
+    for variables, said in (
+        ({"HTTPS_PROXY": "http://b:2"}, "HTTPS_PROXY is not read by gRPC"),
+        ({"https_proxy": "b:2"}, "https_proxy is no address of the form http://HOST:PORT"),
+        ({"https_proxy": "https://b:2"}, "https_proxy is no address"),
+    ):
+        assert said in (proxies.ignored(variables) or ""), variables
+    assert "proxy" not in by_check(examine(party))
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    found = by_check(examine(party))
+    assert (found["proxy"].state, found["coordinator lead"].state) == (WARNING, OK)
 
 
 def test_the_doctor_goes_the_way_that_grpc_goes(party: Path, proxy: Passing, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,8 +124,19 @@ def test_the_doctor_goes_the_way_that_grpc_goes(party: Path, proxy: Passing, mon
         ready = grpc.channel_ready_future(channel)
         until(lambda: len(proxy.asked) > before)
         ready.cancel()
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setenv("grpc_proxy", "")  # is set, and stands for none
     asked = len(proxy.asked)
+    said = by_check(examine(party))
+    assert (said["coordinator lead"].state, "through" in said["coordinator lead"].problem) == (OK, False)
+    assert "grpc_proxy is empty and stands before https_proxy" in said["proxy"].problem
+    peer = socket.create_server(("127.0.0.1", 0))
+    with peer, grpc.insecure_channel(f"127.0.0.1:{peer.getsockname()[1]}") as channel:
+        ready = grpc.channel_ready_future(channel)
+        peer.accept()[0].close()
+        ready.cancel()
+    assert len(proxy.asked) == asked
+    monkeypatch.delenv("grpc_proxy")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
     found = by_check(examine(party))["coordinator lead"]
     assert (found.state, "through" in found.problem) == (OK, False)
     assert len(proxy.asked) == asked

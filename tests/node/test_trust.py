@@ -40,7 +40,7 @@ def test_an_existing_node_starts_only_once_its_peers_are_pinned(tmp_path: Path, 
     with pytest.raises(PinError) as refused:
         trust.require(read_node(home))
     for peer in (LEAD, NORTH, SOUTH):
-        assert f"parley pin add {peer} PIN --folder {folder.path}" in str(refused.value)
+        assert f"parley pin add {peer} PIN --node {home}" in str(refused.value)
         trust.add(folder, peer, issuer.issue_as(peer).pin)
     trust.require(read_node(home))
 

@@ -38,7 +38,7 @@ def test_a_run_that_its_operator_withdraws_is_answered_no_more(stage: Stage) -> 
         assert json.loads(done.output.splitlines()[-1])["withdrawn"]
         stage.coordinator.ask(question(made, 1, (np.array([0.1, -0.2, 0.3]), np.zeros(3))))
         until(lambda: any(not join.accepted for join in stage.coordinator.joins))
-        assert "has left run heart-1" in stage.coordinator.joins[-1].reason
+        assert "this party takes no part in run heart-1" in stage.coordinator.joins[-1].reason
     assert sorted(stage.a.payloads) == [0]
     assert sorted(ledger(stage).runs["heart-1"].recorded) == [0]
     trail = (stage.node / "state" / "trail.jsonl").read_text()

@@ -9,20 +9,25 @@ import numpy as np
 import pytest
 
 from parley.federation.manifest import Manifest
+from parley.federation.names import NodeName, Role
 from parley.mpc.evidence import Evidence
 from parley.node.data_sets import DataSet
 from parley.node.evidence import EvidenceFolder, Held
+from parley.node.pins import Pins
 from parley.party import lookout
+from parley.party.account import now
 from parley.party.admission import Gate
+from parley.party.outbox import LEFT
 from parley.party.process import party_node, settings_of
 from parley.party.run import Life
 from parley.party.seal import Sealed
+from parley.party.wire import Wire
 from parley.privacy.ledger_state import Run
 from tests.support.caught import answer, evidence_by
 from tests.support.documents import PARTY_POLICY, manifest
 from tests.support.memories import files, joined, left, state
-from tests.support.party_process import EVERYONE, Running, charged, ledger
-from tests.support.stage import LEAD, NORTH, SOUTH, Stage, State, question
+from tests.support.party_process import EVERYONE, Running, charged, gate_of, ledger
+from tests.support.stage import LEAD, NORTH, PARTY, SOUTH, Stage, State, question
 from tests.support.until import until
 
 pytestmark = pytest.mark.usefixtures("verified_in_process")
@@ -352,3 +357,29 @@ def test_a_party_asks_its_servers_although_nothing_can_be_settled(
     monkeypatch.setattr("parley.party.client.still_open", fails)
     with Running(stage):
         until(lambda: is_charged(stage, proof))
+
+
+@pytest.mark.parametrize("first", ["account", "evidence"])
+def test_a_caught_server_costs_runs_of_a_lost_state_too(
+    stage: Stage, made: Manifest, proof: Evidence, first: str
+) -> None:
+    """Which the ledger has by its servers' account, and the record of admissions has not."""
+    with closing(gate_of(stage)) as gate, closing(lookout.Lookout(gate.settings, PARTY, pins_of(stage))) as look:
+        gate.note(made, LEFT)
+        if first == "evidence":
+            look.hand_over([proof.encoded()], NORTH)
+        gate.ledger.put_back(None, "ab" * 16)
+        stage.a.accounted = stage.b.accounted = [(made, 3, False)]
+        targets = {NodeName("cardio", Role.aggregator, name): at for name, at in gate.settings.aggregators.items()}
+        with closing(Wire(gate.settings.identity, targets)) as wire:
+            assert now(gate, wire).runs == ("heart-1",)
+        if first == "account":
+            look.hand_over([proof.encoded()], NORTH)
+        else:
+            look.catch_up()
+    assert len(run_of(stage).evidence) == 1
+    assert run_of(stage).cost == run_of(stage).charge.after_a_server_was_caught
+
+
+def pins_of(stage: Stage) -> Callable[[], Pins]:
+    return lambda: settings_of(party_node(stage.node)).identity.load().pins

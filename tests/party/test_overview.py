@@ -7,8 +7,9 @@ import pytest
 from parley.federation.errors import ApprovalError
 from parley.federation.rounds import BLIND_BYTES
 from parley.mpc.randomness import SEED_BYTES
-from parley.party.outbox import REFUSED, Answer, Outbox
-from parley.party.overview import budgets_left, manifest_of, runs_of, states_of, with_speed
+from parley.party.books import states_of
+from parley.party.outbox import REFUSED, WAITING, Answer, Outbox
+from parley.party.overview import budgets_left, manifest_of, runs_of, with_speed
 from parley.party.process import party_node, settings_of
 from parley.party.settings import Settings
 from parley.party.speed import Speed
@@ -75,6 +76,21 @@ def test_a_manifest_is_found_by_the_runs_name_and_the_newest_of_two(settings: Se
     assert manifest_of(settings, "heart-1").digest == newer.digest
     with pytest.raises(ApprovalError, match="no run 'heart-9' was proposed here"):
         manifest_of(settings, "heart-9")
+
+
+def test_of_two_live_runs_under_one_name_nobody_can_mean_one_without_its_digest(settings: Settings) -> None:
+    older, newer = manifest(), manifest(**{"rounds.deadline_seconds": 60.0})
+    outbox = Outbox(settings.outbox)
+    for each in (older, newer):
+        outbox.note(each.digest, each.run, each.canonical, WAITING)
+    with pytest.raises(ApprovalError, match=f"{older.digest.hex()}, {newer.digest.hex()}.*give --digest"):
+        manifest_of(settings, "heart-1")
+    assert manifest_of(settings, "heart-1", older.digest.hex()[:12]).digest == older.digest
+    with pytest.raises(ApprovalError, match="the digest is not this manifest's"):
+        manifest_of(settings, "heart-1", "00" * 32)
+    outbox.note(newer.digest, newer.run, newer.canonical, REFUSED)
+    outbox.close()
+    assert manifest_of(settings, "heart-1").digest == older.digest, "what is over is not meant"
 
 
 def test_what_is_left_is_what_the_ledger_says_with_its_head(settings: Settings) -> None:

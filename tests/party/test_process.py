@@ -120,7 +120,7 @@ def test_a_computation_that_fails_is_answered_with_zeros_once_and_the_run_is_lef
         assert stage.opened(1).tolist() == [0, 0, 0]
         until(lambda: not stage.coordinator.joins[-1].accepted)
         # The words are those of a run that its operator has withdrawn.
-        assert "has left run heart-1" in stage.coordinator.joins[-1].reason
+        assert "this party takes no part in run heart-1" in stage.coordinator.joins[-1].reason
     monkeypatch.undo()
     stage.coordinator.ask(asked(made, 2))
     before = len(stage.coordinator.requests)

@@ -13,7 +13,7 @@ from parley.privacy.errors import BudgetExceededError
 from parley.privacy.filters import LYING
 from tests.support.documents import PARTY_POLICY, manifest
 from tests.support.memories import POINT, files, joined, left, state
-from tests.support.party_process import EVERYONE, Running, charged, ledger
+from tests.support.party_process import EVERYONE, Running, charged, gate_of, ledger
 from tests.support.stage import SOUTH, Stage, State, question
 from tests.support.until import until
 
@@ -88,8 +88,8 @@ def test_a_crash_between_the_ledgers_end_and_the_outboxs_is_made_good(stage: Sta
     stage.offer(made)
     with Running(stage):
         charged(stage, made)
-    with closing(ledger(stage)) as book:
-        settle(book, made, stage.ends(made, 1), stage.identities[SOUTH].pins)
+    with closing(gate_of(stage)) as gate:
+        settle(gate, made, stage.ends(made, 1), stage.identities[SOUTH].pins)
     stage.finish(stage.ends(made, 1))
     with Running(stage):
         until(lambda: state(stage) == "settled")

@@ -20,7 +20,7 @@ from parley.party.record_check import seal_node
 from tests.support.documents import PARTY_POLICY, SCHEMA
 from tests.support.until import GIVE_UP_SECONDS
 
-PASTED = re.compile(r"`(parley|chmod|sudo|pip|nc|ss|getent|export|\$\{EDITOR:-vi\}) [^`]+`|`parley doctor`")
+PASTED = re.compile(r"`(parley|chmod|sudo|pip|nc|ss|getent|export|uname|\$\{EDITOR:-vi\}) [^`]+`")
 AUTHORITY = ThrowAwayAuthority("cardio", dt.timedelta(days=90))
 
 
@@ -69,7 +69,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def by_check(findings: list[Finding]) -> dict[str, Finding]:
     """Whatever fails has a fix with something in it that can be pasted: a command between backticks."""
-    failed = [finding for finding in findings if finding.state == FAILED and finding.check != "machine"]
+    failed = [finding for finding in findings if finding.state == FAILED]
     assert [finding for finding in failed if not PASTED.search(finding.fix)] == []
     return {finding.check: finding for finding in findings}
 

@@ -9,6 +9,7 @@ import numpy as np
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning, verify_with_charge
 from parley.learning.contributor import Contributor
+from parley.party.admission import Gate
 from parley.party.client import PartyClient
 from parley.party.data import Shelf, understand
 from parley.party.process import party_node, settings_of
@@ -63,3 +64,8 @@ def charged(stage: Stage, made: Manifest) -> None:
 
 def ledger(stage: Stage) -> Ledger:
     return Ledger.open(stage.node / "state" / "ledger.sqlite")
+
+
+def gate_of(stage: Stage) -> Gate:
+    settings = settings_of(party_node(stage.node))
+    return Gate(settings, PARTY, Shelf(settings))

@@ -19,8 +19,10 @@ from parley.node import mentions
 from parley.node.backoff import Backoff
 from parley.node.connections import KEEPALIVE
 from parley.node.credentials import Identity, NodeFolder
+from parley.node.newer import StrictAioChannel
 from parley.node.refusals import refusal_in, words
-from parley.node.transport import InUse, open_aio_channel, refusal_of
+from parley.node.revoked_lists import RevokedLists
+from parley.node.transport import EARLIER, InUse, open_aio_channel, refusal_of
 from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, common_pb2
 
 Integers = NDArray[np.int64]
@@ -41,6 +43,12 @@ FOR_GOOD = (
 )
 """Untyped failures that waiting does not mend. Anything else may pass, such as a server that is down or whose disk is
 full: nothing was opened, so the run waits, and rests if it lasts."""
+PASSING = (common_pb2.REFUSAL_BUSY, common_pb2.REFUSAL_NEWER)
+"""Refusals after which the run waits, and rests if it lasts: the older side may be upgraded meanwhile."""
+
+
+TELLING = ("Propose", "Open")
+"""Calls that bring the server a newer list of revoked certificates; without one they are as ever."""
 
 
 class StalledError(RunFailedError):
@@ -98,7 +106,9 @@ class Control:
         self._folder, self.peer, self._address = folder, peer, address
         self._in_use: InUse | None = None
         self._identity: Identity | None = None
-        self._channel: grpc.aio.Channel | None = None
+        self._channel: StrictAioChannel | None = None
+        self._lists, self._told = RevokedLists(folder), 0
+        """And the number of the newest list of revoked certificates that the server was given."""
         self.mention = ""
         """This coordinator's newest event of the run, which calls mention."""
         self.heard: str | None = None
@@ -124,18 +134,25 @@ class Control:
     async def call(self, method: str, request: Any, patience_seconds: float, wait_seconds: float = 0.0) -> Any:
         """One call, repeated while the server is away: every method here is idempotent."""
         given_up = time.monotonic() + patience_seconds
+        if method in TELLING and (revoked := self._lists.newer_than(self._told)):
+            request.revoked = revoked
         backoff = Backoff(FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS)
         while True:
             try:
-                return await self._ask(method, request, wait_seconds + SLACK_SECONDS)
+                answer = await self._ask(method, request, wait_seconds + SLACK_SECONDS)
+                if method in TELLING and request.revoked:
+                    self._told = self._lists.number
+                return answer
             except grpc.aio.AioRpcError as error:
                 refused = refusal_in(error)
-                if refused is not None and refused.refusal != common_pb2.REFUSAL_BUSY:
+                if refused is not None and refused.refusal not in PASSING:
                     caught = refused.refusal == common_pb2.REFUSAL_CAUGHT
                     kind = SaysCaughtError if caught else RunFailedError
                     raise kind(f"aggregator {self.peer.name} refuses: {refused}") from None
                 if refused is None and error.code() in FOR_GOOD:
-                    raise RunFailedError(f"aggregator {self.peer.name}: {_described(error)}") from None
+                    earlier = error.code() is grpc.StatusCode.UNIMPLEMENTED
+                    said = EARLIER.format("it") if earlier else _described(error)
+                    raise RunFailedError(f"aggregator {self.peer.name}: {said}") from None
                 if time.monotonic() > given_up:
                     cause = self._refusal(error) or _described(error)
                     raise StalledError(

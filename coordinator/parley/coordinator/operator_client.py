@@ -14,7 +14,9 @@ from parley.coordinator.errors import StateError
 from parley.coordinator.operator_socket import SocketAddress
 from parley.coordinator.store import RoundRecord, RunRow, RunStore, State
 from parley.federation.manifest import Manifest
+from parley.federation.names import Role
 from parley.node.errors import NodeError
+from parley.node.newer import StrictChannel
 from parley.node.node_file import CoordinatorNode, read_node
 from parley.v1 import operator_pb2, operator_pb2_grpc
 
@@ -45,7 +47,8 @@ class Presence:
 def coordinator_node(folder: Path) -> CoordinatorNode:
     node = read_node(folder)
     if not isinstance(node, CoordinatorNode):
-        raise NodeError(f"{folder} is the folder of {node.role.with_article}: give a coordinator's")
+        own = f"; its own pages are `parley page {folder}`" if node.role is Role.party else ""
+        raise NodeError(f"{folder} is the folder of {node.role.with_article}: give a coordinator's{own}")
     return node
 
 
@@ -61,7 +64,7 @@ class Coordinator:
 
     def _ask(self, method: str, request: Any, seconds: float = ANSWER_SECONDS) -> Any:
         with SocketAddress(self.node.state) as address, grpc.insecure_channel(address.text, OPTIONS) as channel:
-            stub = operator_pb2_grpc.OperatorServiceStub(channel)
+            stub = operator_pb2_grpc.OperatorServiceStub(StrictChannel(channel))
             try:
                 return getattr(stub, method)(request, timeout=seconds)
             except grpc.RpcError as error:

@@ -16,6 +16,7 @@ from parley.federation.rounds import DIGEST_BYTES, PIECE_BYTES, bounded_wait
 from parley.node import mentions
 from parley.node.authorization import peer_of
 from parley.node.refusals import RefusedCallError, answering
+from parley.node.revoked_lists import RevokedLists
 from parley.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc
 
 Found = TypeVar("Found")
@@ -31,8 +32,8 @@ LONGEST_REASON = 500
 class PartyServicer(coordinator_pb2_grpc.CoordinatorServiceServicer):
     """The coordinator's face towards parties."""
 
-    def __init__(self, runs: Runs, watch: Watch = NO_WATCH) -> None:
-        self._runs, self._watch = runs, watch
+    def __init__(self, runs: Runs, watch: Watch = NO_WATCH, lists: RevokedLists | None = None) -> None:
+        self._runs, self._watch, self._lists = runs, watch, lists
         self._pending: Counter[NodeName] = Counter()
 
     @answering(RefusedCallError)
@@ -44,7 +45,10 @@ class PartyServicer(coordinator_pb2_grpc.CoordinatorServiceServicer):
                 common_pb2.REFUSAL_MALFORMED, f"more than {MOST_KNOWN} known runs", "name the newest"
             )
         async with self._polling(peer_of(context)) as party:
-            return await self._list(party, set(request.known_digests), bounded_wait(request.wait_seconds))
+            found = await self._list(party, set(request.known_digests), bounded_wait(request.wait_seconds))
+            if self._lists is not None:
+                found.revoked = self._lists.newer_than(request.revoked_number)
+            return found
 
     async def _list(self, party: NodeName, known: set[bytes], wait: float) -> coordinator_pb2.ListRunsResponse:
         def new() -> list[bytes]:

@@ -42,16 +42,17 @@ from parley.federation.policy_file import read_policy
 from parley.learning.errors import ModelFileError
 from parley.learning.holding import CSV, Layout, read_layout
 from parley.node import bell, meters, trust
-from parley.node.authorization import AioAuthorization, Authorizer
+from parley.node.authorization import AioAuthorization, Authorizer, Pinned
 from parley.node.collector import settle
 from parley.node.connections import bound, listening
 from parley.node.credentials import Identity
 from parley.node.doorkeeper import Doorkeeper, room_for
 from parley.node.endings import verify_ends
 from parley.node.evidence import EvidenceFolder, waits_for_answer
+from parley.node.newer import AioStrict
 from parley.node.node_file import CoordinatorNode
 from parley.node.page_process import Pages
-from parley.node.pins import read_pins
+from parley.node.revoked_lists import RevokedLists
 from parley.node.system import require_linux
 from parley.node.transport import server_credentials
 from parley.node.vigil import AioHealth, Vigil, disk_is_full, quiet_seconds
@@ -132,11 +133,7 @@ class NodeBooks:
 
     def _reserve(self, manifest: Manifest, charge: Charge) -> None:
         ledger = self._open()
-        population = f"{manifest.federation}: each party's {manifest.mechanism.unit.name}"
-        if population not in ledger.populations:
-            cap = Cap(self._node.epsilon, self._node.delta)
-            ledger.register(population, manifest.mechanism.unit if manifest.mechanism.unit.column else ROW, cap)
-        ledger.reserve(manifest.run, population, charge)
+        ledger.reserve(manifest.run, registered(ledger, self._node, manifest), charge)
 
     def record(self, manifest: Manifest, round_index: int, digest: str) -> None:
         self._open().record(manifest.run, round_index, digest)
@@ -150,11 +147,20 @@ class NodeBooks:
         ledger = self._open()
         ledger.verify()
         held = ledger.runs.get(manifest.run)
-        if held is None or held.ended:
+        if held is None or held.ended or held.accounted:
             return
-        opened = verify_ends(ends, manifest, read_pins(self._node.identity.pin_file))
+        opened = verify_ends(ends, manifest, self._node.identity.load().pins)
         evidence = b"".join(end.SerializeToString() for end in ends)
         ledger.settle(EndProof(manifest.run, opened, "both aggregators' signed ends", evidence), lambda proof: None)
+
+
+def registered(ledger: Ledger, node: CoordinatorNode, manifest: Manifest) -> str:
+    """Under which name a run is charged here: the ledger has it."""
+    unit = manifest.mechanism.unit
+    population = f"{manifest.federation}: each party's {unit.name}"
+    if population not in ledger.populations:
+        ledger.register(population, unit if unit.column else ROW, Cap(node.epsilon, node.delta))
+    return population
 
 
 def layout_of(node: CoordinatorNode) -> Layout:
@@ -225,7 +231,7 @@ class CoordinatorProcess:
         methods = {f"/{SERVICE}/{name}": members for name in ("ListRuns", "Join", "NextRound", "FetchPoint")}
         # A party asks for runs before there is one: any party that is pinned may.
         return Authorizer(
-            {**methods, f"/{SERVICE}/ListRuns": _AnyParty(self.identity.name.federation), HEALTH: _Anyone()},
+            {**methods, f"/{SERVICE}/ListRuns": Pinned(self.identity.name.federation, Role.party), HEALTH: _Anyone()},
             self.node.identity,
         )
 
@@ -240,13 +246,13 @@ class CoordinatorProcess:
             interceptors=[AioAuthorization(self._authorizer())], options=options, maximum_concurrent_rpcs=MOST_CALLS
         )
         coordinator_pb2_grpc.add_CoordinatorServiceServicer_to_server(
-            PartyServicer(self.runs, self.watch), self._server
+            PartyServicer(self.runs, self.watch, RevokedLists(self.node.identity)), self._server
         )
         health_pb2_grpc.add_HealthServicer_to_server(AioHealth(self.vigil), self._server)
         ports = [
             bound(self._server, str(address), server_credentials(self.node.identity)) for address in self.node.listen
         ]
-        self._operator = grpc.aio.server()
+        self._operator = grpc.aio.server(interceptors=[AioStrict()])
         operator_pb2_grpc.add_OperatorServiceServicer_to_server(
             OperatorServicer(self.runs, self.vigil.troubles), self._operator
         )
@@ -281,16 +287,6 @@ class _PartyOf:
 
     def __contains__(self, name: object) -> bool:
         return any(name in run.manifest.identities(Role.party) for run in self._runs.all.values())
-
-
-class _AnyParty:
-    """Every party of a federation that is pinned: nobody else gets as far as here."""
-
-    def __init__(self, federation: str) -> None:
-        self._federation = federation
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, NodeName) and name.role is Role.party and name.federation == self._federation
 
 
 class _Anyone:

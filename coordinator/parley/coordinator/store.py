@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from parley.coordinator.errors import StateError
 from parley.federation.manifest import of_an_earlier_version
-from parley.privacy.store import opened, opened_to_read, transaction
+from parley.privacy.layouts import RUNS, bring, require_known
+from parley.privacy.store import made_of, opened, opened_to_read, transaction
 
 Floats = NDArray[np.float64]
 
@@ -129,9 +130,10 @@ class RunStore:
         try:
             if read_only:
                 self._database = opened_to_read(path)
+                require_known(self._database, RUNS)
                 return
             self._database = opened(path)
-            self._database.executescript(SCHEMA)
+            bring(self._database, RUNS, {0: lambda made: made_of(made, SCHEMA)})
         except (OSError, sqlite3.Error) as error:
             raise StateError(f"the runs in {path} cannot be opened ({error}): check the node's folder") from None
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from parley.dashboard import spelling
 from parley.dashboard.views import Books, Budget, BudgetRun, Chart, Line, SpentView
 from parley.federation.manifest import Manifest
+from parley.web import spelling
 
 GRID = 24
 """Points of the curve ε(k)."""

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
-from parley.dashboard.spelling import number
 from parley.dashboard.views import Chart, RoundTimes
+from parley.web.spelling import number
 
 WIDTH, HEIGHT = 600.0, 200.0
 TICKS = 5
@@ -131,12 +131,3 @@ def strip(shares: Sequence[float]) -> Markup:
 
 def _presence(share: float) -> str:
     return "full" if share >= 0.999 else ("most" if share >= 0.5 else ("some" if share > 0 else "none"))
-
-
-def bar(value: float, limit: float, style: str = "main") -> Markup:
-    """A quantity against its limit, as a thin bar."""
-    share = 0.0 if limit <= 0 else max(0.0, min(1.0, value / limit))
-    return Markup(
-        f'<svg class="bar {escape(style)}" aria-hidden="true" viewBox="0 0 100 4" preserveAspectRatio="none">'
-        f'<rect class="rest" width="100" height="4"/><rect class="done" width="{100 * share:.2f}" height="4"/></svg>'
-    )

@@ -10,12 +10,9 @@ are imported here and nowhere else in this folder.
 
 import json
 import os
-import shutil
 import sqlite3
 import sys
-import tempfile
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +21,9 @@ from parley.federation.extras import missing
 from parley.federation.manifest import Manifest
 from parley.mpc.errors import MpcError
 from parley.privacy.errors import PrivacyError
-from parley.privacy.store import opened, opened_to_read
+from parley.privacy.ledger_copy import copied
 
 NICENESS = 10
-COPY_ATTEMPTS = 3
 
 
 def spent(manifest: Manifest, counts: Sequence[int]) -> dict[str, Any]:
@@ -62,25 +58,18 @@ def spent(manifest: Manifest, counts: Sequence[int]) -> dict[str, Any]:
 
 def books(ledger: Path, trail: Path) -> dict[str, Any]:
     """Both books, verified on copies, so that the coordinator never waits for a reader's lock."""
-    return {"ledger": _ledger(ledger), "trail": _trail(trail)}
+    try:
+        return {"ledger": _ledger(ledger), "trail": _trail(trail)}
+    except PrivacyError as error:
+        return {"ledger": {"refused": str(error)}, "trail": _trail(trail)}
 
 
 def _ledger(path: Path) -> dict[str, Any]:
     from parley.privacy.budget import if_a_server_lies
-    from parley.privacy.ledger import Ledger
 
     if not path.exists():
         return {"refused": "Nothing was charged yet."}
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / path.name
-        for attempt in range(COPY_ATTEMPTS):
-            _copy(path, copy)
-            try:
-                ledger = Ledger.open(copy)
-                break
-            except PrivacyError as error:  # an entry more between the two files than a crash leaves: copy them again
-                if attempt + 1 == COPY_ATTEMPTS:
-                    return {"refused": str(error)}
+    with copied(path) as ledger:
         head = ledger.verify()
         populations = [
             {
@@ -108,19 +97,7 @@ def _ledger(path: Path) -> dict[str, Any]:
             for each in ledger.populations.values()
         ]
         rule = ledger.policy.rule
-        ledger.close()
     return {"head": str(head), "rule": rule, "populations": populations}
-
-
-def _copy(path: Path, copy: Path) -> None:
-    copy.unlink(missing_ok=True)
-    head = path.with_name(path.name + ".head")
-    shutil.copyfile(head, copy.with_name(copy.name + ".head"))
-    with (
-        closing(opened_to_read(path)) as source,
-        closing(opened(copy)) as target,
-    ):
-        source.backup(target)
 
 
 def _trail(path: Path) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from statistics import median
 from parley.coordinator.attendance import by_answers, each_named
 from parley.coordinator.operator_client import Presence
 from parley.coordinator.store import RunRow, RunStore, State
-from parley.dashboard import spelling
 from parley.dashboard.history import PHASES, RECENT, History
 from parley.dashboard.views import (
     Books,
@@ -38,6 +37,7 @@ from parley.learning.pictures import Example
 from parley.node.vigil import DISK_FULL, RESTARTED, SILENT, UNREACHABLE
 from parley.privacy.lying import in_words
 from parley.v1 import common_pb2
+from parley.web import spelling
 
 MOST_LABEL = 200
 """Characters of a class's name."""

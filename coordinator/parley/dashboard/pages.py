@@ -1,74 +1,37 @@
 """Templates, the filters that spell figures, and the one place where a view becomes a page: after `allowed.check`."""
 
-import datetime as dt
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from parley.dashboard import charts
 from parley.dashboard.allowed import check
 from parley.dashboard.history import PHASES
-from parley.dashboard.spelling import plain, seconds, size
 from parley.dashboard.views import LogLine, Page, RoundTimes
-from parley.web.assets import asset
+from parley.web.pages import environment
 
 HERE = Path(__file__).parent
+SITE = {
+    "role": "coordinator",
+    "home": "All runs",
+    "foot": "This page shows only public facts and noised results; the coordinator has nothing else.",
+    "token_at": "NODE/state/dashboard.token",
+    "link_command": "parley dashboard NODE --link",
+}
 watchers: list[Callable[[str, Any], None]] = []
 """Who sees every view that is rendered: the test that walks the data behind every element."""
-
-
-def figure(value: float | None, digits: int = 3) -> str:
-    """A figure; a dash where there is none."""
-    return "–" if value is None else plain(f"{value:.{digits}g}")
-
-
-def whole(value: int) -> str:
-    return f"{value:,}"
-
-
-def counted(value: int, one: str) -> str:
-    """A number of things: 1 round, 2 rounds."""
-    return f"{value:,} {one}" if value == 1 else f"{value:,} {one}s"
-
-
-def moment(value: float | None) -> Markup:
-    """A time in UTC, for people and for machines."""
-    if value is None:
-        return Markup("–")
-    when = dt.datetime.fromtimestamp(value, dt.UTC)
-    return Markup(f'<time datetime="{when:%Y-%m-%dT%H:%M:%SZ}">{when:%Y-%m-%d %H:%M} UTC</time>')
-
-
-def digest(value: str) -> Markup:
-    """Hexadecimal in groups of four, which a line may break between."""
-    return Markup("<wbr>").join(escape(value[start : start + 4]) for start in range(0, len(value), 4))
 
 
 def timeline(rounds: tuple[RoundTimes, ...]) -> Markup:
     return charts.timeline(rounds, [key for key, _ in PHASES])
 
 
-def _environment() -> Environment:
-    made = Environment(
-        loader=FileSystemLoader(HERE / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters.update(
-        seconds=seconds, size=size, figure=figure, whole=whole, counted=counted, moment=moment, digest=digest,
-        line_chart=charts.line_chart, strip=charts.strip, timeline=timeline,
-    )  # fmt: skip
-    made.globals.update(asset=asset, bar=charts.bar)
-    return made
-
-
-_templates = _environment()
+_templates = environment(
+    HERE / "templates", SITE, {"line_chart": charts.line_chart, "strip": charts.strip, "timeline": timeline}
+)
 
 
 def render(template: str, page: Page, view: Any = None, **words: str) -> str:

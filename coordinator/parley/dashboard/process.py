@@ -67,12 +67,6 @@ class _Aggregators:
         return answer
 
 
-def link(settings: Settings, token: str, at: Address | None = None) -> str:
-    """An address that signs in: what follows # never leaves the browser. `at` is where its port is published."""
-    scheme = "https" if settings.secure else "http"
-    return f"{scheme}://{at or Address(settings.host, settings.port)}/login#{token}"
-
-
 def main(folder: Path, listen: Address | None = None, until_input_ends: bool = False) -> None:
     """Serve the pages of the coordinator in this folder."""
     node = coordinator_node(folder)

@@ -324,6 +324,7 @@ def _at_once(self: Gate, manifest: Manifest, data: DataSet, sealed: Sealed, char
     """As it was: charged when the party joins."""
     found = _due(self, manifest, data, sealed, charge)
     if found is not None:
+        self._put(self._verified(manifest)[0], data)
         ready = Ready(understand(manifest), data, sealed, found)
         self.charge(manifest, ready, owed(manifest), owed.pins)
     return None
@@ -338,10 +339,10 @@ GUARDS = (
     Guard("content-of-run", "parley.privacy.ledger:Ledger._require_content", lambda self, run, content: None),
     Guard("ledger-is-there", "parley.party.books:require_ledger", lambda settings: None),
     Guard("one-story", "parley.party.admission:require_agreement", lambda ledger, outbox, trail: None),
-    Guard("recollection", "parley.party.memory:Recollection.require", lambda self, manifest, outbox, wire, stop: None),
+    Guard("recollection", "parley.party.memory:Recollection.require", lambda *arguments: None),
     Guard("total-in-transaction", "parley.privacy.ledger:room_within", _roomy),
     Guard("charge-when-asked", "parley.party.admission:Gate._due", _at_once),
-    Guard("both-words", "parley.party.admission:verify_admissions", lambda words, manifest, pins: None),
+    Guard("both-words", "parley.party.admission:verify_admissions", lambda words, manifest, pins: {}),
     Guard("never-after-its-end", "parley.federation.admission:AdmissionRecord.never", lambda self, digest: True),
     Guard("ledger-files-600", "parley.privacy.store:PRIVATE", 0o644),
     Guard("salt-apart", "parley.privacy.ledger:_first", _first),

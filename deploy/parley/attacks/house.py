@@ -151,7 +151,7 @@ class Servers(aggregator_pb2_grpc.ShareServiceServicer):
         settings = gate.settings
         targets = {NodeName(FEDERATION, Role.aggregator, name): at for name, at in settings.aggregators.items()}
         with contextlib.closing(Wire(settings.identity, targets)) as wire:
-            Recollection().require(manifest, gate.outbox, wire, threading.Event())
+            Recollection().require(manifest, gate.outbox, gate.ledger, wire, threading.Event())
 
 
 class _Telling(aggregator_pb2_grpc.ShareServiceServicer):

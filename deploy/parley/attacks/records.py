@@ -19,6 +19,7 @@ from parley.attacks.kinds import Attack, Finding, Guard, removed
 from parley.federation.errors import ManifestError
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import verify
+from parley.learning.exclusion import NOBODY, ExclusionList
 from parley.learning.features import Extract, unknown_code
 from parley.learning.fit import Fit
 from parley.learning.holding import Holding, holding_bytes, holding_from_bytes
@@ -185,9 +186,15 @@ def _many_columns(folder: Path, _: tuple[Guard, ...]) -> Finding:
 
     class Weighed(Shelf):
         def records(
-            self, manifest: Manifest, schema: Schema, data: DataSet, sealed: Sealed, extract: Extract = unknown_code
+            self,
+            manifest: Manifest,
+            schema: Schema,
+            data: DataSet,
+            sealed: Sealed,
+            extract: Extract = unknown_code,
+            excluded: ExclusionList = NOBODY,
         ) -> Records:
-            found = super().records(manifest, schema, data, sealed, extract)
+            found = super().records(manifest, schema, data, sealed, extract, excluded)
             assert isinstance(found.rows, DenseRows)
             held.append(found.rows.values.nbytes)
             return found
@@ -325,8 +332,9 @@ def _no_look(data: Data, holding: Holding) -> Fit:
 
 
 def _read_as_the_manifest_says(
-    self: Shelf, manifest: Manifest, schema: Schema, held: DataSet, sealed: Sealed, extract: Extract = unknown_code
-) -> Records:
+    self: Shelf, manifest: Manifest, schema: Schema, held: DataSet, sealed: Sealed,
+    extract: Extract = unknown_code, excluded: object = None,
+) -> Records:  # fmt: skip
     """The file's columns by the names that a manifest gives them."""
     layout = sealed.holding.layout
     names = manifest.regulariser.body.get("columns")

@@ -39,10 +39,21 @@ def emit_json(result: dict[str, Any]) -> None:
     print(json.dumps(result, allow_nan=False), flush=True)
 
 
-def withdrawn(run: str, digest: bytes, consequence: str, json_output: bool) -> None:
-    """Of either kind of node: what was taken back, and what follows from it."""
+def ask(question: str, otherwise: str) -> str:
+    """One line from whoever sits there, or from what is piped in; `otherwise` is the option that says it."""
+    print(f"{question}: ", end="", file=sys.stderr, flush=True)
+    line = sys.stdin.readline()
+    if not line:
+        print(file=sys.stderr)
+        raise CommandError(f"nobody answered: give {otherwise}")
+    return line.strip()
+
+
+def withdrawn(run: str, digest: bytes, consequence: str, json_output: bool, state: str | None = None) -> None:
+    """Of either kind of node: what was taken back, and what follows from it. `state` is the run's, before."""
     if json_output:
-        emit_json({"run": run, "digest": digest.hex(), "withdrawn": True})
+        more = {} if state is None else {"state": state, "consequence": consequence}
+        emit_json({"run": run, "digest": digest.hex(), "withdrawn": True, **more})
     else:
         print(f"withdrawn  {run}\n  {consequence}")
 

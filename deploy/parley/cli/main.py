@@ -23,12 +23,13 @@ if TYPE_CHECKING:
     app: typer.Typer
 
 COMMANDS = {
-    "Start": ("demo", "init"),
+    "Start": ("demo", "init", "invite", "join", "accept"),
     "Study: plan a run, follow it, take its model": (
         "simulate", "study", "model", "manifest", "run", "watch", "status", "stop", "resume", "export", "predict",
     ),
     "Node: set up an institution's machine, and run it": (
-        "ca", "node", "pin", "schema", "party", "aggregator", "coordinator", "dashboard", "health", "provision",
+        "ca", "node", "pin", "schema", "party", "reviewer", "aggregator", "coordinator", "dashboard", "page", "health",
+        "backup", "restore", "upgrade", "provision",
     ),
     "Inspect: what is wrong, what was spent, what was recorded": (
         "doctor", "report", "ledger", "privacy", "audit", "evidence",
@@ -108,6 +109,8 @@ def main() -> None:
     Of a command that is named first, only its own module is imported: all of them take half a second.
     """
     os.environ["PYTHONSAFEPATH"] = "1"  # children of multiprocessing take no -P: never the folder where a person stands
+    if sys.argv[1:] == ["version"]:  # as many another program is asked
+        sys.argv[1] = "--version"
     first = sys.argv[1:2]
     enter(built(first) if first and first[0] in NAMES else _whole())
 

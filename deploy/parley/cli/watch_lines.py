@@ -13,9 +13,9 @@ from parley.coordinator.operator_client import Presence
 from parley.coordinator.store import RoundRecord, RunRow, State
 from parley.dashboard.figures import TROUBLES, troubles, usual_wait
 from parley.dashboard.history import History, manifest_of
-from parley.dashboard.spelling import seconds
 from parley.federation.manifest import Manifest
 from parley.node.vigil import RESTARTED
+from parley.web.spelling import seconds
 
 LINES = 20
 """Rounds shown, at least."""

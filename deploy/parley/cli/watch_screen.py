@@ -21,9 +21,9 @@ from parley.coordinator.operator_client import Coordinator, Presence, summary
 from parley.coordinator.store import RunRow, State
 from parley.dashboard.figures import troubles
 from parley.dashboard.history import PHASES, History, manifest_of
-from parley.dashboard.spelling import seconds, size
 from parley.federation.manifest import Manifest
 from parley.privacy.lying import in_words
+from parley.web.spelling import seconds, size
 
 SPARKS = " ▁▂▃▄▅▆▇█"
 WIDTH = 48

@@ -30,8 +30,8 @@ from parley.models.module_spec import is_module
 from parley.models.registry import open_model
 from parley.mpc.kernels import best_variant
 from parley.node.system import require_linux
+from parley.party.books import states_of
 from parley.party.outbox import OVER
-from parley.party.overview import states_of
 from parley.party.process import party_node, settings_of
 from parley.privacy.ledger import Ledger
 from parley.privacy.lying import guaranteed
@@ -223,7 +223,7 @@ class Demo:
 
         assert self.federation is not None
         node = coordinator_node(self.federation.coordinator.folder)
-        return dashboard.link(dashboard.settings_of(node, None), token_in(node.state))
+        return dashboard.settings_of(node, None).link(token_in(node.state))
 
     def _take_model(self, manifest: Manifest) -> Path:
         """Out of the coordinator's folder, which may be thrown away."""

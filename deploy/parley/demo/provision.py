@@ -41,7 +41,7 @@ from parley.node.node_file import (
 from parley.node.node_text import node_text
 from parley.node.pins import key_of, read_entries
 
-LISTEN = {"coordinator": 7400, "share": 7401, "control": 7402, "peer": 7403, "dashboard": 7480}
+LISTEN = {"coordinator": 7400, "share": 7401, "control": 7402, "peer": 7403, "dashboard": 7480, "metrics": 9464}
 SHORTEST_LEFT = dt.timedelta(days=7)
 STUDY_FILE = "study.toml"
 Say = Callable[[str], None]
@@ -139,6 +139,7 @@ def node_files(manifest: Manifest, runs: int, folder: Path) -> dict[str, AnyNode
 
     A server listens by names that only one of its networks has: each port is open on the networks that need it.
     """
+    metrics = Address("127.0.0.1", LISTEN["metrics"])
     names = [operator.name for operator in manifest.aggregators]
     leader = manifest.coordinator.name
     epsilon, delta = runs * manifest.guarantee.epsilon, runs * manifest.guarantee.delta
@@ -152,6 +153,7 @@ def node_files(manifest: Manifest, runs: int, folder: Path) -> dict[str, AnyNode
             peer_address=Address(other, LISTEN["peer"]) if dials else None,
             peer_listener=None if dials else Address(f"peer.{own}", LISTEN["peer"]),
             noise=NoiseSettings(manifest.noise.cover, manifest.noise.precision),
+            metrics=metrics,
         )
     found[leader] = CoordinatorNode(
         folder=folder / leader,
@@ -162,6 +164,7 @@ def node_files(manifest: Manifest, runs: int, folder: Path) -> dict[str, AnyNode
         epsilon=epsilon,
         delta=delta,
         dashboard=DashboardSettings(Address(f"dashboard.{leader}", LISTEN["dashboard"])),
+        metrics=metrics,
     )
     for party in manifest.parties:
         found[party] = PartyNode(
@@ -178,6 +181,7 @@ def node_files(manifest: Manifest, runs: int, folder: Path) -> dict[str, AnyNode
             ),
             epsilon=epsilon,
             delta=delta,
+            metrics=metrics,
         )
     return found
 

@@ -31,6 +31,10 @@ class ApprovalError(FederationError):
     """The record of admitted manifests does not allow this."""
 
 
+class UnusableRecordError(ApprovalError):
+    """A store of what people decide failed while it was used: a decision may have been recorded in part."""
+
+
 class CertificateError(FederationError):
     """A certificate, a key or a request that proves nothing."""
 
@@ -74,6 +78,16 @@ class NotPinnedError(PinError):
         super().__init__(
             f"the key of {peer} is not pinned here: have its operator read out the pin that `parley node show` prints "
             f"there, then `parley pin add {peer} PIN`"
+        )
+
+
+class RevokedError(PinError):
+    """The authority has revoked the certificate of that peer's key."""
+
+    def __init__(self, peer: object) -> None:
+        super().__init__(
+            f"the authority has revoked {peer}: nothing is exchanged with it. To come back it makes a new key, "
+            f"`parley node rotate`, and its peers `parley pin add {peer} PIN --replace`"
         )
 
 

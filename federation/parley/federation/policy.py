@@ -18,6 +18,7 @@ from parley.federation.manifest import Manifest, entity_key
 from parley.federation.meaning import Meaning
 from parley.federation.names import NodeName, Role
 from parley.federation.people import unsaid
+from parley.federation.reviewers import Review
 
 MOST_UNSAID = 8
 """Fields that a refusal names: a run may have ten thousand parties."""
@@ -53,6 +54,8 @@ class PartyPolicy:
     """Name to digest, of users' own code that may be run beside the records."""
     require: frozenset[str] = frozenset()
     """What a manifest has to say of law and of people (`parley.federation.people`)."""
+    review: Review | None = None
+    """Who signs approvals and changes of this policy; None where one person's word is enough."""
 
 
 @dataclass(frozen=True, kw_only=True)

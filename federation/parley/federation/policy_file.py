@@ -23,7 +23,8 @@ Every role has its own TOML file, in which every field is required: a limit that
     south = "South Foundation"
 
 `data_sets` may be left out where node.toml has one, and so may the table [code] (`parley.federation.code`) and, of
-a party, `require = ["purpose", "contact"]`: what a manifest has to say of law and people (`parley.federation.people`).
+a party, `require = ["purpose", "contact"]`: what a manifest has to say of law and people (`parley.federation.people`),
+and the table [review]: who has to sign (`parley.federation.reviewers`).
 """
 
 from functools import partial
@@ -33,20 +34,36 @@ from typing import Any
 from parley.federation.code import code_table
 from parley.federation.errors import PolicyError
 from parley.federation.fields import Fields
-from parley.federation.files import toml_file
+from parley.federation.files import file_bytes, toml_table
 from parley.federation.manifest import LARGEST_DIMENSION, LARGEST_EPSILON, MOST_BYTES
 from parley.federation.names import Role
 from parley.federation.people import DEMANDS
 from parley.federation.policy import AggregatorPolicy, CoordinatorPolicy, PartyPolicy, Policy
+from parley.federation.reviewers import review_table
 
 LARGEST_TOTAL = 1e6
 LARGEST_COUNT = 1_000_000_000
+MOST_POLICY_BYTES = 1 << 18
 
 
 def read_policy(path: Path) -> Policy:
     """A policy from its file; an error, and so no admission, if it is missing or anything in it is not understood."""
-    body = toml_file(path, partial(PolicyError, path.name), "without a policy nothing is admitted")
-    fields = Fields(body, "", PolicyError)
+    return policy_from(policy_bytes(path), path.name)
+
+
+def policy_bytes(path: Path) -> bytes:
+    """As the file has it."""
+    return file_bytes(path, partial(PolicyError, path.name), "without a policy nothing is admitted", MOST_POLICY_BYTES)
+
+
+def policy_table(data: bytes, name: str) -> dict[str, Any]:
+    """As it was written, before anything is made of it."""
+    return toml_table(data, partial(PolicyError, name))
+
+
+def policy_from(data: bytes, name: str) -> Policy:
+    """What a file of these bytes means."""
+    fields = Fields(policy_table(data, name), "", PolicyError)
     readers = {Role.party: _party, Role.aggregator: _aggregator, Role.coordinator: _coordinator}
     policy = readers[fields.choice("role", tuple(Role))](fields)
     fields.finish()
@@ -71,6 +88,7 @@ def _party(fields: Fields) -> Policy:
         data_sets=fields.labels("data_sets") if fields.has("data_sets") else frozenset(),
         code=code_table(fields),
         require=_demands(fields),
+        review=review_table(fields),
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from parley.federation.names import Role
 from parley.node.errors import NodeError
+from parley.node.upgrade import forget
 
 
 def only_one(state: Path, role: Role) -> int:
@@ -30,6 +31,7 @@ def alone(state: Path, role: Role) -> Iterator[None]:
     state.mkdir(mode=0o700, exist_ok=True)
     handle = only_one(state, role)
     try:
+        forget(state)
         yield
     finally:
         os.close(handle)

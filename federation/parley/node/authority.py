@@ -10,6 +10,7 @@ import hmac
 import ipaddress
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -32,7 +33,8 @@ from parley.node.credentials import (
     read_private,
     write_private,
 )
-from parley.node.pins import Pin, Pins, key_of
+from parley.node.pins import Pin, Pins, key_of, key_text
+from parley.node.revocation import Entry, Revoked, signed
 
 PEM = serialization.Encoding.PEM
 BACKDATED = dt.timedelta(minutes=5)
@@ -169,6 +171,10 @@ class Authority:
         ends = min(validity.ends, self.certificate.not_valid_after_utc)
         return self.sign(key, name, Validity(validity.begins, ends))
 
+    def revoking(self, entries: Iterable[Entry], number: int) -> Revoked:
+        """A list of revoked certificates, signed."""
+        return signed(entries, number, self.certificate, self._key)
+
     def save(self, folder: Path, passphrase: bytes | None) -> None:
         """A new authority on disk; one that is there already is never replaced."""
         if passphrase is not None and len(passphrase) < SHORTEST_PASSPHRASE:
@@ -206,6 +212,7 @@ class Authority:
             "serial": f"{certificate.serial_number:x}",
             "fingerprint": certificate_fingerprint(certificate),
             "expires": certificate.not_valid_after_utc.isoformat(),
+            "pin": key_text(key_of(certificate.public_key())),
         }
         with (folder / "issued.jsonl").open("a") as register:
             register.write(json.dumps(entry) + "\n")

@@ -8,8 +8,11 @@ is closed to all. The same rules for `grpc` and `grpc.aio`.
 
 import asyncio
 import inspect
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
+import threading
+import weakref
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
@@ -17,8 +20,14 @@ from typing import Any
 import grpc
 from cryptography import x509
 
-from parley.federation.errors import CertificateError, NotAuthenticatedError, NotAuthorisedError, PeerRefusedError
-from parley.federation.names import NodeName
+from parley.federation.errors import (
+    CertificateError,
+    NotAuthenticatedError,
+    NotAuthorisedError,
+    PeerRefusedError,
+    RevokedError,
+)
+from parley.federation.names import NodeName, Role
 from parley.node.credentials import (
     Identity,
     NodeFolder,
@@ -28,6 +37,7 @@ from parley.node.credentials import (
     load_certificate,
     name_in,
 )
+from parley.node.newer import NO_MESSAGE, strict
 from parley.node.pins import key_of
 from parley.node.refusals import RefusedCallError, abort
 from parley.node.transport import InUse
@@ -40,9 +50,6 @@ MOST_CALLS_OF_ONE = 128
 PATIENCE_SECONDS = 10.0
 """For the message of a call that has begun."""
 MOST_CERTIFICATE_BYTES = 16 << 10
-NO_MESSAGE = RefusedCallError(
-    common_pb2.REFUSAL_MALFORMED, "the bytes of the call are not a message of this version", "upgrade both nodes"
-)
 
 
 @lru_cache(maxsize=4096)
@@ -79,11 +86,23 @@ def peer_of(context: Any, identity: Identity | None = None) -> NodeName:
     try:
         name, key, enrolled = _certified(bytes(presented[0]), enrolment, identity.authority)
         check_time(enrolled)
+        if key in identity.pins.revoked:
+            raise RevokedError(name)
         if key not in identity.pins.require(name):
             raise CertificateError(f"the key is not the one that is pinned for {name}")
     except CertificateError as error:
         raise NotAuthenticatedError(str(error)) from None
     return name
+
+
+class Pinned:
+    """Every node of a role that is pinned: nobody else gets as far as being looked for among callers."""
+
+    def __init__(self, federation: str, role: Role) -> None:
+        self._federation, self._role = federation, role
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, NodeName) and name.role is self._role and name.federation == self._federation
 
 
 class Authorizer:
@@ -96,6 +115,10 @@ class Authorizer:
                 raise ValueError(f"{method!r} is not a full method: write /package.Service/Method")
         self._callers = dict(callers)
         self._in_use = InUse(folder)
+        self._standing = defaultdict[NodeName, set[Callable[[], object]]](set)
+        """What ends each call that is under way."""
+        self._lock = threading.Lock()
+        _authorizers.add(self)
 
     def require(self, method: str, context: Any) -> NodeName:
         """The caller, if it may call `method`."""
@@ -107,6 +130,38 @@ class Authorizer:
             )
         _caller.set((context, peer))
         return peer
+
+    @contextmanager
+    def standing(self, peer: NodeName, end: Callable[[], object]) -> Iterator[None]:
+        """While a call is under way: `end` is called if the authority revokes the caller meanwhile."""
+        with self._lock:
+            self._standing[peer].add(end)
+        try:
+            if self._in_use().pins.is_revoked(peer):  # between the look at the caller and now
+                raise NotAuthenticatedError(str(RevokedError(peer)))
+            yield
+        finally:
+            with self._lock:
+                self._standing[peer].discard(end)
+                if not self._standing[peer]:
+                    del self._standing[peer]
+
+    def cut(self) -> None:
+        """End the calls of callers that are revoked now."""
+        pins = self._in_use().pins
+        with self._lock:
+            ends = [end for peer, held in self._standing.items() if pins.is_revoked(peer) for end in held]
+        for end in ends:
+            end()
+
+
+_authorizers: weakref.WeakSet[Authorizer] = weakref.WeakSet()
+
+
+def cut_revoked() -> None:
+    """At every server of this process."""
+    for authorizer in tuple(_authorizers):
+        authorizer.cut()
 
 
 class Authorization(grpc.ServerInterceptor):
@@ -124,21 +179,33 @@ class Authorization(grpc.ServerInterceptor):
 
         def behaviour(messages: Any, context: Any) -> Any:
             try:
-                self._authorizer.require(method, context)
+                peer = self._authorizer.require(method, context)
             except PeerRefusedError as error:
                 abort(context, error)
                 raise
+            parse = strict(handler.request_deserializer or bytes)
             if handler.request_streaming:
-                return inner(map(handler.request_deserializer or bytes, messages), context)
+                answer = inner(map(parse, messages), context)  # who reads them says what is wrong
+                return self._lasting(peer, context, answer) if handler.response_streaming else answer
             try:
-                request = (handler.request_deserializer or bytes)(next(messages))
-            except Exception:
-                # Whatever a parser makes of foreign bytes; its message may quote them.
+                request = parse(next(messages))
+            except RefusedCallError as error:
+                abort(context, error)
+                raise
+            except Exception:  # the call ended before its message
                 abort(context, NO_MESSAGE)
                 raise
             return inner(request, context)
 
         return behaviour
+
+    def _lasting(self, peer: NodeName, context: Any, answers: Iterator[Any]) -> Iterator[Any]:
+        """A conversation: it ends with its caller's certificate."""
+        try:
+            with self._authorizer.standing(peer, context.cancel):
+                yield from answers
+        except NotAuthenticatedError as error:
+            abort(context, error)
 
 
 class AioAuthorization(grpc.aio.ServerInterceptor):
@@ -185,18 +252,40 @@ class AioAuthorization(grpc.aio.ServerInterceptor):
         if not self._calls[peer]:
             del self._calls[peer]
 
+    @asynccontextmanager
+    async def _unless_revoked(self, peer: NodeName, context: Any) -> AsyncIterator[None]:
+        """gRPC tells the caller nothing of a task that was cancelled: so it is told here."""
+        task, loop, revoked = asyncio.current_task(), asyncio.get_running_loop(), asyncio.Event()
+        assert task is not None
+
+        def end() -> None:
+            revoked.set()
+            task.cancel()
+
+        try:
+            with self._authorizer.standing(peer, lambda: loop.is_closed() or loop.call_soon_threadsafe(end)):
+                yield
+        except asyncio.CancelledError:
+            if not revoked.is_set():
+                raise
+            task.uncancel()
+            await abort(context, NotAuthenticatedError(str(RevokedError(peer))))
+        except NotAuthenticatedError as error:
+            await abort(context, error)
+
     async def _request(self, handler: Any, messages: Any, context: Any) -> Any:
         """What the behaviour is called with: the messages, or the only one, which has to come soon."""
-        parse = handler.request_deserializer or bytes
+        parse = strict(handler.request_deserializer or bytes)
         if handler.request_streaming:
-            return _parsed(parse, messages)
+            return _parsed(parse, messages, context)
         try:
             async with asyncio.timeout(self._patience_seconds):
                 return parse(await context.read())
         except TimeoutError:
             await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "the call was begun and its message did not come")
-        except Exception:
-            # Whatever a parser makes of foreign bytes; its message may quote them.
+        except RefusedCallError as error:
+            await abort(context, error)
+        except Exception:  # the call ended before its message
             await abort(context, NO_MESSAGE)
 
     def _single(self, method: str, handler: Any) -> Callable[[Any, Any], Any]:
@@ -205,7 +294,8 @@ class AioAuthorization(grpc.aio.ServerInterceptor):
         async def behaviour(messages: Any, context: Any) -> Any:
             peer = await self._enter(method, context)
             try:
-                return await inner(await self._request(handler, messages, context), context)
+                async with self._unless_revoked(peer, context):
+                    return await inner(await self._request(handler, messages, context), context)
             finally:
                 self._leave(peer)
 
@@ -217,21 +307,25 @@ class AioAuthorization(grpc.aio.ServerInterceptor):
         async def behaviour(messages: Any, context: Any) -> AsyncIterator[Any]:
             peer = await self._enter(method, context)
             try:
-                answers = inner(await self._request(handler, messages, context), context)
-                if inspect.isawaitable(answers):  # a handler that writes through the context
-                    await answers
-                    return
-                async for answer in answers:
-                    yield answer
+                async with self._unless_revoked(peer, context):
+                    answers = inner(await self._request(handler, messages, context), context)
+                    if inspect.isawaitable(answers):  # a handler that writes through the context
+                        await answers
+                        return
+                    async for answer in answers:
+                        yield answer
             finally:
                 self._leave(peer)
 
         return behaviour
 
 
-async def _parsed(parse: Callable[[bytes], Any], messages: Any) -> AsyncIterator[Any]:
+async def _parsed(parse: Callable[[bytes], Any], messages: Any, context: Any) -> AsyncIterator[Any]:
     async for message in messages:
-        yield parse(message)
+        try:
+            yield parse(message)
+        except RefusedCallError as error:
+            await abort(context, error)
 
 
 def _behaviour(handler: Any) -> Callable[[Any, Any], Any]:

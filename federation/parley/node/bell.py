@@ -41,18 +41,21 @@ PASSED_ON = frozenset({"HOME", "LANG", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR"})
 """Of this process's variables; the others may be secrets."""
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 APPROVAL, EVIDENCE, STALLED, REFUSED, TRY = "approval", "evidence", "stalled", "refused", "try"
+CERTIFICATE = "certificate"
 SENTENCES = {
     APPROVAL: "a run waits for this node's operator",
     EVIDENCE: "evidence against an aggregator waits for an answer",
     STALLED: "a run has stalled and waits to be resumed or stopped",
     REFUSED: "a run that was submitted here was refused",
+    CERTIFICATE: "this node's certificate ends soon, and the request for another one waits for the authority",
     TRY: "somebody tries whether this message arrives: nothing waits",
 }
 DO = {
     APPROVAL: {"party": "parley party runs NODE", "aggregator": "parley doctor NODE --manifest RUN.toml"},
     EVIDENCE: dict.fromkeys(("party", "aggregator", "coordinator"), "parley evidence list NODE"),
-    STALLED: {"coordinator": "parley status --node NODE"},
-    REFUSED: {"coordinator": "parley status --node NODE"},
+    STALLED: {"coordinator": "parley status NODE"},
+    REFUSED: {"coordinator": "parley status NODE"},
+    CERTIFICATE: dict.fromkeys(("party", "aggregator", "coordinator"), "parley node show NODE"),
 }
 """By role; an operator knows where NODE is."""
 

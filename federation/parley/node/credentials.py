@@ -28,6 +28,8 @@ from parley.federation.errors import (
 from parley.federation.files import file_bytes
 from parley.federation.names import NodeName
 from parley.node.pins import PIN_FILE, Pins, key_of, presented, read_pins
+from parley.node.revocation import REVOKED_FILE, RevocationError, Revoked, held
+from parley.privacy.durable import stamp
 
 MOST_FILE_BYTES = 1 << 16
 Kind = TypeVar("Kind", bound=x509.ExtensionType)
@@ -246,13 +248,13 @@ class NodeFolder:
             ) from None
 
     def stamp(self) -> str:
-        """Changes with the identity and with the pins: the time to load again, and to dial anew."""
-        try:
-            status = self.pin_file.stat()
-            pins = f"{status.st_ctime_ns} {status.st_ino} {status.st_size}"
-        except OSError:
-            pins = ""
-        return f"{self.installed.name} {pins}"
+        """Changes with the identity, the pins and what is revoked: the time to load again, and to dial anew."""
+        return f"{self.installed.name} {stamp(self.pin_file)} {stamp(self.path / REVOKED_FILE)}"
+
+    def revoked(self) -> Revoked | None:
+        """The newest list of its authority that this node has."""
+        authority = read_file(self.installed / AUTHORITY_FILE)
+        return held(self.path, load_certificate(authority, "the authority's certificate"))
 
     def load(self) -> Identity:
         """The identity in use, checked, with its pins."""
@@ -261,4 +263,9 @@ class NodeFolder:
         pins = read_pins(self.pin_file)
         if any(identity.pin in pins.of(name) for name in pins if name != identity.name):
             raise PinError(f"{PIN_FILE} has this node's own key under another name: remove it with `parley pin remove`")
-        return replace(identity, pins=pins.with_own(identity.name, identity.pin))
+        try:
+            revoked = self.revoked()
+        except RevocationError as error:
+            raise PinError(str(error)) from None  # in doubt about trust: nobody is trusted
+        gone = revoked.keys if revoked is not None else frozenset[bytes]()
+        return replace(identity, pins=pins.without(gone).with_own(identity.name, identity.pin))

@@ -45,6 +45,8 @@ class DataSet:
     population: str
     """Whose records these are, in the ledger: budgets add up over everything under one name."""
     query: Query | None = None
+    excluded: Path | None = None
+    """Whose records count for nothing: a list that never leaves this machine."""
 
     @property
     def called(self) -> str:
@@ -101,8 +103,9 @@ def _data_set(fields: Fields, home: Path, state: Path, name: str) -> DataSet:
         query = Query(given, home / fields.text("url_file"))
     files = files_of(fields, home) if query is None else (state_file(state, name, "snapshot", ".jsonl"),)
     schema, population = home / fields.text("schema"), fields.text("population")
+    excluded = home / fields.text("excluded") if fields.has("excluded") else None
     fields.finish()
-    return DataSet(name=name, files=files, schema=schema, population=population, query=query)
+    return DataSet(name=name, files=files, schema=schema, population=population, query=query, excluded=excluded)
 
 
 def _table(data: DataSet, home: Path) -> dict[str, Any]:
@@ -113,4 +116,5 @@ def _table(data: DataSet, home: Path) -> dict[str, Any]:
         text = data.query.text
         body["query"] = path_text(text, home) if isinstance(text, Path) else text
         body["url_file"] = path_text(data.query.url_file, home)
-    return body | {"schema": path_text(data.schema, home), "population": data.population}
+    body |= {"schema": path_text(data.schema, home), "population": data.population}
+    return body if data.excluded is None else body | {"excluded": path_text(data.excluded, home)}

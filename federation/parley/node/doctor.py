@@ -21,18 +21,20 @@ from typing import TYPE_CHECKING, Any
 
 from parley.errors import ParleyError
 from parley.federation.errors import FederationError
-from parley.federation.extras import EXTRAS, missing
+from parley.federation.extras import EXTRAS, missing, pip
 from parley.federation.names import NodeName, Role
 from parley.federation.policy import ROLES, PartyPolicy, Policy
 from parley.federation.policy_file import read_policy
 from parley.mpc.errors import MpcError
 from parley.mpc.kernels import best_variant
+from parley.node import proxies
 from parley.node.clock import clock_error_seconds
 from parley.node.credentials import KEY_FILE, Identity
 from parley.node.errors import NodeError
 from parley.node.evidence import EvidenceFolder
 from parley.node.node_file import NODE_FILE, Address, AggregatorNode, AnyNode, CoordinatorNode, PartyNode, read_node
 from parley.node.reachability import UnreachableError, probe
+from parley.node.restoration import require_confirmed
 from parley.node.software import software_version, source_digest
 from parley.node.system import require_linux
 from parley.node.trail import verify as verify_trail
@@ -80,11 +82,19 @@ def examine_node(folder: Path) -> tuple[list[Finding], AnyNode | None, Identity 
     found += [Finding("node.toml", OK, node.role.with_article), _machine(node)]
     identity = _identity(node, found)
     policy = _policy(node, found)
-    found += [*_folders(node), *_books(node), *_evidence(node), *_notify(node)]
+    found += [*_restored(node), *_folders(node), *_books(node), *_evidence(node), *_notify(node)]
     if identity is not None:
         _peers(node, policy, identity, found)
-    found.append(_clock())
+    found += [*_proxy(), _clock()]
     return found, node, identity
+
+
+def _restored(node: AnyNode) -> Iterator[Finding]:
+    """Of a node that comes from a backup: whether somebody has compared its pins and its policy."""
+    try:
+        require_confirmed(node)
+    except NodeError as error:
+        yield Finding("restored", FAILED, str(error), f"`parley restore --confirm {_quoted(node.folder)} --by NAME`")
 
 
 def _software() -> Finding:
@@ -107,7 +117,7 @@ def _machine(node: AnyNode) -> Finding:
         made = f", {best_variant()} kernels" if isinstance(node, AggregatorNode) else ""
     except (NodeError, MpcError) as error:
         problem, _, fix = str(error).partition(": ")
-        return Finding("machine", FAILED, problem, fix)
+        return Finding("machine", FAILED, problem, f"{fix}; `uname -sm` and `lscpu` say what this one is")
     return Finding("machine", OK, f"Linux on {platform.machine()}{made}")
 
 
@@ -131,7 +141,7 @@ def _identity(node: AnyNode, found: list[Finding]) -> Identity | None:
         return None
     days = (expires - dt.datetime.now(dt.UTC)) / dt.timedelta(days=1)
     text = f"{name}, {days:.0f} {'day' if round(days) == 1 else 'days'} left"
-    renew = f"`parley node renew --folder {_quoted(node.identity.path)}`, and have it approved"
+    renew = f"`parley node renew {_quoted(node.folder)}`, and have it approved"
     found.append(Finding(check, WARNING, text, renew) if days < RENEW_DAYS else Finding(check, OK, text))
     mode = stat.S_IMODE((node.identity.current / KEY_FILE).stat().st_mode)
     found.append(Finding("key", OK, f"mode {mode:o}, readable by its owner alone"))
@@ -140,15 +150,13 @@ def _identity(node: AnyNode, found: list[Finding]) -> Identity | None:
 
 def _identity_fix(node: AnyNode) -> str:
     """A key that others may read is mended in place; for all else the folder says what it lacks."""
-    folder, key = _quoted(node.identity.path), node.identity.current / KEY_FILE
+    folder, key = _quoted(node.folder), node.identity.current / KEY_FILE
     if key.exists() and stat.S_IMODE(key.stat().st_mode) & 0o077:
-        anew = f"a new key, `parley node rotate --folder {folder}`"
+        anew = f"a new key, `parley node rotate {folder}`"
         return f"`chmod 600 {_quoted(key)}` if nobody else has read it; else {anew}"
     if not key.exists():
-        return f"`parley node request parley://FEDERATION/{node.role}/NAME --folder {folder}`, and have it approved"
-    return (
-        f"`parley node show --folder {folder}` says what is there, `parley node renew --folder {folder}` asks for more"
-    )
+        return f"`parley node request parley://FEDERATION/{node.role}/NAME --node {folder}`, and have it approved"
+    return f"`parley node show {folder}` says what is there, `parley node renew {folder}` asks for more"
 
 
 def _quoted(path: Path) -> str:
@@ -287,7 +295,7 @@ def _peers(node: AnyNode, policy: Policy | None, identity: Identity, found: list
             Finding(check, UNKNOWN, "it dials this node: run the doctor over there") if identity.pins.of(peer)
             else Finding(
                 check, FAILED, f"{peer} is not pinned",
-                f"`parley pin add {peer.role}/{peer.name} PIN --folder {_quoted(node.identity.path)}`",
+                f"`parley pin add {peer.role}/{peer.name} PIN --node {_quoted(node.folder)}`",
             )
         )  # fmt: skip
     if isinstance(policy, PartyPolicy) and isinstance(node, PartyNode):
@@ -305,6 +313,13 @@ def _peers(node: AnyNode, policy: Policy | None, identity: Identity, found: list
             )
 
 
+def _proxy() -> Iterator[Finding]:
+    """Only where one was meant that gRPC does not take."""
+    if unread := proxies.ignored():
+        fix = "`export https_proxy=http://HOST:PORT` here and in the node's environment, or unset what is there"
+        yield Finding("proxy", WARNING, f"{unread}; peers are dialled directly", fix)
+
+
 def _clock() -> Finding:
     """The kernel knows whether a time service keeps its clock."""
     error = clock_error_seconds()
@@ -315,9 +330,7 @@ def _clock() -> Finding:
     return Finding("clock", OK, f"kept by a time service, within {max(error, 0.001):.3f} s")
 
 
-def guarded(
-    check: str, look: Callable[[], Finding], fix: str = "correct what it names, and `parley doctor` again"
-) -> Finding:
+def guarded(check: str, look: Callable[[], Finding], fix: str) -> Finding:
     """What `look` finds; an error that a user can mend is a failure, with `fix` against it."""
     try:
         return look()
@@ -327,7 +340,9 @@ def guarded(
         wanted = missing(error)
         if wanted is None:
             raise
-        return Finding(check, FAILED, "cannot be looked at", wanted)
+        module = (error.name or "").partition(".")[0]
+        fix = f"`{pip(module)}`" if module in EXTRAS else "`parley doctor NODE` where all of parley is installed"
+        return Finding(check, FAILED, f"cannot be looked at: {wanted.partition(': ')[0]}", fix)
 
 
 def budget(node: PartyNode | CoordinatorNode) -> Iterator[Finding]:
@@ -340,6 +355,9 @@ def budget(node: PartyNode | CoordinatorNode) -> Iterator[Finding]:
     here = {each.population for each in node.data} if isinstance(node, PartyNode) else None
     try:
         ledger = Ledger.open(node.ledger)
+        if ledger.waits_for_account:
+            text = "the node was restored, and no server has said yet what it was charged since: nothing is charged"
+            yield Finding("budget", FAILED, text, f"`parley restore --account {_quoted(node.folder)}`")
         charged = [each for each in ledger.populations.values() if here is None or each.name in here]
         yield from (_budget(node, ledger, each) for each in charged)
         if not charged:

@@ -16,6 +16,8 @@ def start(node: Node, name: NodeName) -> Registry | None:
         return None
     registry = Registry(name.role.value, name.name)
     Trail.observer = counting(registry)
+    expires = registry.gauge("parley_certificate_expires_seconds", "When it ends, seconds since the epoch.")
+    registry.before_reading(lambda: expires.set(node.identity.load().expires.timestamp()))
     try:
         serve(registry, node.metrics.host, node.metrics.port)
     except OSError as error:

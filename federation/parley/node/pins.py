@@ -18,7 +18,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from parley.federation.errors import IdentityError, NotPinnedError, PinError, PinFileError
+from parley.federation.errors import IdentityError, NotPinnedError, PinError, PinFileError, RevokedError
 from parley.federation.fields import Fields
 from parley.federation.files import toml_table
 from parley.federation.names import NodeName
@@ -95,6 +95,8 @@ class Pins:
     """The keys that a node trusts, its own among them."""
 
     held: Mapping[NodeName, Sequence[Pin]] = field(default_factory=lambda: MappingProxyType({}))
+    revoked: frozenset[bytes] = frozenset()
+    """Keys that the authority has revoked: no pin makes them good."""
 
     def __contains__(self, name: object) -> bool:
         return name in self.held
@@ -104,20 +106,30 @@ class Pins:
 
     def of(self, name: NodeName) -> tuple[bytes, ...]:
         """The keys that are `name`'s now: one, for some days after a rotation two, or none."""
-        return tuple(pin.key for pin in self.held.get(name, ()) if pin.good)
+        return tuple(pin.key for pin in self._good(name))
+
+    def _good(self, name: NodeName) -> list[Pin]:
+        return [pin for pin in self.held.get(name, ()) if pin.good and pin.key not in self.revoked]
+
+    def is_revoked(self, name: NodeName) -> bool:
+        """Whether it is pinned, and none of its keys is taken for what the authority says of them."""
+        return not self.of(name) and any(pin.key in self.revoked for pin in self.held.get(name, ()))
 
     def require(self, name: NodeName) -> tuple[bytes, ...]:
         keys = self.of(name)
         if not keys:
-            raise NotPinnedError(name)
+            raise RevokedError(name) if self.is_revoked(name) else NotPinnedError(name)
         return keys
 
     def with_own(self, name: NodeName, key: bytes) -> "Pins":
-        return Pins(MappingProxyType({**self.held, name: (Pin(key),)}))
+        return Pins(MappingProxyType({**self.held, name: (Pin(key),)}), self.revoked - {key})
+
+    def without(self, revoked: frozenset[bytes]) -> "Pins":
+        return replace(self, revoked=revoked)
 
     def anchors(self, *names: NodeName) -> bytes:
         """What TLS is given to trust, PEM: these nodes' keys; where none is pinned, a key that nobody has."""
-        made = [anchor(name, pin) for name in names for pin in self.held.get(name, ()) if pin.good]
+        made = [anchor(name, pin) for name in names for pin in self._good(name)]
         return b"".join(made) or _nobody()
 
 

@@ -1,8 +1,8 @@
 """The HTTP proxy that gRPC would take to a peer, by this process's environment, as gRPC's core reads it.
 
-The first of `grpc_proxy`, `https_proxy` and `http_proxy` that is set counts, in small letters, also an empty one, which
-means no proxy. `no_grpc_proxy`, or else `no_proxy`, lists ends of host names that are dialled directly, and networks.
-A proxy passes TLS through (CONNECT): it sees whom this node talks to, and when.
+The first of `grpc_proxy`, `https_proxy` and `http_proxy` that is set counts, in small letters, and an empty one stands
+for no proxy; `no_grpc_proxy`, or else `no_proxy`, lists ends of host names that are dialled directly, and networks. A
+proxy passes TLS through (CONNECT): it sees whom this node talks to, and when.
 """
 
 import base64
@@ -70,7 +70,7 @@ def _status(connection: socket.socket) -> int:
 
 def proxy_to(host: str, environment: Mapping[str, str] = os.environ) -> Proxy | None:
     """None where gRPC dials directly."""
-    name = next((name for name in NAMES if name in environment), None)  # an empty one means none
+    name = next((name for name in NAMES if name in environment), None)
     if name is None:
         return None
     try:
@@ -85,6 +85,20 @@ def proxy_to(host: str, environment: Mapping[str, str] = os.environ) -> Proxy | 
         return None
     who = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
     return Proxy(parts.hostname, port, name, who)
+
+
+def ignored(environment: Mapping[str, str] = os.environ) -> str | None:
+    """A proxy that somebody meant, and that gRPC does not take: the variable, and why. It dials directly then."""
+    name = next((name for name in NAMES if name in environment), None)
+    if name is None:
+        loud = next((each for each in (name.upper() for name in NAMES) if environment.get(each)), None)
+        return loud and f"{loud} is not read by gRPC, which knows small letters only"
+    if not environment[name]:
+        lost = next((each for each in NAMES if environment.get(each)), None)
+        return lost and f"{name} is empty and stands before {lost}: no proxy is taken"
+    if proxy_to("", {name: environment[name]}) is None:
+        return f"{name} is no address of the form http://HOST:PORT, and gRPC takes no other"
+    return None
 
 
 def _excepted(host: str, entry: str) -> bool:

@@ -6,6 +6,7 @@ What gRPC would do at its first call, step by step, so that what fails can be na
 
 import datetime as dt
 import os
+import shlex
 import socket
 import ssl
 from dataclasses import dataclass
@@ -121,6 +122,7 @@ def _context(folder: NodeFolder, peer: NodeName) -> ssl.SSLContext:
         raise UnreachableError(problem, fix) from None
     except (FederationError, ssl.SSLError, OSError):
         raise UnreachableError(
-            "this node's own certificate cannot be used", "see what `parley node show` says of it"
+            "this node's own certificate cannot be used",
+            f"`parley node show --folder {shlex.quote(str(folder.path))}` says why",
         ) from None
     return context

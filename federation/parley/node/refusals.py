@@ -26,6 +26,7 @@ CODES = {
     common_pb2.REFUSAL_POLICY: grpc.StatusCode.FAILED_PRECONDITION,
     common_pb2.REFUSAL_STATEMENT: grpc.StatusCode.FAILED_PRECONDITION,
     common_pb2.REFUSAL_CAUGHT: grpc.StatusCode.FAILED_PRECONDITION,
+    common_pb2.REFUSAL_NEWER: grpc.StatusCode.FAILED_PRECONDITION,
 }
 PEERS: dict[type[ParleyError], grpc.StatusCode] = {
     NotAuthenticatedError: grpc.StatusCode.UNAUTHENTICATED,

@@ -20,6 +20,7 @@ from parley.node.doctor import FAILED, OK, UNKNOWN, WARNING, Finding, edited, gu
 from parley.node.node_file import NODE_FILE, AggregatorNode, AnyNode, PartyNode
 
 LEAST_MARGIN_BITS = 1.0
+REDRAFT = "lower noise.fraction_bits in the study, and draft again: `parley manifest draft STUDY.toml -o RUN.toml`"
 
 
 def runs_to_look_at(
@@ -71,7 +72,7 @@ def examine_run(node: AnyNode, identity: Identity | None, manifest: Manifest) ->
             yield Finding(f"{check}: noise", OK, f"{'/'.join(asked)}, as this server offers")
     if identity is not None:
         yield _pinned(f"{check}: pins", node, identity, manifest)
-    yield guarded(f"{check}: ring", lambda: _range(f"{check}: ring", manifest))
+    yield guarded(f"{check}: ring", lambda: _range(f"{check}: ring", manifest), REDRAFT)
 
 
 def is_member(node: AnyNode, identity: Identity, manifest: Manifest) -> bool:
@@ -122,13 +123,13 @@ def _pinned(check: str, node: AnyNode, identity: Identity, manifest: Manifest) -
     missing = [name for name in others if not (isinstance(node, PartyNode) and name.role is Role.party)]
     if not missing:
         return Finding(check, OK, "every member that this node dials or serves is pinned")
-    fix = "; ".join(f"`{pin_command(name, node.identity.path)}`" for name in missing)
+    fix = "; ".join(f"`{pin_command(name, node.folder)}`" for name in missing)
     what = f"not pinned here: {', '.join(f'{each.role}/{each.name}' for each in missing)}"
     return Finding(check, FAILED, what, f"each PIN as its operator reads it out, until then it is not served: {fix}")
 
 
 def pin_command(peer: NodeName, folder: Path) -> str:
-    return f"parley pin add {peer.role}/{peer.name} PIN --folder {shlex.quote(str(folder))}"
+    return f"parley pin add {peer.role}/{peer.name} PIN --node {shlex.quote(str(folder))}"
 
 
 def _range(check: str, manifest: Manifest) -> Finding:
@@ -137,6 +138,5 @@ def _range(check: str, manifest: Manifest) -> Finding:
     margin = min(margin_bits(manifest, index) for index in manifest.kinds_of_rounds)
     if margin < LEAST_MARGIN_BITS:
         text = f"the largest possible sum leaves {margin:.1f} bits to spare, and {LEAST_MARGIN_BITS:g} is the least"
-        fix = "lower noise.fraction_bits in the study, and draft again: `parley manifest draft STUDY.toml -o RUN.toml`"
-        return Finding(check, FAILED, text, fix)
+        return Finding(check, FAILED, text, REDRAFT)
     return Finding(check, OK, f"no overflow from answers that follow the protocol ({int(margin)} bits to spare)")

@@ -27,7 +27,12 @@ def _signed(label: str, statement: bytes) -> bytes:
 
 def sign(identity: Identity, label: str, statement: bytes) -> bytes:
     """This node's signature."""
-    return identity.private.sign(_signed(label, statement), ALGORITHM)
+    return sign_with(identity.private, label, statement)
+
+
+def sign_with(private: ec.EllipticCurvePrivateKey, label: str, statement: bytes) -> bytes:
+    """Of a key that is no node's, such as a reviewer's."""
+    return private.sign(_signed(label, statement), ALGORITHM)
 
 
 def verify(pins: Pins, signer: NodeName, label: str, statement: bytes, signature: bytes) -> None:

@@ -33,7 +33,7 @@ PARTY = (
 SERVER = (*PARTY, "web", "algorithms", "aggregator", "coordinator", "dashboard", "tracking", "study")
 IMAGES = {"party": PARTY, "server": SERVER, "demo": (*SERVER, "demo")}
 """The rooms of each image. Read by deploy/tools/image.py too, which takes all others out."""
-ROOMS = (*SERVER, "research", "demo", "attacks", "bench")
+ROOMS = (*SERVER, "page", "research", "demo", "attacks", "bench")
 """`parley` is a namespace, to which other distributions may add rooms of theirs: those are not this software."""
 NOT_SOURCE = (".pyc", ".so")
 HERE = Path(__file__).resolve()

@@ -19,7 +19,7 @@ from parley.federation.names import NodeName, Role
 from parley.federation.rounds import DIGEST_BYTES
 from parley.mpc.evidence import MOST_LANES
 from parley.mpc.history import Draft, opening_id
-from parley.node import signatures
+from parley.node import newer, signatures
 from parley.node.credentials import Identity
 from parley.node.pins import Pins
 from parley.v1 import common_pb2
@@ -138,27 +138,28 @@ class Stated:
 
 
 def read_statement(word: common_pb2.SignedWord, manifest: Manifest, role: int, index: int, pins: Pins) -> Stated:
-    """A NoWordError unless that server has signed it, about that round of that run."""
+    """A NoWordError unless that server has signed it, about that round of that run; a NewerError of a newer server."""
     server = manifest.identities(Role.aggregator)[role]
     said = common_pb2.RoundStatement()
     _parse(word, said)
     if (said.aggregator, said.role, said.manifest_digest, said.round) != (server.uri, role, manifest.digest, index):
         raise NoWordError(f"this is not a statement of round {index} by {server.name}")
     _verify(pins, server, STATEMENT, word)
+    newer.known(said, word.body)  # last: what the server itself has signed, and nobody else has added
     return Stated(server, said, digest_of(word))
 
 
 def read_receipt(
     word: common_pb2.SignedWord, manifest: Manifest, role: int, index: int, pins: Pins
 ) -> common_pb2.Receipt:
-    """A NoWordError unless that server has signed it, about that round of that run."""
+    """A NoWordError unless that server has signed it, about that round of that run; a NewerError of a newer server."""
     server = manifest.identities(Role.aggregator)[role]
     said = common_pb2.Receipt()
     _parse(word, said)
     if (said.aggregator, said.role, said.manifest_digest, said.round) != (server.uri, role, manifest.digest, index):
         raise NoWordError(f"this is not a receipt for round {index} by {server.name}")
     _verify(pins, server, RECEIPT, word)
-    return said
+    return newer.known(said, word.body)
 
 
 def _parse(word: common_pb2.SignedWord, into: "common_pb2.RoundStatement | common_pb2.Receipt") -> None:

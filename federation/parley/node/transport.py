@@ -8,6 +8,7 @@ grpc and this folder only.
 
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -21,15 +22,18 @@ from parley.federation.errors import (
     NotAuthorisedError,
     NotPinnedError,
     PinError,
+    RevokedError,
     WrongIdentityError,
 )
 from parley.federation.names import NodeName
 from parley.node import logs, tls
 from parley.node.credentials import Identity, NodeFolder
+from parley.node.newer import StrictAioChannel, StrictChannel
 from parley.node.pins import Pins
 from parley.node.refusals import words
 
 log = logs.logger()
+EARLIER = "{} does not know this call, it is of an earlier release: upgrade it first, docs/upgrade.md has the order"
 AGAIN_SECONDS = 0.5
 """Between looks at an identity that cannot be used."""
 
@@ -127,14 +131,16 @@ def open_channel(
     target: str, identity: Identity, peer: NodeName, options: Sequence[tuple[str, Any]] = ()
 ) -> grpc.Channel:
     """A channel to `peer` and to nobody else, wherever `target` leads."""
-    return grpc.secure_channel(target, channel_credentials(identity, peer), [*options, *channel_options(peer)])
+    credentials = channel_credentials(identity, peer)
+    return StrictChannel(grpc.secure_channel(target, credentials, [*options, *channel_options(peer)]))
 
 
 def open_aio_channel(
     target: str, identity: Identity, peer: NodeName, options: Sequence[tuple[str, Any]] = ()
-) -> grpc.aio.Channel:
+) -> StrictAioChannel:
     """The same for asyncio."""
-    return grpc.aio.secure_channel(target, channel_credentials(identity, peer), [*options, *channel_options(peer)])
+    credentials = channel_credentials(identity, peer)
+    return StrictAioChannel(grpc.aio.secure_channel(target, credentials, [*options, *channel_options(peer)]))
 
 
 class RenewedChannel:
@@ -151,6 +157,7 @@ class RenewedChannel:
         self._in_use: InUse | None = None
         self._identity: Identity | None = None
         self._channels = list[grpc.Channel]()
+        _renewed.add(self)
 
     def __call__(self) -> grpc.Channel:
         """A FederationError where there is no certificate to dial with, and never was."""
@@ -167,8 +174,28 @@ class RenewedChannel:
 
     def close(self) -> None:
         with self._lock:
-            for channel in self._channels:
-                channel.close()
+            self._close_all()
+
+    def _close_all(self) -> None:
+        for channel in self._channels:
+            channel.close()
+
+    def cut(self) -> None:
+        """If the authority has revoked the peer: what is under way ends, and the next channel trusts nobody."""
+        with self._lock:
+            if self._in_use is not None and self._in_use().pins.is_revoked(self._peer):
+                self._close_all()
+                self._channels.clear()
+                self._identity = None
+
+
+_renewed: weakref.WeakSet[RenewedChannel] = weakref.WeakSet()
+
+
+def cut_revoked() -> None:
+    """Of this process, what lasts and leads to a revoked peer; a call of a party's ends within its long poll."""
+    for channel in tuple(_renewed):
+        channel.cut()
 
 
 def refusal_of(error: grpc.RpcError, identity: Identity, peer: NodeName) -> FederationError | None:
@@ -181,6 +208,8 @@ def refusal_of(error: grpc.RpcError, identity: Identity, peer: NodeName) -> Fede
     details = words(str(error.details() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else ""))
     if code is grpc.StatusCode.PERMISSION_DENIED:
         return NotAuthorisedError(f"{peer} refuses: {details}")
+    if code is grpc.StatusCode.UNIMPLEMENTED:
+        return FederationError(EARLIER.format(peer))
     if code not in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.UNAVAILABLE):
         return None
     try:
@@ -190,7 +219,7 @@ def refusal_of(error: grpc.RpcError, identity: Identity, peer: NodeName) -> Fede
     if code is grpc.StatusCode.UNAUTHENTICATED:
         return NotAuthenticatedError(f"{peer} refuses: {details}")
     if not identity.pins.of(peer):
-        return NotPinnedError(peer)
+        return RevokedError(peer) if identity.pins.is_revoked(peer) else NotPinnedError(peer)
     lowered = details.lower()
     broken_off = "failed to connect" in lowered and ("socket closed" in lowered or "reset by peer" in lowered)
     if broken_off or "ssl" in lowered or "certificate" in lowered or "handshake" in lowered:

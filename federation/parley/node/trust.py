@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from parley.federation.errors import CertificateError, FederationError, NotPinnedError, PinError
+from parley.federation.errors import CertificateError, FederationError, NotPinnedError, PinError, RevokedError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.toml_text import toml_text
@@ -22,6 +22,7 @@ from parley.node import logs
 from parley.node.credentials import Identity, NodeFolder
 from parley.node.node_file import AggregatorNode, AnyNode, PartyNode
 from parley.node.pins import Entry, Pin, check_entries, key_text, parse_key, read_entries
+from parley.node.restoration import require_confirmed
 from parley.node.succession import Succession
 from parley.privacy.durable import replace_durably
 
@@ -34,6 +35,7 @@ HEAD = "# Whose keys this node trusts. Written by `parley pin`.\n"
 
 def add(folder: NodeFolder, node: NodeName, key: bytes, replacing: bool = False) -> Entry:
     """Pin a key that its operator has read out. Repeating it changes nothing; a key once given up is not taken."""
+    _require_not_revoked(folder, node, key)
     with _changing(folder) as held:
         known = held.get(node)
         if known is None:
@@ -57,6 +59,7 @@ def accept(folder: NodeFolder, succession: Succession, key: bytes, overlap: dt.t
         if known is None:
             raise NotPinnedError(succession.node)
         succession.verify()
+        _require_not_revoked(folder, succession.node, succession.old, succession.new)  # a stolen key signs, too
         _check_read_out(succession, key)
         if known.key == succession.new:
             held[known.node] = known if overlap else replace(known, former=None)
@@ -65,6 +68,12 @@ def accept(folder: NodeFolder, succession: Succession, key: bytes, overlap: dt.t
         former = Pin(known.key, dt.datetime.now(dt.UTC) + overlap) if overlap else None
         held[known.node] = Entry(known.node, succession.new, former, _given_up(known))
         return held[known.node]
+
+
+def _require_not_revoked(folder: NodeFolder, node: NodeName, *keys: bytes) -> None:
+    revoked = folder.revoked() if folder.current.is_symlink() else None
+    if revoked is not None and not revoked.keys.isdisjoint(keys):
+        raise RevokedError(node)
 
 
 def _given_up(known: Entry) -> tuple[bytes, ...]:
@@ -115,11 +124,15 @@ def needed(node: AnyNode, federation: str) -> list[NodeName]:
 
 
 def require(node: AnyNode) -> None:
-    """Refuse to start where one of those is not pinned: every call would fail, and this says what to do."""
+    """Refuse to start where one of those is not pinned: every call would fail, and this says what to do.
+
+    Nor on the pins of a backup, before somebody has compared them.
+    """
+    require_confirmed(node)
     identity = node.identity.load()
     missing = [name for name in needed(node, identity.name.federation) if not identity.pins.of(name)]
     if missing:
-        where = f" --folder {node.identity.path}"
+        where = f" --node {node.folder}"
         commands = ", ".join(f"`parley pin add {name} PIN{where}`" for name in missing)
         raise PinError(
             f"not pinned here: {', '.join(map(str, missing))}. Have each operator read out the pin that `parley node "

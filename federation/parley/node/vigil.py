@@ -24,6 +24,7 @@ from parley.federation.names import NodeName
 from parley.node import logs
 from parley.node.authorization import peer_of
 from parley.node.credentials import NodeFolder
+from parley.node.revoked_lists import Watch
 from parley.node.transport import RenewedChannel
 
 log = logs.logger()
@@ -161,6 +162,7 @@ class Vigil:
         """The last question of each that found something wrong: when it was put, and what."""
         self._channels: dict[tuple[NodeName, str], RenewedChannel] = {}
         self._full_since: float | None = None
+        self._revoked = Watch(identity)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._main, daemon=True, name="vigil")
 
@@ -209,6 +211,7 @@ class Vigil:
         looked = time.monotonic()
         while not self._stop.wait(TURN_SECONDS):
             self._look_at_disk()
+            self._revoked.look()
             dialled = self._dialled()
             found = self._answers()
             before, looked = looked, time.monotonic()

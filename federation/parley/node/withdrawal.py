@@ -8,7 +8,7 @@ from parley.node.trail import Trail
 
 
 def withdraw(node: PartyNode | AggregatorNode, run: str, by: str) -> Manifest:
-    """For good: a run's name is taken once."""
+    """For good: a run's name is taken once. The trail has it first: what it cannot note is not done."""
     if not by.strip() or not by.isprintable():
         raise ApprovalError("a withdrawal needs the name of the person who answers for it, on one line")
     if not node.admissions.exists():
@@ -20,9 +20,9 @@ def withdraw(node: PartyNode | AggregatorNode, run: str, by: str) -> Manifest:
             known = ", ".join(found) or "none"
             raise ApprovalError(f"no run {run!r} was admitted here, so there is nothing to withdraw; admitted: {known}")
         manifest = found[run]
-        record.withdraw(manifest.digest)
+        with Trail.open(node.trail, node.identity.load().name) as trail:
+            facts = {"run": run, "manifest": manifest.digest.hex(), "approved_by": by}
+            record.withdraw(manifest.digest, lambda: trail.append("run.withdrawn", durable=True, **facts))
     finally:
         record.close()
-    with Trail.open(node.trail, node.identity.load().name) as trail:
-        trail.append("run.withdrawn", durable=True, run=run, manifest=manifest.digest.hex(), approved_by=by)
     return manifest

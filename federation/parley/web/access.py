@@ -18,9 +18,9 @@ SESSION_SECONDS = 12 * 3600.0
 MOST_SESSIONS = 64
 
 
-def token_in(state: Path) -> str:
+def token_in(state: Path, name: str = TOKEN_FILE) -> str:
     """The node's token, made at the first call; refused where others may read it."""
-    path = state / TOKEN_FILE
+    path = state / name
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     except FileExistsError:

@@ -14,7 +14,8 @@ from starlette.routing import Route
 
 from parley.web.access import SESSION_SECONDS, Session, Sessions, matches
 
-MOST_FORM_BYTES = 4096
+MOST_FORM_BYTES = 8192
+"""A reason of 300 characters, each spelled in twelve, and what else a form has."""
 
 Handler = Callable[[Request, Session], Awaitable[Response]]
 

@@ -52,7 +52,7 @@ class Guard:
 
         host = headers.get("host", "").lower()
         if not self._secure and _name(host) not in self._hosts:
-            refused = PlainTextResponse("This dashboard answers on loopback only.\n", 421)
+            refused = PlainTextResponse("These pages answer on loopback only.\n", 421)
             await refused(scope, receive, guarded)
         elif scope["method"] not in ("GET", "HEAD") and not self._own(headers, host):
             await PlainTextResponse("The form is of another site.\n", 403)(scope, receive, guarded)

@@ -21,6 +21,7 @@ from starlette.applications import Starlette
 
 from parley.node.doorkeeper import Doorkeeper
 from parley.node.errors import NodeError
+from parley.node.node_file import Address
 from parley.web.patience import MOST_IDLE_OF_ONE, REQUEST_SECONDS, Impatient
 
 STOP_SECONDS = 1
@@ -49,6 +50,10 @@ class Settings:
     def loopback(self) -> bool:
         return self.host in ("127.0.0.1", "::1", "localhost")
 
+    def link(self, token: str, at: Address | None = None) -> str:
+        """An address that signs in: what follows # never leaves the browser. `at` is where its port is published."""
+        return f"{'https' if self.secure else 'http'}://{at or Address(self.host, self.port)}/login#{token}"
+
 
 @dataclass(frozen=True)
 class Site:
@@ -59,6 +64,8 @@ class Site:
     warm: Callable[[], Awaitable[None]]
     """Before anybody is let in."""
     close: Callable[[], Awaitable[None]]
+    kind: str = "dashboard"
+    """As the line says it that is printed when it serves."""
 
 
 async def serve(settings: Settings, build: Callable[[int], Site], until_input_ends: bool = False) -> None:
@@ -95,7 +102,7 @@ async def serve(settings: Settings, build: Callable[[int], Site], until_input_en
     await site.warm()
     scheme = "https" if settings.secure else "http"
     shown = f"[{settings.host}]" if ":" in settings.host else settings.host
-    ready = {"ready": True, "role": "dashboard", "name": site.node, "url": f"{scheme}://{shown}:{port}/"}
+    ready = {"ready": True, "role": site.kind, "name": site.node, "url": f"{scheme}://{shown}:{port}/"}
     print(json.dumps(ready), flush=True)
     if settings.secure:
         doorkeeper.start()

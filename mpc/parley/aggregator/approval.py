@@ -37,12 +37,14 @@ def approve(node: AggregatorNode, manifest: Manifest, digest: str, by: str, say:
     say("verifying what the manifest claims")
     node.state.mkdir(mode=0o700, exist_ok=True)
     meaning = verify_apart(manifest, node.verified)
-    with closing(AdmissionRecord(node.admissions)) as record:
-        outcome = approve_by_hand(record, meaning, name, policy_for_hand(node.policy), None, digest, by)
+    facts = {"run": manifest.run, "manifest": manifest.digest.hex(), "approved_by": by}
+    with closing(AdmissionRecord(node.admissions)) as record, Trail.open(node.trail, name) as trail:
+        outcome = approve_by_hand(
+            record, meaning, name, policy_for_hand(node.policy), None, digest, by,
+            tell=lambda: trail.append("run.approved", durable=True, **facts),
+        )  # fmt: skip
     if isinstance(outcome, Refusal):
         return Approved(against=[str(reason) for reason in outcome.reasons])
-    with Trail.open(node.trail, name) as trail:
-        trail.append("run.approved", durable=True, run=manifest.run, manifest=manifest.digest.hex(), approved_by=by)
     return Approved(overridden=list(outcome.overridden))
 
 
@@ -58,12 +60,12 @@ def runs_of(node: AggregatorNode) -> list[dict[str, Any]]:
     ):
         for admission, withdrawn in record.all():
             manifest = admission.manifest
-            ended = store.ended(manifest.run) is not None
+            ended, lost = store.ended(manifest.run) is not None, store.lost(manifest.run)
             runs.append(
                 {
                     "run": manifest.run,
                     "digest": manifest.digest.hex(),
-                    "state": "withdrawn" if withdrawn else "ended" if ended else "open",
+                    "state": "lost" if lost else "withdrawn" if withdrawn else "ended" if ended else "open",
                     "opened": store.counts(manifest.run).mine,
                     "rounds": manifest.releases,
                     "how": admission.how,

@@ -15,13 +15,13 @@ from parley.node.node_file import AggregatorNode
 
 
 def over(node: AggregatorNode) -> set[bytes]:
-    """Digests of admitted runs that this server has ended."""
+    """Digests of admitted runs that this server has ended, or lost."""
     openings = node.state / OPENINGS_FILE
     if not (openings.exists() and node.admissions.exists()):
         return set()
     with closing(AdmissionRecord(node.admissions)) as record, closing(OpeningStore(openings)) as store:
         runs = [admission.manifest for admission, _ in record.all()]
-        return {run.digest for run in runs if store.ended(run.run) is not None}
+        return {run.digest for run in runs if store.ended(run.run) is not None or store.lost(run.run)}
 
 
 def examine_server(node: AggregatorNode) -> Iterator[Finding]:
@@ -33,7 +33,7 @@ def examine_server(node: AggregatorNode) -> Iterator[Finding]:
         with closing(AdmissionRecord(node.admissions)) as record, closing(OpeningStore(openings)) as store:
             runs = [admission.manifest for admission, withdrawn in record.all() if not withdrawn]
             audited = [run for run in runs if run.noise.parts.audit is not None]
-            going = [run for run in audited if store.ended(run.run) is None]
+            going = [run for run in audited if store.ended(run.run) is None and not store.lost(run.run)]
         pending = EvidenceFolder(node.state).pending()
     except (FederationError, MpcError) as error:
         yield Finding(

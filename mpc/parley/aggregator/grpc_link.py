@@ -19,7 +19,7 @@ from parley.aggregator.refusals import CallWaitsError
 from parley.federation.errors import NotAuthorisedError
 from parley.federation.rounds import PIECE_BYTES
 from parley.mpc.errors import FrameError, PeerClosedError, PeerError, PeerTimeoutError
-from parley.node.refusals import abort
+from parley.node.refusals import RefusedCallError, abort
 from parley.v1 import noise_pb2, noise_pb2_grpc
 
 GRACE_SECONDS = 1.0
@@ -90,6 +90,8 @@ class GrpcLink:
         self._changed = threading.Condition()
         self._ended: PeerError | None = None
         self._closed, self._unread = False, True
+        self.refused: RefusedCallError | None = None
+        """What was read is no message of this release: the call is to end with it."""
         threading.Thread(target=self._read, daemon=True, name="noise-link").start()
 
     def outgoing(self) -> Iterator[Any]:
@@ -165,6 +167,9 @@ class GrpcLink:
             self._share.give_all()
         except grpc.RpcError as error:
             ended = PeerClosedError(f"the connection to the other server broke: {_describe(error)}")
+        except RefusedCallError as error:
+            self.refused = error
+            ended = PeerClosedError(f"what the other server says is refused: {error}")
         with self._changed:
             self._ended = ended
             self._changed.notify_all()
@@ -272,5 +277,7 @@ class NoiseServicer(noise_pb2_grpc.NoiseServiceServicer):
         context.add_callback(lambda: link.stop())
         on_link(link)
         yield from link.outgoing()
+        if link.refused is not None:
+            abort(context, link.refused)
         with contextlib.suppress(ValueError):
             context.cancel()

@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Any
 
 from parley.aggregator.request import Request
+from parley.aggregator.restorable import RESTORING, Restorable
 from parley.mpc import crash
 from parley.mpc.errors import MpcError
+from parley.privacy.layouts import OPENINGS, bring
 from parley.privacy.store import opened, row_seal, transaction
 
-LAYOUT = 2
-"""As `PRAGMA user_version` says it; the first layout had no `seal`."""
 TABLES = {
     "openings": "run TEXT NOT NULL, round INTEGER NOT NULL, request BLOB NOT NULL, length INTEGER NOT NULL, "
     "query BLOB NOT NULL, contributors TEXT NOT NULL, opening BLOB NOT NULL",
@@ -40,8 +40,10 @@ TABLES = {
     "statements": "run TEXT NOT NULL, round INTEGER NOT NULL, statement BLOB NOT NULL",
     "wasted": "run TEXT NOT NULL, round INTEGER NOT NULL, noisings INTEGER NOT NULL",
     "ended": "run TEXT NOT NULL, openings INTEGER NOT NULL",
+    **RESTORING,
 }
-KEYS = dict.fromkeys(TABLES, "run, round") | {"counts": "run", "ended": "run"}
+KEYS = dict.fromkeys(TABLES, "run, round") | dict.fromkeys(("counts", "ended", "lost", "settled"), "run")
+KEYS["restored"] = "word"
 
 
 class RefusedError(MpcError):
@@ -118,7 +120,7 @@ class Totals:
     """Party to the sums that it is in."""
 
 
-class OpeningStore:
+class OpeningStore(Restorable):
     """At most one opening per (run, round), for good once it is committed."""
 
     def __init__(self, path: Path) -> None:
@@ -126,7 +128,7 @@ class OpeningStore:
         try:
             self._database = opened(path, large_rows=True, erasing=True)
             self._require_sound()
-            self._upgrade()
+            bring(self._database, OPENINGS, dict.fromkeys((0, 2), lambda _: self._make_tables()))
         except (OSError, sqlite3.Error, UnicodeError) as error:
             raise DamagedError(f"the store of openings cannot be opened ({error}): restore it from a backup") from None
 
@@ -136,30 +138,20 @@ class OpeningStore:
         if found != "ok":
             raise DamagedError(f"the store of openings is damaged ({found}): restore it from a backup")
 
-    def _upgrade(self) -> None:
-        """Make the tables, or give the rows of the first layout their seals: in one transaction."""
-        if self._database.execute("PRAGMA user_version").fetchone()[0] == LAYOUT:
-            return
-        with self._transaction():
-            found = self._database.execute("PRAGMA user_version").fetchone()[0]
-            if found not in (0, LAYOUT):
-                raise DamagedError(f"the store of openings has the unknown layout {found}: upgrade parley")
-            for table, columns in TABLES.items() if found == 0 else ():
-                made = {row[1] for row in self._database.execute(f"PRAGMA table_info({table})")}
-                if not made:
-                    self._database.execute(
-                        f"CREATE TABLE {table} ({columns}, seal BLOB NOT NULL, PRIMARY KEY ({KEYS[table]})) STRICT"
-                    )
-                elif "seal" not in made:
-                    self._database.execute(f"ALTER TABLE {table} ADD COLUMN seal BLOB NOT NULL DEFAULT x''")
-                    names = ", ".join(_names(table))
-                    for rowid, *row in self._database.execute(f"SELECT rowid, {names} FROM {table}").fetchall():
-                        self._database.execute(
-                            f"UPDATE {table} SET seal = ? WHERE rowid = ?", (_seal(table, *row), rowid)
-                        )
-            self._database.execute(f"PRAGMA user_version = {LAYOUT}")
+    def _make_tables(self) -> None:
+        """Those that are missing, and for the rows of the first layout their seals."""
+        execute = self._database.execute
+        for table, columns in TABLES.items():
+            made = {row[1] for row in execute(f"PRAGMA table_info({table})")}
+            if not made:
+                execute(f"CREATE TABLE {table} ({columns}, seal BLOB NOT NULL, PRIMARY KEY ({KEYS[table]})) STRICT")
+            elif "seal" not in made:
+                execute(f"ALTER TABLE {table} ADD COLUMN seal BLOB NOT NULL DEFAULT x''")
+                names = ", ".join(_names(table))
+                for rowid, *row in execute(f"SELECT rowid, {names} FROM {table}").fetchall():
+                    execute(f"UPDATE {table} SET seal = ? WHERE rowid = ?", (_seal(table, *row), rowid))
 
-    def _row(self, table: str, *key: str | int) -> tuple[Any, ...] | None:
+    def _row(self, table: str, *key: str | int | bytes) -> tuple[Any, ...] | None:
         """The columns of a row, but for its seal, which must be theirs."""
         where = " AND ".join(f"{name} = ?" for name in KEYS[table].split(", "))
         try:
@@ -171,7 +163,7 @@ class OpeningStore:
         if found is None:
             return None
         if found[0] != _seal(table, *found[1:]):
-            raise DamagedError(f"a row of {table} of run {key[0]} is not what was written: restore it from a backup")
+            raise DamagedError(f"a row of {table} of run {key[0]!r} is not what was written: restore it from a backup")
         return tuple(found[1:])
 
     def _write(self, table: str, *row: bytes | str | int, how: str = "INSERT") -> int:

@@ -15,11 +15,12 @@ from concurrent.futures import CancelledError
 from typing import Any
 
 import grpc
-from google.protobuf.message import DecodeError
 
 from parley.aggregator.grpc_link import GrpcLink, begin
 from parley.mpc.channel import Channel, Link
 from parley.mpc.errors import FrameError, PeerError
+from parley.node.newer import NewerError, strict
+from parley.node.refusals import RefusedCallError, abort
 from parley.v1 import aggregator_pb2, aggregator_pb2_grpc
 
 NAMING = struct.Struct("<32sI?")
@@ -30,6 +31,7 @@ FRAME_SECONDS = 10.0
 STREAM_SECONDS = 600.0
 """B takes no conversation on an older stream, so that A's certificate is looked at again; A stops a minute before."""
 MOST_IDLE_STREAMS = 8
+RELAYED = strict(aggregator_pb2.RelayedHalves.FromString)
 Halves = Sequence[aggregator_pb2.RelayedHalf]
 
 
@@ -187,6 +189,8 @@ class OpeningServicer(aggregator_pb2_grpc.OpeningServiceServicer):
         context.add_callback(over)
         threading.Thread(target=self._converse, args=(link, gone), daemon=True, name="opening-stream").start()
         yield from link.outgoing()
+        if link.refused is not None:
+            abort(context, link.refused)
 
     def _converse(self, link: GrpcLink, gone: asyncio.Event) -> None:
         """One conversation after another, until one does not end well or the stream is old."""
@@ -211,6 +215,7 @@ def _named(frame: bytes | bytearray) -> tuple[bytes, int, bool, Halves]:
     try:
         digest, index, settling = NAMING.unpack_from(frame)
         relayed = bytes(memoryview(frame)[NAMING.size :])
-        return digest, index, settling, aggregator_pb2.RelayedHalves.FromString(relayed).halves
-    except (struct.error, DecodeError):
-        raise FrameError("the first frame of an opening does not name it") from None
+        return digest, index, settling, RELAYED(relayed).halves
+    except (struct.error, RefusedCallError) as error:
+        newer = f": {error}" if isinstance(error, NewerError) else ""
+        raise FrameError(f"the first frame of an opening does not name it{newer}") from None

@@ -21,7 +21,7 @@ from parley.federation.names import NodeName, Role
 from parley.mpc.kernels import best_variant
 from parley.node import bell, meters, trust
 from parley.node.alone import alone
-from parley.node.authorization import AioAuthorization, Authorization, Authorizer
+from parley.node.authorization import AioAuthorization, Authorization, Authorizer, Pinned
 from parley.node.collector import settle
 from parley.node.connections import bound, listening
 from parley.node.doorkeeper import Doorkeeper, room_for
@@ -82,6 +82,9 @@ class AggregatorProcess:
         return Authorizer(
             {
                 **{f"/{SERVICE}ShareService/{method}": lambda: members for method in SHARE_METHODS},
+                # Before it is in any run that this server still reads: all that has to be pinned is its key.
+                f"/{SERVICE}ShareService/Account": Pinned(self.server.name.federation, Role.party),
+                f"{control}Account": Pinned(self.server.name.federation, Role.coordinator),
                 # A run that was proposed and never admitted is ended, too.
                 **{f"{control}{method}": admissions.proposers for method in ("Propose", "End")},
                 **{f"{control}{method}": lambda: led for method in ("Open", "FetchShare")},

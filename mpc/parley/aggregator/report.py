@@ -30,9 +30,10 @@ def facts_of(node: AggregatorNode, identity: Identity, run: str | None) -> Facts
     admission, withdrawn = _chosen(node, run)
     manifest = admission.manifest
     with closing(OpeningStore(openings)) as store:
-        totals, ended = store.totals(manifest.run), store.ended(manifest.run)
+        totals, ended, word = store.totals(manifest.run), store.ended(manifest.run), store.word(manifest.run)
+        lost = store.lost(manifest.run)
         words = store.statements(manifest.run, totals.openings - 1, 1) if totals.openings else []
-    state = "withdrawn here" if withdrawn else "under way" if ended is None else "over"
+    state = "lost" if lost else "withdrawn here" if withdrawn else "under way" if ended is None else "over"
     first, second, lead = (*manifest.identities(Role.aggregator), *manifest.identities(Role.coordinator))
     return Facts(
         manifest=manifest,
@@ -47,7 +48,7 @@ def facts_of(node: AggregatorNode, identity: Identity, run: str | None) -> Facts
             Left("the parties and the coordinator", SIGNED, None),
         ),
         present=_present(manifest, totals),
-        ends=() if ended is None else (sign_end(identity, manifest.digest, ended),),
+        ends=() if ended is None else (sign_end(identity, manifest.digest, ended, word),),
         statements=tuple(common_pb2.SignedWord.FromString(word) for word in words),
     )
 

@@ -26,6 +26,7 @@ from parley.node.errors import NodeError, NodeFileError
 from parley.node.evidence import EvidenceFolder, Held, Newest
 from parley.node.node_file import AggregatorNode
 from parley.node.notes import notes
+from parley.node.revoked_lists import RevokedLists
 from parley.node.trail import says
 from parley.node.transport import InUse, RenewedChannel
 
@@ -59,7 +60,7 @@ class Server:
         self.peer = NodeName(self.name.federation, Role.aggregator, node.peer_name)
         if self.peer == self.name:
             raise NodeFileError("peer.name", "is this server itself: name the other one")
-        self._record = AdmissionRecord(node.admissions)
+        self.record = AdmissionRecord(node.admissions)
         self.store = OpeningStore(node.state / OPENINGS_FILE)
         self.pair: Pair = (self.name, self.peer) if self.role == 0 else (self.peer, self.name)
         self._folder = EvidenceFolder(node.state)
@@ -77,7 +78,7 @@ class Server:
             lambda digest: says(node.trail, "evidence.kept", digest),
         )
         self.admissions = Admissions(
-            record=self._record,
+            record=self.record,
             identity=in_use,
             peer=self.peer,
             role=self.role,
@@ -87,7 +88,10 @@ class Server:
             note=self.note,
             pending=self.pending,
         )
-        self.signer = Signer(self.role, in_use)
+        self.restored = past[-1].word if (past := self.store.restorations()) else b""
+        """Of the newest time that this server was restored from a backup."""
+        self.signer = Signer(self.role, in_use, self.restored)
+        self.lists = RevokedLists(node.identity)
         self.memory = Memory(MOST_UPLOAD_BYTES)
         dialled = node.peer_address
         self._channel = PeerChannel(str(dialled), node.identity, self.peer, KEEPALIVE) if dialled else None
@@ -126,10 +130,15 @@ class Server:
     def follow(self) -> None:
         """Which runs are open, as its books have it now: a person may have admitted or withdrawn one meanwhile."""
         runs = [run for run in self.admissions.runs() if run.noise.parts.joint and run.run not in self._over]
-        over = {run.run for run in runs if self.store.ended(run.run) is not None}
+        over = {run.run for run in runs if self.store.ended(run.run) is not None or self.store.lost(run.run)}
         self._over |= over
         self._open = tuple(run for run in runs if run.run not in over and self.held_against(run) is None)
         self.noise.follow(self._open)
+
+    def lost(self, manifest_digest: bytes) -> bool:
+        """Whether it is of a run that was open when the backup was made that this server comes from."""
+        manifest = self.admissions.manifest(manifest_digest, ending=True)
+        return manifest is not None and self.store.lost(manifest.run)
 
     def held_against(self, manifest: Manifest) -> Held | None:
         """Evidence because of which nothing more of the run is opened.
@@ -160,4 +169,4 @@ class Server:
             self._channel.close()
         self.workers.shutdown(wait=False, cancel_futures=True)
         self.store.close()
-        self._record.close()
+        self.record.close()

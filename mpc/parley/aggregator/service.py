@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-from parley.aggregator.peer import UNREADY, AnsweringLink, Halves
+from parley.aggregator.accounts import Accounts
+from parley.aggregator.peer import LOST, UNREADY, AnsweringLink, Halves
 from parley.aggregator.refusals import CallRefusedError, malformed
 from parley.aggregator.run import Run
 from parley.aggregator.server import Server
@@ -32,6 +33,7 @@ class Service:
         self._runs: dict[bytes, Run] = {}
         self._following: asyncio.Task[None] | None = None
         self.share_bytes = 0
+        self.accounts = Accounts(server)
 
     def run(self, manifest_digest: bytes, ending: bool = False) -> Run:
         """The admitted run, or a refusal; `ending` where nothing is opened of it any more."""
@@ -43,6 +45,12 @@ class Service:
                 f"manifest {manifest_digest[:32].hex()} is not admitted here",
                 "propose it first, or have it approved; if it was withdrawn, end the run",
             )
+        if self.server.store.lost(manifest.run):
+            raise CallRefusedError(
+                common_pb2.REFUSAL_LOST,
+                f"this server was restored from a backup in which run {manifest.run} was open: it is lost here",
+                "what parties were charged for it stays charged; start another run",
+            )
         run = self._runs.get(manifest_digest)
         if run is None:
             self.server.store.require_whole(manifest.run)
@@ -52,7 +60,8 @@ class Service:
     def start(self, manifest_digests: Iterable[bytes]) -> None:
         """After a restart: whatever a crash left of these runs is settled with the other server."""
         for digest in manifest_digests:
-            self.run(digest).check_soon()
+            if not self.server.lost(digest):
+                self.run(digest).check_soon()
         self.server.follow()
         self._following = asyncio.create_task(self._follow())
 
@@ -76,6 +85,15 @@ class Service:
             )
         _hear(run, caller, context)
         return caller.name
+
+    def require_not_restored(self, run: Run, restored: bytes) -> None:
+        """Of whoever uploads: that it was charged on a word of this server as it is now, and not on a forgotten one."""
+        if restored != self.server.restored:
+            raise CallRefusedError(
+                common_pb2.REFUSAL_LOST,
+                f"this server was restored from a backup since the caller was charged for run {run.manifest.run}",
+                "the charge stays; start another run",
+            )
 
     def led(self, manifest_digest: bytes, context: Any, ending: bool = False) -> Run:
         """The run, if the caller leads it."""
@@ -146,7 +164,8 @@ class Service:
         try:
             run = self.run(manifest_digest, ending=settling)
         except MpcError as error:
-            link.decline(UNREADY, str(error))
+            lost = isinstance(error, CallRefusedError) and error.refusal == common_pb2.REFUSAL_LOST
+            link.decline(LOST if lost else UNREADY, str(error))
             return
         await run.serve(link, index, settling, halves, gone)
 

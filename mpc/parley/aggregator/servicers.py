@@ -25,7 +25,9 @@ class ShareServicer(aggregator_pb2_grpc.ShareServiceServicer):
     async def Upload(self, request: wire.UploadRequest, context: Any) -> wire.UploadResponse:
         self._service.share_bytes += request.ByteSize()
         run = self._service.run(request.manifest_digest)
-        answer = await run.upload(self._service.party(run, context), request)
+        party = self._service.party(run, context)
+        self._service.require_not_restored(run, request.restored)
+        answer = await run.upload(party, request)
         if answer.complete:
             mention(run, context)
         return answer
@@ -46,6 +48,11 @@ class ShareServicer(aggregator_pb2_grpc.ShareServiceServicer):
         peer_of(context)  # a member of some run: what is here concerns all of them
         return self._service.evidence(request)
 
+    @answered
+    async def Account(self, request: wire.AccountRequest, context: Any) -> wire.AccountResponse:
+        self._service.share_bytes += request.ByteSize()
+        return await self._service.accounts.answer(peer_of(context), request)
+
 
 class ControlServicer(aggregator_pb2_grpc.ControlServiceServicer):
     """For coordinators."""
@@ -55,6 +62,8 @@ class ControlServicer(aggregator_pb2_grpc.ControlServiceServicer):
 
     @answered
     async def Propose(self, request: wire.ProposeRequest, context: Any) -> wire.ProposeResponse:
+        if request.revoked:
+            await asyncio.to_thread(self._server.lists.take, request.revoked, peer_of(context))
         proposal = await self._server.admissions.propose(request.manifest, peer_of(context).uri)
         if proposal.admitted:
             self._server.follow()
@@ -69,6 +78,8 @@ class ControlServicer(aggregator_pb2_grpc.ControlServiceServicer):
     @answered
     async def Open(self, request: wire.OpenRequest, context: Any) -> wire.OpenResponse:
         run = self._service.led(request.manifest_digest, context)
+        if request.revoked:
+            await asyncio.to_thread(self._server.lists.take, request.revoked, peer_of(context))
         answer = await run.open(request)
         if answer.state == wire.OpenResponse.STATE_OPENED:
             mention(run, context)
@@ -90,7 +101,7 @@ class ControlServicer(aggregator_pb2_grpc.ControlServiceServicer):
         openings = await run.end()
         self._server.follow()
         mention(run, context)
-        return wire.EndResponse(end=signer.end(digest, openings))
+        return wire.EndResponse(end=signer.end(digest, openings, self._server.store.word(run.manifest.run)))
 
     @answered
     async def Status(self, request: wire.StatusRequest, context: Any) -> wire.StatusResponse:
@@ -101,3 +112,7 @@ class ControlServicer(aggregator_pb2_grpc.ControlServiceServicer):
     async def Evidence(self, request: wire.EvidenceRequest, context: Any) -> wire.EvidenceResponse:
         peer_of(context)
         return self._service.evidence(request)
+
+    @answered
+    async def Account(self, request: wire.AccountRequest, context: Any) -> wire.AccountResponse:
+        return await self._service.accounts.answer(peer_of(context), request)

@@ -10,24 +10,27 @@ from parley.mpc.covert import COVERT_LABEL, Signing
 from parley.mpc.history import Draft
 from parley.mpc.randomness import random_bytes
 from parley.node import signatures
+from parley.node.accounts import sign_account
 from parley.node.credentials import Identity
 from parley.node.docket import Pair, context_of, signed_by
 from parley.node.endings import sign_admission, sign_end
 from parley.node.statements import LIFE_BYTES, mode_of, sign_receipt, sign_statement
 from parley.v1 import common_pb2
+from parley.v1.aggregator_pb2 import Account
 
 
 class Signer:
     """With the key that is installed when it signs; workers call it too."""
 
-    def __init__(self, role: int, identity: Callable[[], Identity]) -> None:
-        self._role, self._identity = role, identity
+    def __init__(self, role: int, identity: Callable[[], Identity], restored: bytes = b"") -> None:
+        """`restored` is what was drawn when this server was last restored from a backup; empty if it never was."""
+        self._role, self._identity, self._restored = role, identity, restored
         self._life = random_bytes(LIFE_BYTES)
         """Of this process: who has two words of one server knows whether it was started anew in between."""
 
     def admission(self, manifest_digest: bytes) -> common_pb2.SignedAdmission:
         """This server's word that it takes part in a run."""
-        return sign_admission(self._identity(), manifest_digest)
+        return sign_admission(self._identity(), manifest_digest, self._restored)
 
     def receipt(self, manifest: Manifest, index: int, query: bytes, upload: bytes) -> bytes:
         """For a whole half of an upload that is in time for the round's sum: a serialized SignedWord."""
@@ -55,6 +58,11 @@ class Signer:
             context=context_of(pair),
         )
 
-    def end(self, manifest_digest: bytes, openings: int) -> common_pb2.SignedEnd:
-        """This server's word that a run is over."""
-        return sign_end(self._identity(), manifest_digest, openings)
+    def account(self, account: Account) -> common_pb2.SignedWord:
+        """This server's word on all that it has ever admitted of one node."""
+        return sign_account(self._identity(), account)
+
+    def end(self, manifest_digest: bytes, openings: int, restored: bytes | None = None) -> common_pb2.SignedEnd:
+        """This server's word that a run is over; `restored` for one that had ended before this server was restored."""
+        word = self._restored if restored is None else restored
+        return sign_end(self._identity(), manifest_digest, openings, word)

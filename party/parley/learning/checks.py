@@ -23,7 +23,9 @@ def check_finite(where: str, what: str, value: Any) -> float:
     """A number that float64 holds well."""
     right = not isinstance(value, bool) and isinstance(value, int | float)
     if not right or not abs(value) <= LARGEST_NUMBER:
-        raise SchemaError(f"{where}: {what} is {str(value)[:40]}, give a finite public number up to {LARGEST_NUMBER:g}")
+        shown = str(value)[:40]  # a stranger's, perhaps: nothing that a terminal would obey
+        shown = shown if shown.isprintable() else repr(shown)
+        raise SchemaError(f"{where}: {what} is {shown}, give a finite public number up to {LARGEST_NUMBER:g}")
     return float(value)
 
 

@@ -199,7 +199,7 @@ class Contributor:
             return self._solution(query, lattice, scale)
         if self.drawn is None or self.drawn[0] != index:
             self.drawn = index, mechanism.draw(self.party, index, self.randomness)
-        batch = self.drawn[1]
+        batch = self._counting_units(self.drawn[1])
         if query.kind == "losses":
             return engine.losses(batch, query.points, query.scale, lattice, scale)
         if query.kind == "norms":
@@ -211,6 +211,12 @@ class Contributor:
             # As long as a model, so that every question of a run but the histograms has one length.
             return np.pad(found, (0, self.model.dimension - columns))
         return engine.gradients(batch, query.points, terms, lattice, scale)
+
+    def _counting_units(self, batch: Batch) -> Batch:
+        """The drawn batch, of its public length; a unit whose records count for nothing is never present in it."""
+        if self.records.null is None:
+            return batch
+        return Batch(batch.indices, batch.present & ~self.records.null[batch.indices])
 
     def _counting(self, index: int) -> tuple[Lattice, Scale]:
         """Lattice and limit of a round; refused if the run has no such round, or none that can be counted."""

@@ -27,6 +27,7 @@ from parley.learning.spreads import Spread, spread_of
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 ROWS_AT_ONCE = 4096
 
@@ -44,6 +45,8 @@ class Records:
     """Cells cut to bounds and records left out, by column. Local: never sent anywhere."""
     row_bound: float = math.inf
     """A public bound on every row's norm, in the data's unit: the schema's. Without one no query may rest on one."""
+    null: Flags | None = None
+    """bool[units]: whose records count for nothing (`parley.learning.exclusion`). Local: never sent anywhere."""
 
     @property
     def units(self) -> int:
@@ -67,7 +70,8 @@ class Records:
         else:
             assert isinstance(self.rows, DenseRows)
             rows = DenseRows.of(self.rows.values[indices], self.rows.bits)
-        return Records(rows, self.targets[indices], row_bound=self.row_bound)
+        null = None if self.null is None else self.null[indices]
+        return Records(rows, self.targets[indices], row_bound=self.row_bound, null=null)
 
 
 def of_units(records: Records, units: Integers) -> Records:
@@ -78,8 +82,9 @@ def of_units(records: Records, units: Integers) -> Records:
     rows = np.unique(members[members >= 0])
     places = np.full(len(records.rows) + 1, -1, np.int64)
     places[rows] = np.arange(len(rows))  # the last place stays −1: no record
-    plain = replace(records, unit_column=None).select(rows)
-    return replace(plain, unit_column=records.unit_column, members=places[members])
+    plain = replace(records, unit_column=None, null=None).select(rows)
+    null = None if records.null is None else records.null[units]
+    return replace(plain, unit_column=records.unit_column, members=places[members], null=null)
 
 
 def load(paths: Sequence[Path], schema: Schema, layout: Layout = CSV, extract: Extract = unknown_code) -> Records:
@@ -94,14 +99,16 @@ def encode(
     spreads: dict[str, Spread] | None = None,
     extract: Extract = unknown_code,
     cache: FeatureCache | None = None,
+    null: Flags | None = None,
 ) -> Records:
     """What was read, as the model sees it; the layout says which cells count as empty, and how days are written.
 
     How values lie between their bounds goes into `spreads`: for local eyes, where somebody asks. `extract` runs a
-    transform that is an institution's own code; `cache` keeps what comes of it.
+    transform that is an institution's own code; `cache` keeps what comes of it. Rows that `null` flags (bool[rows]) are
+    zero from here on, whatever they hold, and their units never present in an answer.
     """
     adjusted: dict[str, int] = {}
-    rows = encode_features(data, schema, adjusted, layout, spreads, extract, cache)
+    rows = encode_features(data, schema, adjusted, layout, spreads, extract, cache, null)
     targets = encode_target(data, schema.target, adjusted, layout)
     if spreads is not None and schema.target.kind == "number":
         values = targets * schema.target.spread + schema.target.centre
@@ -110,10 +117,13 @@ def encode(
         raise SchemaError("the file has no records")
     if len(targets) != len(rows):
         raise SchemaError(f"{len(targets)} labels for {len(rows)} rows: the two files do not belong together")
+    if null is not None:
+        targets = np.where(null, 0.0, targets)
     if schema.unit is None or not isinstance(data, Table):
-        return Records(rows, targets, adjusted=adjusted, row_bound=schema.feature_bound)
+        return Records(rows, targets, adjusted=adjusted, row_bound=schema.feature_bound, null=null)
     members = unit_members(data, schema.unit, schema.records_per_unit, adjusted, layout)
-    return Records(rows, targets, schema.unit, members, adjusted, schema.feature_bound)
+    units = None if null is None else null[members[:, 0]]
+    return Records(rows, targets, schema.unit, members, adjusted, schema.feature_bound, units)
 
 
 def encode_features(
@@ -124,17 +134,32 @@ def encode_features(
     spreads: dict[str, Spread] | None = None,
     extract: Extract = unknown_code,
     cache: FeatureCache | None = None,
+    null: Flags | None = None,
 ) -> Rows:
     """Features only: what a finished model is asked about has no label yet."""
     if schema.transform:
-        columns = encode_features(data, schema.before, adjusted, layout, spreads)
+        # Zero before the transform, so that nothing is computed of them, and after it, for it may make something of 0.
+        columns = encode_features(data, schema.before, adjusted, layout, spreads, null=null)
         make = partial(with_features, columns, schema, extract)
-        return make() if cache is None else cache.rows(columns, schema, make)
+        return nulled(make() if cache is None else cache.rows(columns, schema, make), null)
     if isinstance(data, Table):
-        return _from_table(data, schema, adjusted, layout, spreads)
+        return nulled(_from_table(data, schema, adjusted, layout, spreads), null)
     if spreads is not None and isinstance(schema.features, Uniform):
         spreads["features"] = _spread_of_all(data, schema.features)
-    return _from_sparse(data, schema, adjusted) if isinstance(data, Sparse) else _from_dense(data, schema, adjusted)
+    found = _from_sparse(data, schema, adjusted) if isinstance(data, Sparse) else _from_dense(data, schema, adjusted)
+    return nulled(found, null)
+
+
+def nulled(rows: Rows, null: Flags | None) -> Rows:
+    """The same with zero rows where they are flagged; their norms too. Dense ones in place: no second copy."""
+    if null is None:
+        return rows
+    if isinstance(rows, SparseRows):
+        kept = ~null[:, None]
+        return SparseRows.of(np.where(kept, rows.columns, 0), np.where(kept, rows.values, 0), rows.bits, rows.dimension)
+    assert isinstance(rows, DenseRows)
+    rows.values[null] = 0
+    return DenseRows.of(rows.values, rows.bits)
 
 
 def _spread_of_all(data: Sparse | Dense, features: Uniform) -> Spread:

@@ -19,8 +19,8 @@ from parley.federation.manifest import Manifest
 from parley.federation.meaning import Meaning, verify_apart_with_charge
 from parley.federation.names import NodeName
 from parley.federation.policy import PartyPolicy, Policy, Reason, reasons_against, reasons_beforehand
-from parley.federation.policy_file import read_policy
 from parley.learning.contributor import Contributor
+from parley.learning.errors import DataError
 from parley.models.apart import Apart
 from parley.models.extractor_apart import ExtractorsApart
 from parley.mpc import crash
@@ -33,13 +33,17 @@ from parley.node.trail import Trail
 from parley.party.books import epsilon_spent, open_ledger, require_populations, spent_if_a_server_lies
 from parley.party.code import opened, opened_extractors
 from parley.party.data import Shelf, Understood, data_set_of, moved, require_equal, understand, unreadable
-from parley.party.errors import AskAgainError, UnfitRecordsError, exceeded, refused
+from parley.party.errors import AskAgainError, UnfitRecordsError, exceeded, no_part, refused
+from parley.party.exclusions import in_effect
 from parley.party.memory import require_agreement
 from parley.party.outbox import VERIFYING, Outbox
-from parley.party.seal import Sealed, Stamp
+from parley.party.review import cap_of, in_force, policy_of, require_newest
+from parley.party.seal import Sealed, Stamp, stat_of
 from parley.party.settings import Settings
+from parley.party.standing import charge_signed, holds, refused_here
 from parley.privacy.errors import BudgetExceededError, LedgerRefusedError, OtherContentError
 from parley.privacy.filters import Charge, Limit
+from parley.privacy.ledger_state import Run
 from parley.privacy.mechanism import Unit
 from parley.v1 import common_pb2
 
@@ -75,16 +79,12 @@ class Ready:
     """Of a user's own features, likewise."""
 
 
-def policy_of(settings: Settings) -> Policy | None:
-    """Read at every manifest; none where there is no file, an error where it is not understood."""
-    return read_policy(settings.policy) if settings.policy.exists() else None
-
-
 class Gate:
     """One thread's way of deciding; its files are its own connections."""
 
     def __init__(self, settings: Settings, node: NodeName, shelf: Shelf) -> None:
         self.settings, self.node, self.shelf = settings, node, shelf
+        require_newest(settings)
         # The ledger before anything else is made: what is there says whether there was one.
         self.ledger = open_ledger(settings)
         self.record = AdmissionRecord(settings.admissions)
@@ -103,7 +103,7 @@ class Gate:
         self.outbox.require_sound()
         require_agreement(self.ledger, self.outbox, self.settings.trail)
         for held in self.outbox.runs():
-            charged = self.ledger.runs.get(held.run)
+            charged = self.charged_as(held.digest)
             if charged is None or charged.ended:
                 continue
             for index, upload in sorted(self.outbox.uploads(held.digest).items()):
@@ -112,6 +112,8 @@ class Gate:
 
     def decide(self, manifest: Manifest) -> Ready | Waiting:
         """Admit by policy if that is what it says; a RefusedRunError where nobody may wave it through."""
+        if refused_here(self.settings, manifest):
+            raise no_part(manifest.run)
         if (pending := self.evidence.against(manifest)) and not self._admitted(manifest):
             return Waiting(waits_for_answer(pending))
         self.require_followed(manifest)
@@ -177,23 +179,19 @@ class Gate:
     def contributor(self, manifest: Manifest, ready: Ready) -> Contributor:
         """This party's side of an admitted run. Reads the records, so nobody may be waiting for what comes of it."""
         try:
-            contributor = self.shelf.contributor(
-                manifest, ready.understood, self.node, ready.data, ready.sealed, ready.module, ready.extractors
-            )
-        except UnfitRecordsError:
+            excluded = in_effect(self.settings, ready.data, ready.sealed, manifest, self.charged(manifest))
+            understood, sealed, code = ready.understood, ready.sealed, (ready.module, ready.extractors)
+            contributor = self.shelf.contributor(manifest, understood, self.node, ready.data, sealed, *code, excluded)
+        except (UnfitRecordsError, DataError):
             raise unreadable() from None
         last = self.outbox.last(manifest.digest)
         contributor.last_round = last.round_index if last else -1
         return contributor
 
-    def stamp(self) -> tuple[tuple[int, int, int] | None, EvidenceStamp, tuple[Stamp, ...]]:
-        """Changes when policy.toml, evidence, a seal, a schema or records do."""
+    def stamp(self) -> tuple[tuple[tuple[int, ...], ...], EvidenceStamp, tuple[Stamp, ...]]:
+        """Changes when policy.toml, what people have signed or refused, evidence, a seal, a schema or records do."""
         seals = tuple(each.stamp() for each in self.shelf.seals.values())
-        try:
-            found = self.settings.policy.stat()
-        except OSError:
-            return None, self.evidence.stamp(), seals
-        return (found.st_mtime_ns, found.st_size, found.st_ino), self.evidence.stamp(), seals
+        return (stat_of(self.settings.policy), stat_of(self.settings.review)), self.evidence.stamp(), seals
 
     def approved(self, manifest: Manifest) -> Ready | None:
         """Ready once a person has approved it; None before."""
@@ -207,8 +205,15 @@ class Gate:
     def require_admitted(self, manifest: Manifest) -> None:
         """A refusal if that has changed since."""
         if not self._admitted(manifest):
-            raise refused("not_admitted", f"run {manifest.run} is not admitted here any more", "propose a new one")
+            raise no_part(manifest.run)
         self.require_followed(manifest)
+
+    def _require_signed(self, manifest: Manifest) -> None:
+        """A refusal unless people signed for what is charged now: node.toml may name another population since."""
+        if in_force(self.settings) is None or not self.record.by_hand(manifest.run):
+            return
+        if not holds(self.settings, manifest, charge_signed(self.settings, manifest, self._verified(manifest)[0])):
+            raise refused("not_admitted", f"run {manifest.run} is not admitted here any more", "propose a new one")
 
     def require_followed(self, manifest: Manifest) -> None:
         """A refusal of a run whose noise a server has a hand in that is known not to follow the protocol."""
@@ -216,10 +221,14 @@ class Gate:
             raise refused("caught", str(pending[-1]), "this party's operator has to answer the evidence")
 
     def charged(self, manifest: Manifest) -> bool:
-        """Whether the ledger was charged for this run, and not for another one of its name."""
+        """Whether the ledger was charged for this run here, and not for another one of its name."""
         self.ledger.verify()
-        held = self.record.held(manifest.run)
-        return manifest.run in self.ledger.runs and held is not None and held[0] == manifest.digest
+        return self.charged_as(manifest.digest) is not None
+
+    def charged_as(self, digest: bytes) -> Run | None:
+        """What the ledger was charged for this very manifest, by its admission; never what servers accounted for."""
+        found = self.ledger.runs.get(self.record.name_of(digest) or "")
+        return None if found is None or found.accounted else found
 
     def charge(self, manifest: Manifest, ready: Ready, words: Sequence[common_pb2.SignedAdmission], pins: Pins) -> None:
         """Durably, for the rows that are answered from; before the first answer, and on both aggregators' word.
@@ -228,14 +237,17 @@ class Gate:
         """
         if ready.charge is None:
             return
+        self.require_admitted(manifest)
+        self._require_signed(manifest)
         try:
-            verify_admissions(words, manifest, pins)
+            restored = verify_admissions(words, manifest, pins)
         except FederationError as error:
             raise refused(
                 "not_admitted", f"a round is asked before both aggregators admitted the run: {error}"
             ) from None
         limit = self._limit(manifest)
         identity = ready.sealed.seal.identity
+        self.outbox.keep_words(manifest.digest, restored)
         try:
             self._register(ready.data, ready.sealed)
             self.ledger.reserve(manifest.run, ready.data.population, ready.charge, identity.digest, limit)
@@ -268,10 +280,11 @@ class Gate:
                 "contradiction", f"run {manifest.run} was admitted with another manifest", "choose a new name"
             )
         if withdrawn:
-            raise refused("not_admitted", f"this party has left run {manifest.run}", "propose a new one")
+            raise no_part(manifest.run)
         if manifest.expired:
             raise refused("not_admitted", f"the last day of run {manifest.run} is over", "propose a new one")
-        return True
+        # Signatures may run out, or be objected to, until the run is charged: then it has begun.
+        return not self.record.by_hand(manifest.run) or self.charged(manifest) or holds(self.settings, manifest)
 
     def _verified(self, manifest: Manifest) -> tuple[Meaning, Charge]:
         with _verifying:
@@ -318,6 +331,7 @@ class Gate:
             raise refused("contradiction", str(error)) from None
         if isinstance(found, NotAdmitted):
             raise refused("policy", str(found))
+        self.record.now_by_policy(meaning.manifest.digest)  # signatures that hold no more let it in before
 
     def _ready(
         self, manifest: Manifest, understood: Understood, charge: Charge | None, data: DataSet, sealed: Sealed
@@ -362,7 +376,7 @@ class Gate:
             limit = None  # approved by hand, and not charged before the policy is mended
         unit = Unit(sealed.holding.unit)
         try:
-            self.ledger.require_room(data.population, unit, self.settings.cap, charge, limit)
+            self.ledger.require_room(data.population, unit, cap_of(self.settings), charge, limit)
         except BudgetExceededError as error:
             raise exceeded(error) from None
         except LedgerRefusedError as error:
@@ -378,7 +392,7 @@ class Gate:
         if name in self.ledger.populations:
             self.ledger.extend(name, identity)
             return
-        self.ledger.register(name, Unit(sealed.holding.unit), self.settings.cap, identity)
+        self.ledger.register(name, Unit(sealed.holding.unit), cap_of(self.settings), identity)
 
     def note(self, manifest: Manifest, state: str, reason: str = "") -> str:
         """Where the run stands, for this party's operator and its audit trail: public facts only."""

@@ -3,6 +3,7 @@
 import contextlib
 
 from parley.party.memory import require_ledger
+from parley.party.outbox import Outbox, RunState
 from parley.party.settings import Settings
 from parley.privacy.errors import LedgerRefusedError
 from parley.privacy.filters import Policy, epsilon_of
@@ -40,3 +41,14 @@ def spent_if_a_server_lies(ledger: Ledger, population: str) -> float | None:
     if population not in ledger.populations:
         return 0.0
     return ledger.populations[population].spent.epsilon_if_a_server_lies
+
+
+def states_of(settings: Settings) -> list[RunState]:
+    """Every run that was proposed here, as the outbox has it."""
+    if not settings.outbox.exists():
+        return []
+    outbox = Outbox(settings.outbox)
+    try:
+        return list(outbox.runs())
+    finally:
+        outbox.close()

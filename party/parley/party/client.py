@@ -16,14 +16,18 @@ from parley.federation.rounds import MOST_WAIT_SECONDS
 from parley.node import logs
 from parley.node.alone import only_one
 from parley.node.backoff import Backoff
+from parley.node.revoked_lists import RevokedLists
+from parley.node.upgrade import forget
 from parley.node.vigil import QUIET_SECONDS, Vigil, quiet_seconds
-from parley.party.admission import Gate, policy_of
+from parley.party.account import LOST, until_taken
+from parley.party.admission import Gate
 from parley.party.books import require_populations
 from parley.party.data import Shelf
 from parley.party.errors import OutboxError, StoppedError
 from parley.party.lookout import Lookout
 from parley.party.memory import Recollection
-from parley.party.outbox import ENDED, OVER, REFUSED, Outbox
+from parley.party.outbox import ENDED, LEFT, OVER, REFUSED, Outbox
+from parley.party.review import cap_of, policy_of
 from parley.party.run import PartyRun
 from parley.party.settings import Settings
 from parley.party.settlement import settle_open, still_open
@@ -54,13 +58,16 @@ class PartyClient:
             raise WrongIdentityError(f"{self.node} is not a party: start the process of its own kind")
         settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = only_one(settings.state, Role.party)
+        forget(settings.state)
         self._shelf = Shelf(settings)
         self._coordinator = NodeName(self.node.federation, Role.coordinator, settings.coordinator)
+        self._lists = RevokedLists(settings.identity)
         self._stop = threading.Event()
         self._recollection = Recollection()
         self._settler = threading.Thread(target=self._settle, name="settling", daemon=True)
         self._runs: dict[bytes, PartyRun] = {}
         self._known: dict[bytes, None] = {}
+        self._lost = set[bytes]()
         """Oldest first."""
         self._targets = {self._coordinator: settings.coordinator_address} | {
             NodeName(self.node.federation, Role.aggregator, name): at for name, at in settings.aggregators.items()
@@ -70,11 +77,12 @@ class PartyClient:
         self._wire = self._new_wire()
         self._lookout = Lookout(settings, self.node, lambda: self._wire.identity.pins)
         try:
-            self._open_ledger()
+            self._accounted = self._open_ledger()
             self._lookout.catch_up()
             if not all(each.sealed() for each in self._shelf.seals.values()):
                 log.warning("the records are not sealed, run parley schema check")
-            self._resume()
+            if self._accounted:
+                self._resume()
         except BaseException:
             os.close(self._lock)
             raise
@@ -83,8 +91,9 @@ class PartyClient:
         """Until `stop`."""
         backoff, said = Pauses(self._stop), ""
         self._vigil.start()
-        self._settler.start()
         try:
+            self._take_account()
+            self._settler.start()
             while not self._stop.is_set():
                 os.utime(self._lock)  # what `parley health` looks at: this loop turns
                 began = time.monotonic()
@@ -107,6 +116,16 @@ class PartyClient:
         finally:
             self._end()
 
+    def _take_account(self) -> None:
+        """Of a party that was put back to an old state: before it takes part in anything."""
+        if self._accounted:
+            return
+        with contextlib.closing(self._new_gate()) as gate:
+            taken = until_taken(gate, self._wire, self._stop, lambda: os.utime(self._lock))
+        log.warning("this party was restored, and its servers have accounted for it", runs=len(taken.runs))
+        self._lookout.catch_up()
+        self._resume()
+
     def stop(self) -> None:
         """From any thread or signal handler; what is durable takes it up again at the next start."""
         self._stop.set()
@@ -117,10 +136,14 @@ class PartyClient:
         full = sum(run.thread.is_alive() for run in self._runs.values()) >= MOST_RUNS
         if full and self._stop.wait(1.0):
             raise StoppedError("this process is ending")
-        request = coordinator_pb2.ListRunsRequest(known_digests=list(self._known), wait_seconds=MOST_WAIT_SECONDS)
+        request = coordinator_pb2.ListRunsRequest(
+            known_digests=list(self._known), wait_seconds=MOST_WAIT_SECONDS, revoked_number=self._lists.number
+        )
         with self._wire.stopping(self._stop):
             stub = self._wire.stubs[self._coordinator]
-            return list(stub.ListRuns(request, timeout=MOST_WAIT_SECONDS + GRACE_SECONDS).manifests)
+            found = stub.ListRuns(request, timeout=MOST_WAIT_SECONDS + GRACE_SECONDS)
+        self._lists.take(found.revoked, self._coordinator)
+        return list(found.manifests)
 
     def _take(self, data: bytes) -> None:
         """Start a run that is not known yet."""
@@ -129,6 +152,9 @@ class PartyClient:
         if digest in self._known or live >= MOST_RUNS:
             return
         self._remember(digest)
+        if digest in self._lost:
+            self._decline(digest, "this party has left the run: propose a new one")
+            return
         try:
             self._require_small(data)
             self._start(Manifest.from_canonical(data))
@@ -177,7 +203,9 @@ class PartyClient:
         over = (*OVER, ENDED, REFUSED)
         self._shelf.keep_features(held.digest for held in outbox.runs() if held.state not in over)
         for held in outbox.runs():
-            if held.state != REFUSED:
+            if held.state == LEFT and held.reason == LOST:
+                self._lost.add(held.digest)  # its coordinator may be gathering it, and was not told yet
+            elif held.state != REFUSED:
                 self._known[held.digest] = None
             if held.state in over:
                 continue
@@ -225,19 +253,24 @@ class PartyClient:
     def _alive_digests(self) -> set[bytes]:
         return {run.manifest.digest for run in self._alive()}
 
-    def _open_ledger(self) -> None:
-        """Make good what a crash left out of it; refuse to start with another budget: caps are final."""
+    def _open_ledger(self) -> bool:
+        """Make good what a crash left out of it; refuse to start with another budget: caps are final.
+
+        False where it was put back to an old state, and an account of what was charged since is due.
+        """
         with_ledger = self._new_gate()
         try:
             with_ledger.catch_up()
             require_populations(with_ledger.ledger, self.settings)
+            cap = cap_of(self.settings)
             for name in self.settings.populations:
                 held = with_ledger.ledger.populations.get(name)
-                if held is not None and held.cap != self.settings.cap:
+                if held is not None and held.cap != cap:
                     raise OutboxError(
                         f"[budget] differs from the ledger's epsilon {held.cap.epsilon:g} and delta {held.cap.delta:g} "
                         f"for {held.name}: caps are final, write these"
                     )
+            return not with_ledger.ledger.waits_for_account
         finally:
             with_ledger.close()
 

@@ -4,6 +4,7 @@ The first reads two documents; what goes wrong with the second may depend on rec
 """
 
 import contextlib
+import hashlib
 import os
 import threading
 from collections.abc import Iterable
@@ -17,6 +18,7 @@ from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName
 from parley.learning.contributor import Contributor, Encoding
 from parley.learning.errors import PartyError, QueryError
+from parley.learning.exclusion import NOBODY, ExclusionList, null_rows
 from parley.learning.feature_cache import FeatureCache, erase
 from parley.learning.features import Extract, unknown_code
 from parley.learning.holding import Holding, judge
@@ -82,15 +84,31 @@ class Shelf:
         """By the name of the data set."""
 
     def records(
-        self, manifest: Manifest, schema: Schema, data: DataSet, sealed: Sealed, extract: Extract = unknown_code
+        self,
+        manifest: Manifest,
+        schema: Schema,
+        data: DataSet,
+        sealed: Sealed,
+        extract: Extract = unknown_code,
+        excluded: ExclusionList = NOBODY,
     ) -> Records:
-        """Read and encoded; a PartyError, for local eyes, where the files are not those that were sealed."""
-        key = f"{data.name} {sealed.seal.files} {sealed.seal.schema} {manifest.schema.text}"
+        """Read and encoded; a PartyError, for local eyes, where the files are not those that were sealed.
+
+        Whatever a run reads of this party's records comes from here, so that whoever is excluded is excluded here.
+        """
+        mark = hashlib.sha256(excluded.text().encode()).hexdigest()
+        key = f"{data.name} {sealed.seal.files} {sealed.seal.schema} {manifest.schema.text} {mark}"
         with self._lock:
             found = self._held.get(key)
             if found is None:
+                raw, holding = sealed.read(data), sealed.holding
                 found = self._held[key] = encode(
-                    sealed.read(data), schema, sealed.holding.layout, extract=extract, cache=self.features(manifest)
+                    raw,
+                    schema,
+                    holding.layout,
+                    extract=extract,
+                    cache=self.features(manifest),
+                    null=null_rows(raw, holding, excluded.names) if excluded.names else None,
                 )
             return found
 
@@ -102,13 +120,17 @@ class Shelf:
         """Nothing that was computed for a run outlives it."""
         if state in (REFUSED, LEFT, ENDED, SETTLED):
             self.features(manifest).erase()
+            self._settings.exclusions_of(manifest.digest).unlink(missing_ok=True)
 
     def keep_features(self, manifests: Iterable[bytes]) -> None:
-        """Erases those of every run but these."""
+        """Erases those of every run but these, and whom it excluded."""
         kept = {digest.hex() for digest in manifests}
         for folder in self._settings.features.glob("*"):
             if folder.name not in kept:
                 erase(folder)
+        for path in self._settings.exclusions_of(b"").parent.glob("*.txt"):
+            if path.stem not in kept:
+                path.unlink(missing_ok=True)
 
     def contributor(
         self,
@@ -119,11 +141,12 @@ class Shelf:
         sealed: Sealed,
         module: Apart | None = None,
         extract: Extract | None = None,
+        excluded: ExclusionList = NOBODY,
     ) -> Contributor:
         """This party's side of the run; UnfitRecordsError unless the records are those that it was admitted for."""
         try:
             require_equal(sealed.holding, manifest, understood, node)
-            records = self.records(manifest, understood.schema, data, sealed, extract or unknown_code)
+            records = self.records(manifest, understood.schema, data, sealed, extract or unknown_code, excluded)
             if module is not None:
                 module.hold(records, manifest.deadline_seconds)
             return Contributor(

@@ -40,6 +40,11 @@ def refused(kind: str, message: str, hint: str = "") -> RefusedRunError:
     return RefusedRunError(named, message, hint)
 
 
+def no_part(run: str) -> RefusedRunError:
+    """One sentence, whether people have refused the run, taken back their word or left it: why is not for others."""
+    return refused("not_admitted", f"this party takes no part in run {run}", "propose a new one")
+
+
 def exceeded(error: BudgetExceededError) -> RefusedRunError:
     """In words for everybody: which part of the budget, and not what else was spent."""
     named = " and ".join(f"privacy.{what}" for what in error.exhausted)

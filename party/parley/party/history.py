@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
+from parley.node import logs
+from parley.node.newer import NewerError
 from parley.node.pins import Pins
 from parley.node.statements import (
     MOST_STATEMENTS,
@@ -31,6 +33,7 @@ from parley.party.errors import AskAgainError, refused
 from parley.party.outbox import Answer, Seen
 from parley.v1 import aggregator_pb2, common_pb2
 
+log = logs.logger()
 Word = common_pb2.SignedWord
 Ask = Callable[[int, int, int], aggregator_pb2.StatementsResponse]
 """A server by its role, from which round, of how many; an AskAgainError where it does not answer."""
@@ -77,11 +80,10 @@ class History:
         seen = self.seen
         while True:
             try:
-                pairs = self._asked(seen, seen.round + MOST_STATEMENTS)
+                for each in self._asked(seen, seen.round + MOST_STATEMENTS):
+                    seen = self._next(seen, each, last)
             except AskAgainError:
                 return seen
-            for each in pairs:
-                seen = self._next(seen, each, last)
 
     # ------------------------------------------------------------ whose word it is
 
@@ -127,7 +129,11 @@ class History:
             raise StatementError(str(error), self.manifest.identities(Role.aggregator)[role].name) from None
 
     def _read(self, word: Word, role: int, index: int) -> Stated:
-        return read_statement(word, self.manifest, role, index, self.pins())
+        try:
+            return read_statement(word, self.manifest, role, index, self.pins())
+        except NewerError as error:
+            log.warning("a server's signed word is of a newer release", run=self.manifest.run, error=error)
+            raise AskAgainError(str(error)) from None  # nobody's fault, and mended by an upgrade of this node
 
     # ------------------------------------------------------------ what it says
 
@@ -199,6 +205,8 @@ class History:
             word = response.receipt
         try:
             said = read_receipt(word, self.manifest, role, index, self.pins())
+        except NewerError as error:
+            raise AskAgainError(str(error)) from None
         except NoWordError:
             return None
         right = (said.query_digest, said.upload_digest) == (answered.query, answered.upload)

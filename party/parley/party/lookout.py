@@ -65,8 +65,14 @@ class Lookout:
         self._trail.close()
 
     def catch_up(self) -> None:
-        """At the start: what a crash has left undone."""
+        """At the start and after an account: what a crash has left undone, and what old evidence costs runs that the
+        ledger has only since its account.
+        """
         self._docket.catch_up()
+        for held in self.folder.all():
+            runs = [run for run in self.concerned() if held.server in run.identities(Role.aggregator)]
+            with contextlib.closing(open_ledger(self._settings)) as ledger:
+                ledger.charge_for_cheating(self._accounted(runs), held.digest)
 
     def hand_over(self, pieces: Iterable[bytes], source: NodeName) -> None:
         """What somebody gives this party as evidence."""
@@ -125,10 +131,21 @@ class Lookout:
     def _served(self, server: NodeName) -> list[str]:
         """Runs that this party was admitted to, by their manifests: whoever proposes runs can send another one under
         the name of a run that other servers have served, and it is refused, and in the outbox.
+
+        Those that servers accounted for were admitted in a state that is lost: the ledger has their manifests.
         """
         runs = [run for run in self.concerned() if server in run.identities(Role.aggregator)]
         with contextlib.closing(AdmissionRecord(self._settings.admissions)) as record:
-            return [run.run for run in runs if (record.held(run.run) or (b"",))[0] == run.digest]
+            admitted = [run.run for run in runs if (record.held(run.run) or (b"",))[0] == run.digest]
+        return list(dict.fromkeys((*admitted, *self._accounted(runs))))
+
+    def _accounted(self, runs: Iterable[Manifest]) -> list[str]:
+        """By the ledger's names; a ledger that is not there yet has none."""
+        if not self._settings.ledger.exists():
+            return []
+        digests = {run.digest.hex() for run in runs}
+        with contextlib.closing(open_ledger(self._settings)) as ledger:
+            return [each.name for each in ledger.runs.values() if each.accounted and each.manifest in digests]
 
     def _charge(self, held: Held) -> None:
         """Free where it was done before; runs that were never charged here cost nothing now."""

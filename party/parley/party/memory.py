@@ -129,17 +129,23 @@ class Recollection:
         self._lock = threading.Lock()
         self._known: dict[NodeName, dict[bytes, tuple[str, int]]] = {}
 
-    def require(self, manifest: Manifest, outbox: Outbox, wire: Wire, stop: threading.Event) -> None:
-        """A refusal where either of the run's servers has an answer that this outbox has not."""
+    def require(self, manifest: Manifest, outbox: Outbox, ledger: Ledger, wire: Wire, stop: threading.Event) -> None:
+        """A refusal where either of the run's servers has an answer that this outbox has not, and that no account of
+        the servers has told of since.
+        """
         for server in manifest.identities(Role.aggregator):
             with self._lock:
                 if server not in self._known:
                     self._known[server] = _recalled(server, wire, stop)
-                known = self._known[server]
-            for digest, (name, newest) in known.items():
+                recalled = self._known[server]
+            for digest, (name, newest) in recalled.items():
                 last = outbox.last(digest)
-                if last is None or last.round_index < newest:
-                    log.error("this party was put back to an old state", run=name, round=newest, peer=server)
+                known = max(last.round_index if last else -1, ledger.accounted.get(digest.hex(), 0) - 1)
+                if known < newest:
+                    log.error(
+                        "this party was put back to an old state, run parley restore --account",
+                        run=name, round=newest, peer=server,
+                    )  # fmt: skip
                     raise refused("policy", "this party takes no part", "its operator has to restore its newest state")
 
 

@@ -9,7 +9,7 @@ secure_delete), mode 600. One instance per thread.
 
 import datetime as dt
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,15 +18,15 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
+from parley.federation.names import NodeName
 from parley.federation.rounds import BLIND_BYTES, commitment_a, commitment_b
 from parley.mpc import crash
 from parley.node.statements import Audited
 from parley.party.errors import OutboxError
-from parley.privacy.store import NoLogError, opened, row_seal, transaction
+from parley.privacy.layouts import OUTBOX, bring, require_known
+from parley.privacy.store import NoLogError, made_of, opened, opened_to_read, row_seal, transaction
 from parley.v1 import common_pb2
 
-LAYOUT = 3
-"""As `PRAGMA user_version` says it; the first layout had no `seal`, the second no audits."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
     digest BLOB PRIMARY KEY, run TEXT NOT NULL, manifest BLOB NOT NULL,
@@ -49,6 +49,10 @@ CREATE TABLE IF NOT EXISTS audited (
 CREATE TABLE IF NOT EXISTS receipts (
     digest BLOB NOT NULL, round INTEGER NOT NULL, role INTEGER NOT NULL, word BLOB NOT NULL,
     PRIMARY KEY (digest, round, role)
+) STRICT;
+CREATE TABLE IF NOT EXISTS words (
+    digest BLOB NOT NULL, server TEXT NOT NULL, restored BLOB NOT NULL, seal BLOB NOT NULL,
+    PRIMARY KEY (digest, server)
 ) STRICT;
 """
 ANSWER = "round, query, upload, payload_a, payload_b, acknowledged, sent_a, sent_b"
@@ -136,7 +140,8 @@ def _seal(*values: bytes | str | int) -> bytes:
     return row_seal("outbox 2", *values)
 
 
-def _answer(row: Sequence[Any]) -> Answer:
+def answer_of(row: Sequence[Any]) -> Answer:
+    """From the columns of ANSWER."""
     index, query, upload, payload_a, payload_b, acknowledged, sent_a, sent_b = row
     erased = payload_a is None
     return Answer(
@@ -152,7 +157,7 @@ def _answer(row: Sequence[Any]) -> Answer:
     )
 
 
-def _answer_seal(digest: bytes, answer: Answer) -> bytes:
+def sealed_row(digest: bytes, answer: Answer) -> bytes:
     """By the commitments to the bytes, not by the bytes."""
     held = (b"", b"") if answer.erased else answer.commitments
     counts = (int(answer.acknowledged), answer.sent_a, answer.sent_b)
@@ -162,10 +167,15 @@ def _answer_seal(digest: bytes, answer: Answer) -> bytes:
 class Outbox:
     """All runs' answers of one party."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, read_only: bool = False) -> None:
+        """`read_only` beside its node: nothing is made, upgraded or written."""
         try:
-            self._database = opened(path, large_rows=True, erasing=True)
-            self._upgrade()
+            self._database = opened_to_read(path) if read_only else opened(path, large_rows=True, erasing=True)
+            if read_only:
+                require_known(self._database, OUTBOX)
+            else:  # the first layout had no `seal`, the second no audits, the third no words
+                more = dict.fromkeys((2, 3), lambda _: self._make_tables())
+                bring(self._database, OUTBOX, {0: lambda _: self._seal_all(), **more})
         except NoLogError as error:
             raise OutboxError(f"{path.name} {error}") from None
         except (OSError, sqlite3.Error, UnicodeError) as error:
@@ -181,24 +191,8 @@ class Outbox:
         if found != "ok":
             raise OutboxError(f"the outbox is damaged ({found}): {RESTORE}")
 
-    def _upgrade(self) -> None:
-        """Make the tables, or give those of the first layout their seals: in one transaction, by one process."""
-        execute = self._database.execute
-        if execute("PRAGMA user_version").fetchone()[0] == LAYOUT:
-            return
-        with transaction(self._database):
-            found = execute("PRAGMA user_version").fetchone()[0]
-            if found not in (0, 2, LAYOUT):
-                raise OutboxError(f"the outbox has the unknown layout {found}: upgrade parley")
-            if found == 0:
-                self._seal_all()
-            elif found == 2:
-                self._make_tables()
-            execute(f"PRAGMA user_version = {LAYOUT}")
-
     def _make_tables(self) -> None:
-        for statement in SCHEMA.split(";")[:-1]:
-            self._database.execute(statement)
+        made_of(self._database, SCHEMA)
 
     def _seal_all(self) -> None:
         execute = self._database.execute
@@ -210,7 +204,7 @@ class Outbox:
         for rowid, *row in execute(f"SELECT rowid, {RUN} FROM runs").fetchall():
             execute("UPDATE runs SET seal = ? WHERE rowid = ?", (_seal(*row), rowid))
         for rowid, digest, *row in execute(f"SELECT rowid, digest, {ANSWER} FROM answers").fetchall():
-            seal = _answer_seal(digest, _answer(row))
+            seal = sealed_row(digest, answer_of(row))
             execute("UPDATE answers SET seal = ? WHERE rowid = ?", (seal, rowid))
 
     def put(self, digest: bytes, answer: Answer, last: Answer | None, seen: Seen | None = None) -> None:
@@ -237,7 +231,7 @@ class Outbox:
             execute(
                 "INSERT INTO answers (digest, round, query, upload, payload_a, payload_b, seal) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (*row, _answer_seal(digest, fresh)),
+                (*row, sealed_row(digest, fresh)),
             )
             if seen is not None:
                 history = (digest, seen.round, *seen.digests, seen.forgotten)
@@ -286,6 +280,21 @@ class Outbox:
                     (digest, answer.round_index, role, word.SerializeToString()),
                 )
 
+    def keep_words(self, digest: bytes, restored: Mapping[NodeName, bytes]) -> None:
+        """What each server said, when it admitted the run, of being restored: before the run is charged."""
+        with self._writing() as execute:
+            for server, word in restored.items():
+                row = (digest, server.uri, word)
+                execute("INSERT OR REPLACE INTO words VALUES (?, ?, ?, ?)", (*row, _seal(*row)))
+
+    def words(self, digest: bytes) -> dict[NodeName, bytes]:
+        """The same; of a run that was charged before servers said so there is nothing, and none had been restored."""
+        with self._reading() as execute:
+            rows = execute("SELECT seal, digest, server, restored FROM words WHERE digest = ?", (digest,)).fetchall()
+        if any(seal != _seal(*row) for seal, *row in rows):
+            raise OutboxError(f"a server's word in the outbox is not what was written: {RESTORE}")
+        return {NodeName.parse(server): restored for _, _, server, restored in rows}
+
     def uploads(self, digest: bytes) -> dict[int, bytes]:
         """Round to digest of the upload, of everything that was answered in a run."""
         return {answer.round_index: answer.upload for answer in self._answers(digest)}
@@ -295,8 +304,8 @@ class Outbox:
             rows = execute(f"SELECT seal, {ANSWER} FROM answers WHERE digest = ? {which}", (digest,)).fetchall()
             found = []
             for seal, *row in rows:
-                answer = _answer(row)
-                if seal != _answer_seal(digest, answer):
+                answer = answer_of(row)
+                if seal != sealed_row(digest, answer):
                     raise OutboxError(f"round {answer.round_index} in the outbox is not what was written: {RESTORE}")
                 found.append(answer)
             return found
@@ -349,7 +358,7 @@ class Outbox:
             self._database.execute(
                 "UPDATE answers SET payload_a = NULL, payload_b = NULL, acknowledged = ?, sent_a = ?, sent_b = ?, "
                 "seal = ? WHERE digest = ? AND round = ?",
-                (last.acknowledged, last.sent_a, last.sent_b, _answer_seal(digest, gone), digest, last.round_index),
+                (last.acknowledged, last.sent_a, last.sent_b, sealed_row(digest, gone), digest, last.round_index),
             )
 
     @contextmanager

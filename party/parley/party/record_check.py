@@ -12,9 +12,8 @@ from parley.learning.holding import read_holding
 from parley.node.data_sets import DataSet
 from parley.node.errors import NodeError
 from parley.node.trail import Trail
-from parley.party.books import open_ledger
+from parley.party.books import open_ledger, states_of
 from parley.party.outbox import JOINED
-from parley.party.overview import states_of
 from parley.party.process import party_node, settings_of
 from parley.party.seal import Taken, seal
 from parley.party.seal import taken as last_taken

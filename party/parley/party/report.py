@@ -34,13 +34,13 @@ STATES = {
 }
 
 
-def facts_of(node: PartyNode, run: str | None, dates: Mapping[str, Dates]) -> Facts:
-    """Of a run by its name, or of the newest that this party has answered; the newest of all where it has none."""
+def facts_of(node: PartyNode, run: str | None, dates: Mapping[str, Dates], digest: bytes | None = None) -> Facts:
+    """Of the run of that digest or name; else of the newest that this party has answered, or the newest of all."""
     settings, name = settings_of(node), identity_of(node.identity).name
     if not settings.outbox.exists():
         raise ReportError(f"{node.folder} has no runs yet: there is nothing to report")
     with closing(Outbox(settings.outbox)) as outbox:
-        held = _chosen(outbox, run)
+        held = _chosen(outbox, run, digest)
         manifest = Manifest.from_canonical(held.manifest)
         sent, seen = outbox.sent(held.digest), outbox.seen(held.digest)
     admission, withdrawn = admission_of(node.admissions, manifest)
@@ -88,9 +88,9 @@ def _books(settings: Settings, manifest: Manifest, dates: Mapping[str, Dates], a
         return _Books(budgets(ledger, dates), str(head), ledger.policy, proved)
 
 
-def _chosen(outbox: Outbox, run: str | None) -> RunState:
+def _chosen(outbox: Outbox, run: str | None, digest: bytes | None) -> RunState:
     readable = [held for held in outbox.runs() if not of_an_earlier_version(held.manifest)]
-    wanted = [held for held in readable if run in (None, held.run)]
+    wanted = [held for held in readable if run in (None, held.run) and digest in (None, held.digest)]
     if not wanted:
         known = ", ".join(dict.fromkeys(held.run for held in readable)) or "none"
         raise ReportError(f"no run {run!r} was proposed here: it has {known}")

@@ -10,6 +10,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from functools import cache
 
 import grpc
 import numpy as np
@@ -37,6 +38,7 @@ from parley.party.errors import AskAgainError, OutboxError, RefusedRunError, Sto
 from parley.party.history import History, beginning
 from parley.party.lookout import Lookout
 from parley.party.memory import Recollection
+from parley.party.newest import Newest
 from parley.party.outbox import ENDED, JOINED, LEFT, REFUSED, SETTLED, WAITING, Answer
 from parley.party.questions import LEAVE, Points, check_form
 from parley.party.settlement import settle
@@ -125,8 +127,11 @@ class Life:
         self.points = Points()
         seen = gate.outbox.seen(manifest.digest) or beginning(manifest)
         self.history = History(manifest, gate.node.name, lambda: wire.identity.pins, self._statements, seen)
-        self.uploader = Uploader(wire, manifest.digest, manifest.identities(Role.aggregator), self.timeout)
+        servers = manifest.identities(Role.aggregator)
+        words = cache(lambda: gate.outbox.words(manifest.digest))
+        self.uploader = Uploader(wire, manifest.digest, servers, self.timeout, words)
         self.speed = Speed(gate.settings.speed(manifest.digest))
+        self.newest = Newest(gate.settings.newest(manifest.digest))
         self.admitted = False
         self._version: tuple[tuple[int, int], Stamp, bool] | None = None
         """Of the record of admissions and of the evidence, when they were last read."""
@@ -137,6 +142,7 @@ class Life:
 
     def close(self) -> None:
         """Whatever this life has started."""
+        self.newest.write()
         self.uploader.close()
         if self._module is not None:
             self._module.close()
@@ -256,7 +262,7 @@ class Life:
     def _require_recalled(self) -> None:
         """Nobody else knows of an answer that this party has forgotten; before it judges what servers state of it."""
         if not self.recalled:
-            self.recollection.require(self.manifest, self.gate.outbox, self.wire, self.stop)
+            self.recollection.require(self.manifest, self.gate.outbox, self.gate.ledger, self.wire, self.stop)
             self.recalled = True
 
     def _require_charged(self, ready: Ready, response: State) -> None:
@@ -332,6 +338,7 @@ class Life:
         )
         self.gate.outbox.put(self.manifest.digest, answer, last, seen)
         self.history.seen = seen
+        self.newest.note(query)
         return answer
 
     def _answer_no_more(self) -> None:
@@ -435,7 +442,7 @@ class Life:
             backoff.pause()
             response = self._next(last.round_index if last else -1)
         try:
-            settle(self.gate.ledger, self.manifest, response.ends, self.wire.identity.pins, self.gate.settings.state)
+            settle(self.gate, self.manifest, response.ends, self.wire.identity.pins)
         except FederationError as error:
             log.error(
                 "both aggregators must confirm the end, until then the budget stays spent",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from parley.learning.errors import DataError, PartyError, SchemaError
+from parley.learning.exclusion import read_list
 from parley.learning.fit import Fit, fit, population_rows
 from parley.learning.holding import CSV, Holding, Layout, holding_bytes, holding_from_bytes
 from parley.learning.readers import Data, read
@@ -104,7 +105,8 @@ class Seals:
 
     def stamp(self) -> Stamp:
         """Changes when the seal, the schema or the records do."""
-        return tuple(_stat(path) for path in (self._path, self._data.schema, *self._data.files))
+        listed = () if self._data.excluded is None else (self._data.excluded,)
+        return tuple(stat_of(path) for path in (self._path, self._data.schema, *self._data.files, *listed))
 
     def sealed(self) -> Sealed | None:
         """None while this node waits for its operator."""
@@ -112,7 +114,8 @@ class Seals:
             stamp = self.stamp()
             if stamp != self._stamp:
                 try:
-                    self._found = verified(self._path, self._data)
+                    self._found = found = verified(self._path, self._data)
+                    require_list(self._data, found)
                 except PartyError as error:
                     self._found = str(error)
                 self._stamp = stamp
@@ -141,6 +144,12 @@ def verified(path: Path, data: DataSet) -> Sealed:
         if _digest(file) != digest:
             raise BrokenSealError(f"{file.name} was changed since it was sealed: run `parley schema check` again")
     return Sealed(_holding(data, schema), seal)
+
+
+def require_list(data: DataSet, sealed: Sealed) -> None:
+    """A DataError where a list of whom to exclude is named and cannot be gone by: no run begins without it."""
+    if data.excluded is not None:
+        read_list(data.excluded).require_of(sealed.holding, sealed.seal.files, data.excluded.name)
 
 
 def taken(path: Path) -> Taken | None:
@@ -246,7 +255,8 @@ def _digest(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _stat(path: Path) -> tuple[int, ...]:
+def stat_of(path: Path) -> tuple[int, ...]:
+    """By which a change of a file is noticed; nothing where there is none."""
     try:
         found = path.stat()
     except OSError:

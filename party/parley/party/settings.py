@@ -54,6 +54,10 @@ class Settings:
         """Those of one run, by its manifest."""
         return self.features / digest.hex()
 
+    def exclusions_of(self, digest: bytes) -> Path:
+        """Whose records count for nothing in a run: the list that it began with, while it lasts."""
+        return self.state / "exclusions" / f"{digest.hex()}.txt"
+
     @property
     def outbox(self) -> Path:
         return self.state / "outbox.sqlite"
@@ -70,9 +74,18 @@ class Settings:
     def admissions(self) -> Path:
         return self.state / "admissions.sqlite"
 
+    @property
+    def review(self) -> Path:
+        """What reviewers have signed, and which policy is in force."""
+        return self.state / "review.sqlite"
+
     def speed(self, digest: bytes) -> Path:
         """How fast a run's sums are computed here."""
         return self.state / "speed" / f"{digest.hex()}.json"
+
+    def newest(self, digest: bytes) -> Path:
+        """The newest public models of a run."""
+        return self.state / "newest" / f"{digest.hex()}.npz"
 
     @property
     def verified(self) -> Path:

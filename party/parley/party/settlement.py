@@ -8,7 +8,6 @@ import contextlib
 import threading
 from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import grpc
 
@@ -26,7 +25,8 @@ from parley.party.outbox import ENDED, JOINED, LEFT, SETTLED, RunState
 from parley.party.settings import Settings
 from parley.party.wire import GRACE_SECONDS, Wire
 from parley.privacy.errors import LedgerRefusedError
-from parley.privacy.ledger import EndProof, Ledger
+from parley.privacy.ledger import EndProof
+from parley.privacy.put_back import NO_ACCOUNT
 from parley.v1 import common_pb2, coordinator_pb2
 
 log = logs.logger()
@@ -44,38 +44,43 @@ class Outcome:
     """Where it was not: who does not say what."""
 
 
-def settle(
-    ledger: Ledger, manifest: Manifest, ends: Sequence[common_pb2.SignedEnd], pins: Pins, state: Path | None = None
-) -> None:
+def settle(gate: Gate, manifest: Manifest, ends: Sequence[common_pb2.SignedEnd], pins: Pins) -> None:
     """Give back what the proof allows; a FederationError where there is none. Repeating it is free.
 
-    `state` is the party's folder, where the proof is kept for whoever asks.
+    The proof is kept in the party's folder for whoever asks. A server that was restored since it admitted the run
+    proves nothing.
     """
-    openings = verify_ends(ends, manifest, pins)
+    ledger, words = gate.ledger, gate.outbox.words(manifest.digest)
+    openings = verify_ends(ends, manifest, pins, words)
     ledger.verify()
-    if manifest.run in ledger.runs and ledger.runs[manifest.run].ended:
+    charged = gate.charged_as(manifest.digest)
+    if charged is None:
+        raise LedgerRefusedError(f"this manifest of run {manifest.run} was not charged here: nothing is given back")
+    if charged.ended:
         return
 
     def check(proof: EndProof) -> None:
         said = coordinator_pb2.NextRoundResponse.FromString(proof.evidence).ends
-        if proof.run != manifest.run or verify_ends(said, manifest, pins) != proof.releases:
+        if proof.run != manifest.run or verify_ends(said, manifest, pins, words) != proof.releases:
             raise LedgerRefusedError(
                 f"the evidence is not of {proof.releases} sums of run {manifest.run}: ask for it again"
             )
 
     evidence = coordinator_pb2.NextRoundResponse(ends=ends).SerializeToString()
-    if state is not None:
-        keep(state, manifest.run, evidence)
+    keep(gate.settings.state, manifest.run, evidence)
     # A round is answered before it is opened, and the next one is asked after: of the last, nothing may be opened.
     ledger.settle(EndProof(manifest.run, openings, "signed-ends", evidence), check, pending=1)
 
 
 def still_open(gate: Gate, joined: bool = False) -> list[RunState]:
-    """Runs that are charged, not settled, and not answered any more; with `joined` also those that may be."""
+    """Runs that are charged, not settled, and not answered any more; with `joined` also those that may be.
+
+    By their manifests: a decoy of the same name may have ended with nothing opened.
+    """
     gate.ledger.verify()
     states = (ENDED, LEFT, SETTLED, JOINED) if joined else (ENDED, LEFT)
-    charged = {run.name for run in gate.ledger.runs.values() if not run.ended}
-    return [held for held in gate.outbox.runs() if held.run in charged and held.state in states]
+    found = [(held, gate.charged_as(held.digest)) for held in gate.outbox.runs() if held.state in states]
+    return [held for held, charged in found if charged is not None and not charged.ended]
 
 
 def settle_open(
@@ -109,6 +114,8 @@ def settle_now(settings: Settings, which: str | None) -> list[Outcome]:
         contextlib.closing(Gate(settings, node, Shelf(settings))) as gate,
         contextlib.closing(Wire(settings.identity, targets)) as wire,
     ):
+        if gate.ledger.waits_for_account:
+            raise LedgerRefusedError(NO_ACCOUNT)
         runs = [held for held in still_open(gate, joined=True) if which in (None, held.run)]
         if which is not None and not runs:
             raise RefusedCallError(common_pb2.REFUSAL_NOT_ADMITTED, f"run {which} is not open here", "see its status")
@@ -131,5 +138,5 @@ def _asked(gate: Gate, wire: Wire, manifest: Manifest, stop: threading.Event) ->
         return str(wire.described(error, coordinator))
     if answer.state != State.STATE_ENDED:
         return "the coordinator says that the run has not ended"
-    settle(gate.ledger, manifest, answer.ends, wire.identity.pins, gate.settings.state)
+    settle(gate, manifest, answer.ends, wire.identity.pins)
     return ""

@@ -8,6 +8,7 @@ goes on.
 
 import threading
 import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,7 +52,12 @@ class _Half:
 class Uploader:
     """Sends the answers of one run."""
 
-    def __init__(self, wire: Wire, manifest_digest: bytes, aggregators: tuple[NodeName, ...], seconds: float) -> None:
+    def __init__(
+        self, wire: Wire, manifest_digest: bytes, aggregators: tuple[NodeName, ...], seconds: float,
+        restored: Callable[[], Mapping[NodeName, bytes]] = dict,
+    ) -> None:  # fmt: skip
+        """`restored` is what each server said when it admitted the run, asked once the run is charged."""
+        self._restored = restored
         self._wire, self._digest, self._peers, self._seconds = wire, manifest_digest, aggregators, seconds
         # A thread that stays: grpc's own futures start one for every call.
         self._helper = ThreadPoolExecutor(1, "upload")
@@ -72,8 +78,12 @@ class Uploader:
             "commitment_a": answer.commitments[0],
             "commitment_b": answer.commitments[1],
         }
+        words = self._restored()
         relays = not again and not self.direct and time.monotonic() < self._relays_until
         halves = self._relayed(answer) if relays else self._both(answer)
+        for half in halves:
+            if word := words.get(half.peer):
+                half.beside["restored"] = word
         ends, backoff = time.monotonic() + self._seconds, Pauses(stop)
         while (waiting := [half for half in halves if not half.over]) and time.monotonic() < ends:
             *others, here = waiting

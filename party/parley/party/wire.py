@@ -34,7 +34,7 @@ OPTIONS: list[tuple[str, Any]] = [
     ("grpc.enable_retries", 0),
 ]
 TRANSIENT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
-LATER = (common_pb2.REFUSAL_TOO_EARLY, common_pb2.REFUSAL_BUSY)
+LATER = (common_pb2.REFUSAL_TOO_EARLY, common_pb2.REFUSAL_BUSY, common_pb2.REFUSAL_NEWER)
 
 
 def wait_seconds(manifest: Manifest) -> float:

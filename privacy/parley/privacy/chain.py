@@ -23,6 +23,7 @@ from parley.privacy.canonical import canonical_json
 from parley.privacy.durable import PRIVATE, replace_durably
 from parley.privacy.errors import LedgerCorruptError, LedgerRefusedError
 from parley.privacy.head import GENESIS, START, Head
+from parley.privacy.layouts import LEDGER, layout_of, require_known, stamp
 from parley.privacy.store import NoLogError, close_to_others, opened
 
 SCHEMA = (
@@ -70,6 +71,7 @@ class Chain:
         try:
             close_to_others(path, ".head", ".lock", ".salt")
             self._connection = opened(path, any_thread=False)
+            require_known(self._connection, LEDGER)
         except NoLogError as error:
             raise LedgerRefusedError(f"{path.name} {error}") from None
         except OSError as error:
@@ -100,6 +102,7 @@ class Chain:
             if not chain._connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]:
                 for statement in SCHEMA:
                     chain._connection.execute(statement)
+                stamp(chain._connection, LEDGER)
             chain._connection.execute("COMMIT")
         with chain.writing():
             if chain._last() == START:
@@ -112,6 +115,11 @@ class Chain:
         if not path.is_file():
             raise LedgerRefusedError(f"no ledger at {path.name}: create one first, or correct the path")
         return cls(path, light)
+
+    def stamp(self) -> None:
+        """That it is of today's layout, where it is and the file does not say so."""
+        if layout_of(self._connection) != LEDGER.newest:
+            stamp(self._connection, LEDGER)
 
     @classmethod
     def rewrite(cls, path: Path, first: Callable[[Entry, Head], dict[str, Any] | None], light: frozenset[str]) -> None:

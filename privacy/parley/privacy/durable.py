@@ -40,6 +40,15 @@ def replace_durably(
     force(path.parent)
 
 
+def stamp(path: Path) -> str:
+    """Another one whenever the file was replaced or written; empty where there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return ""
+    return f"{status.st_ctime_ns} {status.st_ino} {status.st_size}"
+
+
 def force(path: Path) -> None:
     """A file, or a folder's entries, to the disk."""
     handle = os.open(path, os.O_RDONLY)

@@ -7,6 +7,9 @@ spent. One ledger per party over all its runs, and one at the coordinator.
 Where a server is caught that had served runs under `covert`, these are charged at what holds against a server that does
 anything whatever (`charge_for_cheating`), beyond the cap if need be, and nothing takes that back.
 
+A ledger that is put back from a backup charges nothing (`put_back`) until the servers' accounts have said what was
+charged since (`account`).
+
 Rows are hashed under a salt that lies apart, in `<ledger>.salt`: the ledger alone answers no question about a row. Its
 first entry has the salt's digest. A ledger of the first layout had the salt in that entry; `Ledger.open_newest` writes
 such a one again (`Chain.rewrite`), and the head that it had is kept in the new first entry and checked ever after.
@@ -36,6 +39,7 @@ from parley.privacy.ledger_salt import former_digests, read_salt, salt_digest, s
 from parley.privacy.ledger_state import LAYOUT, Population, Run, State, replay
 from parley.privacy.mechanism import Unit
 from parley.privacy.population import Identity
+from parley.privacy.put_back import NO_ACCOUNT, PutBack
 
 LIGHT = frozenset({"release"})
 """A run is charged whole when it is reserved: releases are evidence, and no budget is larger for want of one."""
@@ -55,7 +59,7 @@ ProofCheck = Callable[[EndProof], None]
 """Raises unless the evidence proves what the proof says. Who can sign an end is not this folder's business."""
 
 
-class Ledger:
+class Ledger(PutBack):
     """A ledger on disk. One instance per process and thread; several processes may share a file."""
 
     def __init__(self, chain: Chain, anchor: Head | None = None) -> None:
@@ -90,6 +94,7 @@ class Ledger:
         """For the node whose ledger it is: one of the first layout is written again, with its salt apart."""
         ledger = cls.open(path)
         if not ledger._state.salt:
+            ledger._chain.stamp()
             return ledger
         ledger.close()
 
@@ -100,7 +105,7 @@ class Ledger:
             return _first(entry.body["policy"], entry.body["salt"], str(head))
 
         Chain.rewrite(path, first, LIGHT)
-        return cls.open(path)
+        return cls.open_newest(path)
 
     def close(self) -> None:
         """Release the file."""
@@ -220,6 +225,8 @@ class Ledger:
                     raise LedgerRefusedError(f"run {run} was admitted with another mechanism: start a new run")
                 self._require_content(existing, content)
                 return
+            if self._state.restored:
+                raise LedgerRefusedError(NO_ACCOUNT)
             self._require_room(budget, charge, limit)
             if content is not None and not any(known.digest == content for known in budget.identities):
                 raise LedgerRefusedError(f"population {population} has no such content: register it first")
@@ -373,8 +380,9 @@ class Ledger:
         admitted = self._state.runs.get(run)
         if admitted is None:
             raise LedgerRefusedError(f"run {run} was not admitted here: reserve it first")
-        if admitted.ended:
-            raise LedgerRefusedError(f"run {run} has ended: start a new run")
+        if admitted.ended or admitted.accounted:  # of the latter no end says what the account did not
+            why = "ended" if admitted.ended else "been accounted for"
+            raise LedgerRefusedError(f"run {run} has {why}: start a new run")
         return admitted
 
     def _require_rule(self, charge: Charge) -> None:

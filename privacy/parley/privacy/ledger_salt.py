@@ -46,6 +46,8 @@ def former_digests(chain: Chain) -> dict[int, str]:
     before = first.body.get("before") if first is not None else None
     if first is None or not before or not salt_path(chain.path).exists():
         return {}
+    if any(entry.kind == "restored" and entry.body.get("salt") for entry in chain.entries()):
+        return {}  # the first salt is in no backup
     kept = Head.parse(str(before))
     found, previous = {}, GENESIS
     was = {"policy": first.body.get("policy"), "salt": read_salt(chain.path)}

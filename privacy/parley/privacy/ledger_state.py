@@ -21,6 +21,8 @@ class Population:
     cap: Cap
     identities: list[Identity]
     spent: Cost = field(default_factory=Cost)
+    given_up: bool = False
+    """Nobody knows what it was charged since the ledger's backup: the whole cap is spent."""
 
 
 @dataclass
@@ -35,6 +37,10 @@ class Run:
     """Digest of the rows that it was charged for; none where no rows are known, as at a coordinator."""
     recorded: dict[int, str] = field(default_factory=dict)
     ended: bool = False
+    accounted: bool = False
+    """Charged because servers said so, after this ledger was put back to an old state: nothing of it is given back."""
+    manifest: str = ""
+    """Of one that was accounted for: digest of its manifest, in hex."""
     evidence: list[str] = field(default_factory=list)
     """Digests of what proves that a server which served it cheated; it is charged as a whole then, for good."""
     proved: tuple[int, str] | None = None
@@ -51,6 +57,14 @@ class State:
     salt_digest: str = ""
     before: str = ""
     """The head that the ledger had in the first layout, if it had one."""
+    restored: bool = False
+    """Put back from a backup, and not accounted for yet: nothing is charged meanwhile."""
+    made: int | None = None
+    """When that backup was made, in seconds since 1970; None where nobody knows."""
+    must_account: set[str] = field(default_factory=set)
+    """Names of servers without whose word nothing is accounted for, whatever node.toml says by then."""
+    accounted: dict[str, int] = field(default_factory=dict)
+    """By the manifests of runs that were lost: how many rounds the servers' accounts have told of."""
     apart: set[str] = field(default_factory=set)
     """Populations of which an operator has declared that no person of theirs is in another one here."""
     populations: dict[str, Population] = field(default_factory=dict)
@@ -85,7 +99,7 @@ class State:
             case "settle":
                 run = self.runs[body["run"]]
                 run.ended, run.proved = True, (body["releases"], body["evidence"])
-                if not run.evidence:
+                if not run.evidence and not run.accounted:
                     run.cost = run.charge.after(body["releases"])
                 self._recount(run.population)
             case "caught":
@@ -94,6 +108,24 @@ class State:
                     run.evidence.append(body["evidence"])
                     run.cost = run.charge.after_a_server_was_caught
                 for population in {self.runs[name].population for name in body["runs"]}:
+                    self._recount(population)
+            case "restored":
+                # Of a state that waits already, the older time says since when nothing is known; None is older still.
+                times = [body["made"], *([self.made] if self.restored else [])]
+                self.must_account = {*body.get("servers", ()), *(self.must_account if self.restored else ())}
+                self.restored, self.made = True, None if None in times else min(times)
+                self.salt, self.salt_digest = "", body["salt"] or self.salt_digest
+            case "account":
+                self.restored = False
+                for each in body["runs"]:
+                    run = Run(each["run"], each["population"], charge := Charge.from_json(each["charge"]), charge.cost)
+                    run.accounted, run.manifest = True, each.get("manifest", "")
+                    self.runs[run.name] = run
+                for digest, rounds in body["rounds"].items():
+                    self.accounted[digest] = max(rounds, self.accounted.get(digest, 0))
+                for name in body["given_up"]:
+                    self.populations[name].given_up = True
+                for population in {*body["given_up"], *(each["population"] for each in body["runs"])}:
                     self._recount(population)
             case _:
                 raise LedgerCorruptError(f"entry {entry.sequence} has the unknown kind {entry.kind!r}: upgrade parley")
@@ -108,7 +140,10 @@ class State:
         for run in self.runs.values():
             if run.population == population:
                 total = total.plus(run.cost)
-        self.populations[population].spent = total
+        budget = self.populations[population]
+        if budget.given_up:
+            total = total.plus(Cost(budget.cap.epsilon, budget.cap.delta, epsilon_if_a_server_lies=None))
+        budget.spent = total
 
 
 def replay(state: State, entry: Entry) -> None:
@@ -119,6 +154,10 @@ def replay(state: State, entry: Entry) -> None:
         )
     try:
         if entry.kind == "reserve":
+            if state.restored:
+                raise LedgerCorruptError(
+                    f"entry {entry.sequence} charges a ledger that waits for an account: restore it"
+                )
             budget = state.populations[entry.body["population"]]
             charge = Charge.from_json(entry.body["charge"])
             room = room_for(state.policy, budget.cap, budget.spent, charge.cost)
@@ -126,6 +165,8 @@ def replay(state: State, entry: Entry) -> None:
                 raise LedgerCorruptError(f"entry {entry.sequence} admits a run that does not fit: restore the ledger")
         if entry.kind == "caught" and not _is_news(state, entry.body):
             raise LedgerCorruptError(f"entry {entry.sequence} charges for the same evidence again: restore the ledger")
+        if entry.kind == "account" and not _is_account(state, entry.body):
+            raise LedgerCorruptError(f"entry {entry.sequence} accounts for what is known: restore the ledger")
         if entry.kind in ("release", "settle") and state.runs[entry.body["run"]].ended:
             raise LedgerCorruptError(f"entry {entry.sequence} goes on with a run that has ended: restore the ledger")
         if entry.kind == "population" and entry.body["name"] in state.populations:
@@ -139,3 +180,9 @@ def _is_news(state: State, body: dict[str, Any]) -> bool:
     """Of evidence: for at least one run, each named once, and for none of them a second time."""
     runs: list[str] = body["runs"]
     return 0 < len(runs) == len(set(runs)) and all(body["evidence"] not in state.runs[run].evidence for run in runs)
+
+
+def _is_account(state: State, body: dict[str, Any]) -> bool:
+    """Of a ledger that waits for one: of runs that it has not, each named once."""
+    runs = [each["run"] for each in body["runs"]]
+    return state.restored and len(runs) == len(set(runs)) and not state.runs.keys() & set(runs)

@@ -65,6 +65,12 @@ def close_to_others(path: Path, *endings: str) -> None:
             continue
 
 
+def made_of(database: sqlite3.Connection, schema: str) -> None:
+    """Its tables, in the caller's transaction."""
+    for statement in schema.split(";")[:-1]:
+        database.execute(statement)
+
+
 @contextmanager
 def transaction(database: sqlite3.Connection) -> Iterator[None]:
     """All of it or nothing; one writer at a time, over all processes."""

@@ -9,7 +9,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class UploadRequest(_message.Message):
-    __slots__ = ("manifest_digest", "round", "query_digest", "commitment_a", "commitment_b", "size", "offset", "data", "relay_key", "relayed")
+    __slots__ = ("manifest_digest", "round", "query_digest", "commitment_a", "commitment_b", "size", "offset", "data", "relay_key", "relayed", "restored")
     MANIFEST_DIGEST_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
     QUERY_DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -20,6 +20,7 @@ class UploadRequest(_message.Message):
     DATA_FIELD_NUMBER: _ClassVar[int]
     RELAY_KEY_FIELD_NUMBER: _ClassVar[int]
     RELAYED_FIELD_NUMBER: _ClassVar[int]
+    RESTORED_FIELD_NUMBER: _ClassVar[int]
     manifest_digest: bytes
     round: int
     query_digest: bytes
@@ -30,7 +31,8 @@ class UploadRequest(_message.Message):
     data: bytes
     relay_key: bytes
     relayed: bytes
-    def __init__(self, manifest_digest: _Optional[bytes] = ..., round: _Optional[int] = ..., query_digest: _Optional[bytes] = ..., commitment_a: _Optional[bytes] = ..., commitment_b: _Optional[bytes] = ..., size: _Optional[int] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ..., relay_key: _Optional[bytes] = ..., relayed: _Optional[bytes] = ...) -> None: ...
+    restored: bytes
+    def __init__(self, manifest_digest: _Optional[bytes] = ..., round: _Optional[int] = ..., query_digest: _Optional[bytes] = ..., commitment_a: _Optional[bytes] = ..., commitment_b: _Optional[bytes] = ..., size: _Optional[int] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ..., relay_key: _Optional[bytes] = ..., relayed: _Optional[bytes] = ..., restored: _Optional[bytes] = ...) -> None: ...
 
 class UploadResponse(_message.Message):
     __slots__ = ("received", "complete", "rejection", "receipt")
@@ -88,6 +90,66 @@ class StatementsResponse(_message.Message):
     receipt: _common_pb2.SignedWord
     def __init__(self, statements: _Optional[_Iterable[_Union[_common_pb2.SignedWord, _Mapping]]] = ..., receipt: _Optional[_Union[_common_pb2.SignedWord, _Mapping]] = ...) -> None: ...
 
+class AccountRequest(_message.Message):
+    __slots__ = ("nonce", "offset", "manifest_digest")
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    MANIFEST_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    nonce: bytes
+    offset: int
+    manifest_digest: bytes
+    def __init__(self, nonce: _Optional[bytes] = ..., offset: _Optional[int] = ..., manifest_digest: _Optional[bytes] = ...) -> None: ...
+
+class AccountResponse(_message.Message):
+    __slots__ = ("account", "manifest")
+    ACCOUNT_FIELD_NUMBER: _ClassVar[int]
+    MANIFEST_FIELD_NUMBER: _ClassVar[int]
+    account: _common_pb2.SignedWord
+    manifest: bytes
+    def __init__(self, account: _Optional[_Union[_common_pb2.SignedWord, _Mapping]] = ..., manifest: _Optional[bytes] = ...) -> None: ...
+
+class Account(_message.Message):
+    __slots__ = ("aggregator", "caller", "nonce", "offset", "total", "runs", "restored")
+    AGGREGATOR_FIELD_NUMBER: _ClassVar[int]
+    CALLER_FIELD_NUMBER: _ClassVar[int]
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    RESTORED_FIELD_NUMBER: _ClassVar[int]
+    aggregator: str
+    caller: str
+    nonce: bytes
+    offset: int
+    total: int
+    runs: _containers.RepeatedCompositeFieldContainer[AccountedRun]
+    restored: _containers.RepeatedCompositeFieldContainer[Restoration]
+    def __init__(self, aggregator: _Optional[str] = ..., caller: _Optional[str] = ..., nonce: _Optional[bytes] = ..., offset: _Optional[int] = ..., total: _Optional[int] = ..., runs: _Optional[_Iterable[_Union[AccountedRun, _Mapping]]] = ..., restored: _Optional[_Iterable[_Union[Restoration, _Mapping]]] = ...) -> None: ...
+
+class AccountedRun(_message.Message):
+    __slots__ = ("manifest_digest", "run", "openings", "rounds", "end")
+    MANIFEST_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    OPENINGS_FIELD_NUMBER: _ClassVar[int]
+    ROUNDS_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    manifest_digest: bytes
+    run: str
+    openings: int
+    rounds: int
+    end: _common_pb2.SignedEnd
+    def __init__(self, manifest_digest: _Optional[bytes] = ..., run: _Optional[str] = ..., openings: _Optional[int] = ..., rounds: _Optional[int] = ..., end: _Optional[_Union[_common_pb2.SignedEnd, _Mapping]] = ...) -> None: ...
+
+class Restoration(_message.Message):
+    __slots__ = ("restored", "made", "at")
+    RESTORED_FIELD_NUMBER: _ClassVar[int]
+    MADE_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    restored: bytes
+    made: int
+    at: int
+    def __init__(self, restored: _Optional[bytes] = ..., made: _Optional[int] = ..., at: _Optional[int] = ...) -> None: ...
+
 class RecallRequest(_message.Message):
     __slots__ = ("offset",)
     OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -113,10 +175,12 @@ class RecalledRun(_message.Message):
     def __init__(self, manifest_digest: _Optional[bytes] = ..., run: _Optional[str] = ..., last_round: _Optional[int] = ...) -> None: ...
 
 class ProposeRequest(_message.Message):
-    __slots__ = ("manifest",)
+    __slots__ = ("manifest", "revoked")
     MANIFEST_FIELD_NUMBER: _ClassVar[int]
+    REVOKED_FIELD_NUMBER: _ClassVar[int]
     manifest: bytes
-    def __init__(self, manifest: _Optional[bytes] = ...) -> None: ...
+    revoked: bytes
+    def __init__(self, manifest: _Optional[bytes] = ..., revoked: _Optional[bytes] = ...) -> None: ...
 
 class ProposeResponse(_message.Message):
     __slots__ = ("admitted", "reasons", "pending", "admission")
@@ -131,20 +195,22 @@ class ProposeResponse(_message.Message):
     def __init__(self, admitted: bool = ..., reasons: _Optional[_Iterable[str]] = ..., pending: bool = ..., admission: _Optional[_Union[_common_pb2.SignedAdmission, _Mapping]] = ...) -> None: ...
 
 class OpenRequest(_message.Message):
-    __slots__ = ("manifest_digest", "round", "query_digest", "length", "expected", "wait_seconds")
+    __slots__ = ("manifest_digest", "round", "query_digest", "length", "expected", "wait_seconds", "revoked")
     MANIFEST_DIGEST_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
     QUERY_DIGEST_FIELD_NUMBER: _ClassVar[int]
     LENGTH_FIELD_NUMBER: _ClassVar[int]
     EXPECTED_FIELD_NUMBER: _ClassVar[int]
     WAIT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    REVOKED_FIELD_NUMBER: _ClassVar[int]
     manifest_digest: bytes
     round: int
     query_digest: bytes
     length: int
     expected: _containers.RepeatedScalarFieldContainer[str]
     wait_seconds: float
-    def __init__(self, manifest_digest: _Optional[bytes] = ..., round: _Optional[int] = ..., query_digest: _Optional[bytes] = ..., length: _Optional[int] = ..., expected: _Optional[_Iterable[str]] = ..., wait_seconds: _Optional[float] = ...) -> None: ...
+    revoked: bytes
+    def __init__(self, manifest_digest: _Optional[bytes] = ..., round: _Optional[int] = ..., query_digest: _Optional[bytes] = ..., length: _Optional[int] = ..., expected: _Optional[_Iterable[str]] = ..., wait_seconds: _Optional[float] = ..., revoked: _Optional[bytes] = ...) -> None: ...
 
 class OpenResponse(_message.Message):
     __slots__ = ("state", "contributors", "missing", "share", "size", "opening", "waited_seconds", "agreed_seconds", "noised_seconds", "statement")

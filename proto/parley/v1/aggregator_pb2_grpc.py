@@ -55,6 +55,11 @@ class ShareServiceStub(object):
                 request_serializer=parley_dot_v1_dot_aggregator__pb2.EvidenceRequest.SerializeToString,
                 response_deserializer=parley_dot_v1_dot_aggregator__pb2.EvidenceResponse.FromString,
                 _registered_method=True)
+        self.Account = channel.unary_unary(
+                '/parley.v1.ShareService/Account',
+                request_serializer=parley_dot_v1_dot_aggregator__pb2.AccountRequest.SerializeToString,
+                response_deserializer=parley_dot_v1_dot_aggregator__pb2.AccountResponse.FromString,
+                _registered_method=True)
 
 
 class ShareServiceServicer(object):
@@ -89,6 +94,13 @@ class ShareServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Account(self, request, context):
+        """All runs that name the caller and that this server has ever admitted, signed: what a restored node has to charge.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ShareServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -111,6 +123,11 @@ def add_ShareServiceServicer_to_server(servicer, server):
                     servicer.Evidence,
                     request_deserializer=parley_dot_v1_dot_aggregator__pb2.EvidenceRequest.FromString,
                     response_serializer=parley_dot_v1_dot_aggregator__pb2.EvidenceResponse.SerializeToString,
+            ),
+            'Account': grpc.unary_unary_rpc_method_handler(
+                    servicer.Account,
+                    request_deserializer=parley_dot_v1_dot_aggregator__pb2.AccountRequest.FromString,
+                    response_serializer=parley_dot_v1_dot_aggregator__pb2.AccountResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -232,6 +249,33 @@ class ShareService(object):
             metadata,
             _registered_method=True)
 
+    @staticmethod
+    def Account(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/parley.v1.ShareService/Account',
+            parley_dot_v1_dot_aggregator__pb2.AccountRequest.SerializeToString,
+            parley_dot_v1_dot_aggregator__pb2.AccountResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
 
 class ControlServiceStub(object):
     """On the control port; dialled by the coordinator.
@@ -272,6 +316,11 @@ class ControlServiceStub(object):
                 '/parley.v1.ControlService/Evidence',
                 request_serializer=parley_dot_v1_dot_aggregator__pb2.EvidenceRequest.SerializeToString,
                 response_deserializer=parley_dot_v1_dot_aggregator__pb2.EvidenceResponse.FromString,
+                _registered_method=True)
+        self.Account = channel.unary_unary(
+                '/parley.v1.ControlService/Account',
+                request_serializer=parley_dot_v1_dot_aggregator__pb2.AccountRequest.SerializeToString,
+                response_deserializer=parley_dot_v1_dot_aggregator__pb2.AccountResponse.FromString,
                 _registered_method=True)
 
 
@@ -321,6 +370,13 @@ class ControlServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Account(self, request, context):
+        """As ShareService.Account, of the runs that the caller leads.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ControlServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -353,6 +409,11 @@ def add_ControlServiceServicer_to_server(servicer, server):
                     servicer.Evidence,
                     request_deserializer=parley_dot_v1_dot_aggregator__pb2.EvidenceRequest.FromString,
                     response_serializer=parley_dot_v1_dot_aggregator__pb2.EvidenceResponse.SerializeToString,
+            ),
+            'Account': grpc.unary_unary_rpc_method_handler(
+                    servicer.Account,
+                    request_deserializer=parley_dot_v1_dot_aggregator__pb2.AccountRequest.FromString,
+                    response_serializer=parley_dot_v1_dot_aggregator__pb2.AccountResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -518,6 +579,33 @@ class ControlService(object):
             '/parley.v1.ControlService/Evidence',
             parley_dot_v1_dot_aggregator__pb2.EvidenceRequest.SerializeToString,
             parley_dot_v1_dot_aggregator__pb2.EvidenceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Account(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/parley.v1.ControlService/Account',
+            parley_dot_v1_dot_aggregator__pb2.AccountRequest.SerializeToString,
+            parley_dot_v1_dot_aggregator__pb2.AccountResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -21,6 +21,7 @@ class Refusal(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REFUSAL_POLICY: _ClassVar[Refusal]
     REFUSAL_STATEMENT: _ClassVar[Refusal]
     REFUSAL_CAUGHT: _ClassVar[Refusal]
+    REFUSAL_NEWER: _ClassVar[Refusal]
 REFUSAL_UNSPECIFIED: Refusal
 REFUSAL_NOT_ADMITTED: Refusal
 REFUSAL_NOT_A_MEMBER: Refusal
@@ -33,6 +34,7 @@ REFUSAL_LOST: Refusal
 REFUSAL_POLICY: Refusal
 REFUSAL_STATEMENT: Refusal
 REFUSAL_CAUGHT: Refusal
+REFUSAL_NEWER: Refusal
 
 class RefusalDetail(_message.Message):
     __slots__ = ("refusal", "message", "hint")
@@ -45,26 +47,30 @@ class RefusalDetail(_message.Message):
     def __init__(self, refusal: _Optional[_Union[Refusal, str]] = ..., message: _Optional[str] = ..., hint: _Optional[str] = ...) -> None: ...
 
 class SignedAdmission(_message.Message):
-    __slots__ = ("aggregator", "manifest_digest", "signature")
+    __slots__ = ("aggregator", "manifest_digest", "signature", "restored")
     AGGREGATOR_FIELD_NUMBER: _ClassVar[int]
     MANIFEST_DIGEST_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    RESTORED_FIELD_NUMBER: _ClassVar[int]
     aggregator: str
     manifest_digest: bytes
     signature: bytes
-    def __init__(self, aggregator: _Optional[str] = ..., manifest_digest: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
+    restored: bytes
+    def __init__(self, aggregator: _Optional[str] = ..., manifest_digest: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., restored: _Optional[bytes] = ...) -> None: ...
 
 class SignedEnd(_message.Message):
-    __slots__ = ("aggregator", "manifest_digest", "openings", "signature")
+    __slots__ = ("aggregator", "manifest_digest", "openings", "signature", "restored")
     AGGREGATOR_FIELD_NUMBER: _ClassVar[int]
     MANIFEST_DIGEST_FIELD_NUMBER: _ClassVar[int]
     OPENINGS_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    RESTORED_FIELD_NUMBER: _ClassVar[int]
     aggregator: str
     manifest_digest: bytes
     openings: int
     signature: bytes
-    def __init__(self, aggregator: _Optional[str] = ..., manifest_digest: _Optional[bytes] = ..., openings: _Optional[int] = ..., signature: _Optional[bytes] = ...) -> None: ...
+    restored: bytes
+    def __init__(self, aggregator: _Optional[str] = ..., manifest_digest: _Optional[bytes] = ..., openings: _Optional[int] = ..., signature: _Optional[bytes] = ..., restored: _Optional[bytes] = ...) -> None: ...
 
 class SignedWord(_message.Message):
     __slots__ = ("body", "signature")

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from parley.v1 import common_pb2 as parley_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bparley/v1/coordinator.proto\x12\tparley.v1\x1a\x16parley/v1/common.proto\">\n\x0fListRunsRequest\x12\x15\n\rknown_digests\x18\x01 \x03(\x0c\x12\x14\n\x0cwait_seconds\x18\x02 \x01(\x01\"%\n\x10ListRunsResponse\x12\x11\n\tmanifests\x18\x01 \x03(\x0c\"H\n\x0bJoinRequest\x12\x17\n\x0fmanifest_digest\x18\x01 \x01(\x0c\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\"\x0e\n\x0cJoinResponse\"k\n\x10NextRoundRequest\x12\x17\n\x0fmanifest_digest\x18\x01 \x01(\x0c\x12\x13\n\x0b\x61\x66ter_round\x18\x02 \x01(\x05\x12\x13\n\x0bheld_points\x18\x03 \x03(\x0c\x12\x14\n\x0cwait_seconds\x18\x04 \x01(\x01\"\xdd\x02\n\x11NextRoundResponse\x12\x31\n\x05state\x18\x01 \x01(\x0e\x32\".parley.v1.NextRoundResponse.State\x12\x1f\n\x05round\x18\x02 \x01(\x0b\x32\x10.parley.v1.Round\x12\"\n\x04\x65nds\x18\x03 \x03(\x0b\x32\x14.parley.v1.SignedEnd\x12\x0f\n\x07outcome\x18\x04 \x01(\t\x12/\n\nadmissions\x18\x8c\x01 \x03(\x0b\x32\x1a.parley.v1.SignedAdmission\x12)\n\nstatements\x18x \x03(\x0b\x32\x15.parley.v1.SignedWord\x12\x11\n\x08\x65vidence\x18\x96\x01 \x03(\x0c\"P\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x0e\n\nSTATE_WAIT\x10\x01\x12\x0f\n\x0bSTATE_ROUND\x10\x02\x12\x0f\n\x0bSTATE_ENDED\x10\x03\"\x9f\x01\n\x05Round\x12\r\n\x05index\x18\x01 \x01(\r\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\r\n\x05scale\x18\x03 \x01(\x01\x12 \n\x06points\x18\x04 \x03(\x0b\x32\x10.parley.v1.Point\x12\"\n\x05local\x18\x05 \x01(\x0b\x32\x13.parley.v1.LocalFit\x12\x0e\n\x06length\x18\x06 \x01(\r\x12\x14\n\x0cquery_digest\x18\x07 \x01(\x0c\"3\n\x05Point\x12\x0e\n\x06\x64igest\x18\x01 \x01(\x0c\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x12\x0c\n\x04size\x18\x03 \x01(\x04\"X\n\x08LocalFit\x12\x0e\n\x06method\x18\x01 \x01(\t\x12\r\n\x05steps\x18\x02 \x01(\r\x12\x0c\n\x04step\x18\x03 \x01(\x01\x12\x10\n\x08strength\x18\x04 \x01(\x01\x12\r\n\x05reach\x18\x05 \x01(\x01\"L\n\x11\x46\x65tchPointRequest\x12\x17\n\x0fmanifest_digest\x18\x01 \x01(\x0c\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x0c\x12\x0e\n\x06offset\x18\x03 \x01(\x04\"\"\n\x12\x46\x65tchPointResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x32\xa5\x02\n\x12\x43oordinatorService\x12\x43\n\x08ListRuns\x12\x1a.parley.v1.ListRunsRequest\x1a\x1b.parley.v1.ListRunsResponse\x12\x37\n\x04Join\x12\x16.parley.v1.JoinRequest\x1a\x17.parley.v1.JoinResponse\x12\x46\n\tNextRound\x12\x1b.parley.v1.NextRoundRequest\x1a\x1c.parley.v1.NextRoundResponse\x12I\n\nFetchPoint\x12\x1c.parley.v1.FetchPointRequest\x1a\x1d.parley.v1.FetchPointResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bparley/v1/coordinator.proto\x12\tparley.v1\x1a\x16parley/v1/common.proto\"W\n\x0fListRunsRequest\x12\x15\n\rknown_digests\x18\x01 \x03(\x0c\x12\x14\n\x0cwait_seconds\x18\x02 \x01(\x01\x12\x17\n\x0erevoked_number\x18\xb4\x01 \x01(\x04\"7\n\x10ListRunsResponse\x12\x11\n\tmanifests\x18\x01 \x03(\x0c\x12\x10\n\x07revoked\x18\xb4\x01 \x01(\x0c\"H\n\x0bJoinRequest\x12\x17\n\x0fmanifest_digest\x18\x01 \x01(\x0c\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\"\x0e\n\x0cJoinResponse\"k\n\x10NextRoundRequest\x12\x17\n\x0fmanifest_digest\x18\x01 \x01(\x0c\x12\x13\n\x0b\x61\x66ter_round\x18\x02 \x01(\x05\x12\x13\n\x0bheld_points\x18\x03 \x03(\x0c\x12\x14\n\x0cwait_seconds\x18\x04 \x01(\x01\"\xdd\x02\n\x11NextRoundResponse\x12\x31\n\x05state\x18\x01 \x01(\x0e\x32\".parley.v1.NextRoundResponse.State\x12\x1f\n\x05round\x18\x02 \x01(\x0b\x32\x10.parley.v1.Round\x12\"\n\x04\x65nds\x18\x03 \x03(\x0b\x32\x14.parley.v1.SignedEnd\x12\x0f\n\x07outcome\x18\x04 \x01(\t\x12/\n\nadmissions\x18\x8c\x01 \x03(\x0b\x32\x1a.parley.v1.SignedAdmission\x12)\n\nstatements\x18x \x03(\x0b\x32\x15.parley.v1.SignedWord\x12\x11\n\x08\x65vidence\x18\x96\x01 \x03(\x0c\"P\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x0e\n\nSTATE_WAIT\x10\x01\x12\x0f\n\x0bSTATE_ROUND\x10\x02\x12\x0f\n\x0bSTATE_ENDED\x10\x03\"\x9f\x01\n\x05Round\x12\r\n\x05index\x18\x01 \x01(\r\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\r\n\x05scale\x18\x03 \x01(\x01\x12 \n\x06points\x18\x04 \x03(\x0b\x32\x10.parley.v1.Point\x12\"\n\x05local\x18\x05 \x01(\x0b\x32\x13.parley.v1.LocalFit\x12\x0e\n\x06length\x18\x06 \x01(\r\x12\x14\n\x0cquery_digest\x18\x07 \x01(\x0c\"3\n\x05Point\x12\x0e\n\x06\x64igest\x18\x01 \x01(\x0c\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x12\x0c\n\x04size\x18\x03 \x01(\x04\"X\n\x08LocalFit\x12\x0e\n\x06method\x18\x01 \x01(\t\x12\r\n\x05steps\x18\x02 \x01(\r\x12\x0c\n\x04step\x18\x03 \x01(\x01\x12\x10\n\x08strength\x18\x04 \x01(\x01\x12\r\n\x05reach\x18\x05 \x01(\x01\"L\n\x11\x46\x65tchPointRequest\x12\x17\n\x0fmanifest_digest\x18\x01 \x01(\x0c\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x0c\x12\x0e\n\x06offset\x18\x03 \x01(\x04\"\"\n\x12\x46\x65tchPointResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x32\xa5\x02\n\x12\x43oordinatorService\x12\x43\n\x08ListRuns\x12\x1a.parley.v1.ListRunsRequest\x1a\x1b.parley.v1.ListRunsResponse\x12\x37\n\x04Join\x12\x16.parley.v1.JoinRequest\x1a\x17.parley.v1.JoinResponse\x12\x46\n\tNextRound\x12\x1b.parley.v1.NextRoundRequest\x1a\x1c.parley.v1.NextRoundResponse\x12I\n\nFetchPoint\x12\x1c.parley.v1.FetchPointRequest\x1a\x1d.parley.v1.FetchPointResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,29 +33,29 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'parley.v1.coordinator_pb2',
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_LISTRUNSREQUEST']._serialized_start=66
-  _globals['_LISTRUNSREQUEST']._serialized_end=128
-  _globals['_LISTRUNSRESPONSE']._serialized_start=130
-  _globals['_LISTRUNSRESPONSE']._serialized_end=167
-  _globals['_JOINREQUEST']._serialized_start=169
-  _globals['_JOINREQUEST']._serialized_end=241
-  _globals['_JOINRESPONSE']._serialized_start=243
-  _globals['_JOINRESPONSE']._serialized_end=257
-  _globals['_NEXTROUNDREQUEST']._serialized_start=259
-  _globals['_NEXTROUNDREQUEST']._serialized_end=366
-  _globals['_NEXTROUNDRESPONSE']._serialized_start=369
-  _globals['_NEXTROUNDRESPONSE']._serialized_end=718
-  _globals['_NEXTROUNDRESPONSE_STATE']._serialized_start=638
-  _globals['_NEXTROUNDRESPONSE_STATE']._serialized_end=718
-  _globals['_ROUND']._serialized_start=721
-  _globals['_ROUND']._serialized_end=880
-  _globals['_POINT']._serialized_start=882
-  _globals['_POINT']._serialized_end=933
-  _globals['_LOCALFIT']._serialized_start=935
-  _globals['_LOCALFIT']._serialized_end=1023
-  _globals['_FETCHPOINTREQUEST']._serialized_start=1025
-  _globals['_FETCHPOINTREQUEST']._serialized_end=1101
-  _globals['_FETCHPOINTRESPONSE']._serialized_start=1103
-  _globals['_FETCHPOINTRESPONSE']._serialized_end=1137
-  _globals['_COORDINATORSERVICE']._serialized_start=1140
-  _globals['_COORDINATORSERVICE']._serialized_end=1433
+  _globals['_LISTRUNSREQUEST']._serialized_end=153
+  _globals['_LISTRUNSRESPONSE']._serialized_start=155
+  _globals['_LISTRUNSRESPONSE']._serialized_end=210
+  _globals['_JOINREQUEST']._serialized_start=212
+  _globals['_JOINREQUEST']._serialized_end=284
+  _globals['_JOINRESPONSE']._serialized_start=286
+  _globals['_JOINRESPONSE']._serialized_end=300
+  _globals['_NEXTROUNDREQUEST']._serialized_start=302
+  _globals['_NEXTROUNDREQUEST']._serialized_end=409
+  _globals['_NEXTROUNDRESPONSE']._serialized_start=412
+  _globals['_NEXTROUNDRESPONSE']._serialized_end=761
+  _globals['_NEXTROUNDRESPONSE_STATE']._serialized_start=681
+  _globals['_NEXTROUNDRESPONSE_STATE']._serialized_end=761
+  _globals['_ROUND']._serialized_start=764
+  _globals['_ROUND']._serialized_end=923
+  _globals['_POINT']._serialized_start=925
+  _globals['_POINT']._serialized_end=976
+  _globals['_LOCALFIT']._serialized_start=978
+  _globals['_LOCALFIT']._serialized_end=1066
+  _globals['_FETCHPOINTREQUEST']._serialized_start=1068
+  _globals['_FETCHPOINTREQUEST']._serialized_end=1144
+  _globals['_FETCHPOINTRESPONSE']._serialized_start=1146
+  _globals['_FETCHPOINTRESPONSE']._serialized_end=1180
+  _globals['_COORDINATORSERVICE']._serialized_start=1183
+  _globals['_COORDINATORSERVICE']._serialized_end=1476
 # @@protoc_insertion_point(module_scope)

@@ -9,18 +9,22 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ListRunsRequest(_message.Message):
-    __slots__ = ("known_digests", "wait_seconds")
+    __slots__ = ("known_digests", "wait_seconds", "revoked_number")
     KNOWN_DIGESTS_FIELD_NUMBER: _ClassVar[int]
     WAIT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    REVOKED_NUMBER_FIELD_NUMBER: _ClassVar[int]
     known_digests: _containers.RepeatedScalarFieldContainer[bytes]
     wait_seconds: float
-    def __init__(self, known_digests: _Optional[_Iterable[bytes]] = ..., wait_seconds: _Optional[float] = ...) -> None: ...
+    revoked_number: int
+    def __init__(self, known_digests: _Optional[_Iterable[bytes]] = ..., wait_seconds: _Optional[float] = ..., revoked_number: _Optional[int] = ...) -> None: ...
 
 class ListRunsResponse(_message.Message):
-    __slots__ = ("manifests",)
+    __slots__ = ("manifests", "revoked")
     MANIFESTS_FIELD_NUMBER: _ClassVar[int]
+    REVOKED_FIELD_NUMBER: _ClassVar[int]
     manifests: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, manifests: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    revoked: bytes
+    def __init__(self, manifests: _Optional[_Iterable[bytes]] = ..., revoked: _Optional[bytes] = ...) -> None: ...
 
 class JoinRequest(_message.Message):
     __slots__ = ("manifest_digest", "accepted", "reason")

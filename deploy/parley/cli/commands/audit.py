@@ -131,6 +131,8 @@ def verify(
         if kept is None:
             print("to detect a cut at a trail's end as well, verify it alone and give an earlier head with --anchor")
         print(f"{crossed.checked} references to peers' events hold; {crossed.unchecked} refer to nodes not given here")
+        if crossed.unchecked:
+            print("ask the peers' operators for state/trail.jsonl (public facts only) and name those files too")
         if audits.agree or audits.alone:
             print(f"audits: {audits.agree} rounds counted alike by all; {audits.alone} are in one trail only")
         for digest, each in audits.evidence.items():

@@ -2,27 +2,47 @@
 
 parley ca init cardio --passphrase-file secret.txt
 parley ca approve request.pem --fingerprint 3f1a:… --out hospital-a.pem --passphrase-file secret.txt
+parley ca revoke party/hospital-a --reason key-compromise --passphrase-file secret.txt
 """
 
 import datetime as dt
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from cryptography import x509
 
-from parley.cli.console import emit_json
+from parley.cli.console import emit_json, fail
 from parley.cli.options import Json
+from parley.cli.passphrase import entered
+from parley.cli.revoked import show_revoked
 from parley.federation.errors import CertificateError
+from parley.node import register
 from parley.node.authority import PEM, Authority, federation_of, load_request, request_fingerprint
 from parley.node.credentials import certificate_fingerprint, load_certificate, name_in, read_file, read_private
+from parley.node.pins import parse_key
+from parley.node.revocation import REVOKED_FILE, Revoked, held, require_unrevoked
 
 app = typer.Typer(help="Run the federation's certificate authority.", no_args_is_help=True)
 Folder = Annotated[Path, typer.Option("--folder", help="The authority's folder.")]
 Passphrase = Annotated[
-    Path | None, typer.Option(help="File with the passphrase of the authority's key, mode 600; - asks for it.")
+    Path | None,
+    typer.Option(
+        help="File with the passphrase of the authority's key, mode 600; - asks for it, or reads what is piped in."
+    ),
 ]
 HOME = Path("authority")
+KEY = "the authority's key"
+
+
+class Reason(StrEnum):
+    """`parley.node.revocation.REASONS`."""
+
+    key_compromise = "key-compromise"
+    left = "left"
+    excluded = "excluded"
+    unspecified = "unspecified"
 
 
 @app.command()
@@ -39,7 +59,7 @@ def init(
     Example: parley ca init cardio --passphrase-file secret.txt
     """
     authority = Authority.create(federation)
-    authority.save(folder, _passphrase(passphrase_file, confirm=True))
+    authority.save(folder, entered(passphrase_file, KEY, confirm=True))
     _show(authority.certificate, passphrase_file is not None, json_output)
 
 
@@ -73,8 +93,9 @@ def approve(
     Example: parley ca approve request.pem --fingerprint 3f1a:… --out hospital-a.pem
     """
     data = read_file(request)
-    _, name = load_request(data)
-    authority = Authority.load(folder, _passphrase(passphrase_file, confirm=False))
+    made, name = load_request(data)
+    authority = Authority.load(folder, entered(passphrase_file, KEY))
+    require_unrevoked(folder, authority.certificate, made)
     certificate = authority.approve(data, fingerprint, dt.timedelta(days=days))
     authority.note(folder, certificate, name)
     try:
@@ -110,6 +131,61 @@ def inspect(
         print(f"identity     {name}\nfingerprint  {request_fingerprint(made)}")
 
 
+@app.command()
+def revoke(
+    what: Annotated[str, typer.Argument(help="ROLE/NAME, or a serial of issued.jsonl.", metavar="NODE")],
+    reason: Annotated[Reason, typer.Option(help="Why, for the list.")],
+    pin: Annotated[str | None, typer.Option(help="Its key, if an earlier release issued the certificate.")] = None,
+    out: Annotated[Path, typer.Option(help="Where to write the list.")] = Path(REVOKED_FILE),
+    folder: Folder = HOME,
+    passphrase_file: Passphrase = None,
+    json_output: Json = False,
+) -> None:
+    """Revoke a node's certificates: no node that has the list exchanges anything with its keys any more. For good.
+
+    Next: send the list to the coordinator's operator, for `parley node revoked`; it goes to all others with the next
+    run or round. A node that is to come back makes a new key.
+
+    Example: parley ca revoke party/hospital-c --reason left
+    """
+    authority = Authority.load(folder, entered(passphrase_file, KEY))
+    key = parse_key(pin) if pin is not None else None
+    entries = register.entries_for(folder, authority.federation, what, reason.value, key)
+    _listed(register.publish(folder, authority, entries), out, json_output)
+
+
+@app.command()
+def revoked(
+    fresh: Annotated[bool, typer.Option("--fresh", help="Sign it again, with today's date and a new number.")] = False,
+    out: Annotated[Path, typer.Option(help="With --fresh: where to write the list.")] = Path(REVOKED_FILE),
+    folder: Folder = HOME,
+    passphrase_file: Passphrase = None,
+    json_output: Json = False,
+) -> None:
+    """Show what is revoked, or make a fresh list: once a month, so that nodes notice if lists are kept from them.
+
+    Example: parley ca revoked --fresh --out revoked.crl
+    """
+    if fresh:
+        authority = Authority.load(folder, entered(passphrase_file, KEY))
+        _listed(register.publish(folder, authority, ()), out, json_output)
+        return
+    found = held(folder, load_certificate(read_file(folder / "authority.crt"), "authority.crt"))
+    if found is None:
+        fail("nothing was ever revoked: `parley ca revoke` makes the first list")
+    show_revoked(found, json_output)
+
+
+def _listed(made: Revoked, out: Path, json_output: bool) -> None:
+    try:
+        out.write_bytes(made.data)
+    except OSError as error:
+        raise CertificateError(f"--out {out.name} cannot be written: {error.strerror}") from None
+    show_revoked(made, json_output)
+    if not json_output:
+        print(f"written to   {out}\nnext         send it to the coordinator's operator, for `parley node revoked`")
+
+
 def _show(certificate: x509.Certificate, encrypted: bool, json_output: bool) -> None:
     federation = federation_of(certificate)
     fingerprint = certificate_fingerprint(certificate)
@@ -120,12 +196,3 @@ def _show(certificate: x509.Certificate, encrypted: bool, json_output: bool) -> 
         print(f"authority    of federation {federation}\nfingerprint  {fingerprint}")
         print(f"valid until  {certificate.not_valid_after_utc:%Y-%m-%d}")
         print(f"key          {'encrypted' if encrypted else 'not encrypted, protected by its mode 600 only'}")
-
-
-def _passphrase(path: Path | None, confirm: bool) -> bytes | None:
-    if path is None:
-        return None
-    if str(path) == "-":
-        entered: str = typer.prompt("passphrase of the authority's key", hide_input=True, confirmation_prompt=confirm)
-        return entered.encode()
-    return read_private(path).rstrip(b"\r\n")

@@ -43,6 +43,6 @@ def dashboard(
     if at and not link:
         fail("--at is for --link: --listen says where to serve")
     if link:
-        print(wiring.link(settings, token_in(found.state), parsed("--at", at)))
+        print(settings.link(token_in(found.state), parsed("--at", at)))
         return
     become("parley.dashboard", str(node), *(["--listen", listen] if listen else []))

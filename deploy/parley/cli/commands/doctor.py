@@ -19,6 +19,7 @@ from parley.cli.options import Json
 
 if TYPE_CHECKING:
     from parley.federation.manifest import Manifest
+    from parley.federation.policy import Policy
     from parley.node.credentials import Identity
     from parley.node.doctor import Finding
     from parley.node.node_file import AnyNode
@@ -74,11 +75,14 @@ def examine(folder: Path, manifests: Sequence["Manifest"] = ()) -> "list[Finding
     """Every check of a node, by its role. `manifests` are looked at besides those that the node has admitted."""
     from parley.node.doctor import budget, examine_node
     from parley.node.node_file import AggregatorNode, CoordinatorNode, PartyNode
+    from parley.node.revoked_check import examine_revoked
     from parley.node.run_checks import examine_run, runs_to_look_at
 
     findings, node, identity = examine_node(folder)
     if node is None:
         return findings
+    if identity is not None:
+        findings += examine_revoked(node, identity)
     for manifest in runs_to_look_at(node, manifests, *_known_to(node, findings), findings):
         findings += [*examine_run(node, identity, manifest), *_of_role(node, identity, manifest)]
     if isinstance(node, PartyNode):
@@ -141,7 +145,7 @@ def _of_role(node: "AnyNode", identity: "Identity | None", manifest: "Manifest")
         return Finding(check, OK, "this installation knows its model, schema and algorithm")
 
     check = f"run {manifest.run}: {'data' if isinstance(node, PartyNode) else 'vocabulary'}"
-    compare = f"`parley party check {node.folder} --run {manifest.run}` compares them, if the run was proposed here"
+    compare = f"`parley party check {node.folder} {manifest.run}` compares them, if the run was proposed here"
     mend = f"change schema.toml or have the manifest changed: {compare}"
     yield guarded(
         check,
@@ -154,36 +158,49 @@ def _of_role(node: "AnyNode", identity: "Identity | None", manifest: "Manifest")
 
 def _policy_of_run(node: "AnyNode", identity: "Identity", manifest: "Manifest") -> "Finding":
     """Whether policy.toml admits it, before the node is asked."""
-    from parley.federation.errors import PolicyError
-    from parley.federation.policy_file import read_policy
+    from parley.federation.errors import FederationError
     from parley.node.doctor import guarded
     from parley.node.node_file import PartyNode
     from parley.node.run_checks import policy_of_run
 
     try:
-        policy = read_policy(node.policy) if node.policy.exists() else None
-    except PolicyError:
+        policy = _policy(node)
+    except FederationError:
         policy = None  # another line says so
     if not isinstance(node, PartyNode):
         return policy_of_run(node, identity.name, policy, manifest)
-    from parley.party.doctor import judged
+    from parley.party.doctor import judged, lapsed, memory_fix
 
+    if (found := lapsed(f"run {manifest.run}: policy", node, manifest)) is not None:
+        return found
     return guarded(
         f"run {manifest.run}: policy",
         lambda: policy_of_run(node, identity.name, policy, manifest, partial(judged, node)),
+        memory_fix(node),
     )
 
 
 def _allowed(node: "AnyNode") -> "Mapping[str, str]":
     """[code] of a node's policy; what is wrong with the file another check says."""
-    from parley.federation.errors import PolicyError
-    from parley.federation.policy_file import read_policy
+    from parley.federation.errors import FederationError
 
     try:
-        policy = read_policy(node.policy) if node.policy.exists() else None
-    except PolicyError:
+        return getattr(_policy(node), "code", {})
+    except FederationError:
         return {}
-    return getattr(policy, "code", {})
+
+
+def _policy(node: "AnyNode") -> "Policy | None":
+    """What the node judges by: policy.toml, or what a party's reviewers have put in force."""
+    from parley.federation.policy_file import read_policy
+    from parley.node.node_file import PartyNode
+
+    if isinstance(node, PartyNode):
+        from parley.party.process import settings_of
+        from parley.party.review import policy_seen
+
+        return policy_seen(settings_of(node))
+    return read_policy(node.policy) if node.policy.exists() else None
 
 
 def _code_of_run(check: str, node: "AnyNode", manifest: "Manifest") -> "Finding":

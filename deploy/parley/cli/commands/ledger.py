@@ -7,6 +7,7 @@ Exit code 1 where `verify` finds an edit, a gap, a reordering or a cut. The anch
 `verify` printed and that somebody else kept: without one, a ledger put back whole to an old state looks sound.
 """
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +15,8 @@ import typer
 
 from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail
 from parley.cli.options import Json
+from parley.federation.admission import AdmissionRecord
+from parley.node.node_file import Node
 from parley.privacy.budget import budget_of
 from parley.privacy.errors import LedgerCorruptError
 from parley.privacy.filters import recounted
@@ -24,7 +27,12 @@ from parley.privacy.lying import guaranteed, in_words
 
 app = typer.Typer(help="Read and verify a privacy ledger.", no_args_is_help=True)
 
-LedgerPath = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger's file.")]
+LedgerPath = Annotated[Path, typer.Argument(metavar="NODE", help="The node's folder, or a ledger's file.")]
+
+
+def ledger_of(path: Path) -> Path:
+    """A node's, or the file itself."""
+    return Node(folder=path).ledger if path.is_dir() else path
 
 
 @app.command()
@@ -33,13 +41,16 @@ def show(path: LedgerPath, json: Json = False) -> None:
 
     Next: give the head to somebody else to keep, for a later `parley ledger verify --anchor`.
 
-    Example: parley ledger show hospital-a/state/ledger.sqlite
+    Example: parley ledger show hospital-a
     """
+    path = ledger_of(path)
     ledger = Ledger.open(path)
     head = ledger.verify()
     populations = [_population(ledger, item) for item in ledger.populations.values()]
+    admitted = _admitted(path)
     runs = [
         {
+            "admitted": admitted.get(run.name),
             "run": run.name,
             "population": run.population,
             "releases_charged": run.charge.event.count,
@@ -70,7 +81,18 @@ def show(path: LedgerPath, json: Json = False) -> None:
         if evidence := ledger.runs[str(entry["run"])].evidence:
             cost += f"; AT WHAT HOLDS IF A SERVER LIES, for one was caught (evidence {', '.join(evidence)})"
         print(f"  run {entry['run']} on {entry['population']}: {made}, {state}, {cost}")
+        if by := admitted.get(str(entry["run"])):
+            print(f"    admitted by {by['by']} on {by['at']}")
     print(f"head {head}")
+
+
+def _admitted(path: Path) -> dict[str, dict[str, str]]:
+    """Who let runs in and when, by the record that lies beside a node's ledger; nothing of a ledger elsewhere."""
+    beside = path.with_name("admissions.sqlite")
+    if not beside.exists():
+        return {}
+    with closing(AdmissionRecord(beside)) as record:
+        return {each.manifest.run: {"by": each.approved_by, "at": each.at} for each, _ in record.all()}
 
 
 @app.command()
@@ -84,11 +106,11 @@ def verify(
 
     A ledger that was put back whole to an earlier state is found only with --anchor.
 
-    Example: parley ledger verify hospital-a/state/ledger.sqlite --anchor 128:9f86…0a08
+    Example: parley ledger verify hospital-a --anchor 128:9f86…0a08
     """
     try:
         kept = Head.parse(anchor) if anchor is not None else None
-        ledger = Ledger.open(path, kept)
+        ledger = Ledger.open(ledger_of(path), kept)
         head = ledger.verify(kept)
         if recount:
             _recount(ledger)

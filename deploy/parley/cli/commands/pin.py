@@ -1,8 +1,8 @@
 """`parley pin`: whose keys this node trusts. Nothing else makes it believe that a peer is who it says.
 
-parley pin add aggregator/north 02:3f1a:…        # as `parley node show` prints it there, read out by its operator
-parley pin accept rotation.json                  # the file of its `parley node rotate`; asks for the new pin
-parley pin list
+parley pin add aggregator/north 02:3f1a:… --node hospital-a    # as `parley node show` prints it there, read out
+parley pin accept rotation.json --node hospital-a              # the file of its `parley node rotate`; asks for the pin
+parley pin list hospital-a
 """
 
 from pathlib import Path
@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from parley.cli.commands.node import HOME, asked_for, interactive
+from parley.cli.commands.node import asked_for, interactive
 from parley.cli.console import emit_json
-from parley.cli.options import Json
+from parley.cli.options import AtNode, Json, OfNode, OldFolder, identity_folder
 from parley.federation.errors import PinError
 from parley.federation.names import NodeName
 from parley.node import trust
@@ -21,8 +21,7 @@ from parley.node.pins import Entry, key_text, parse_key, read_entries
 from parley.node.succession import Succession
 
 app = typer.Typer(help="Choose whose keys a node trusts.", no_args_is_help=True)
-Folder = Annotated[Path, typer.Option("--folder", help="The folder of the node's identity, such as NODE/identity.")]
-Peer = Annotated[str, typer.Argument(help="ROLE/NAME, or parley://FEDERATION/ROLE/NAME.", metavar="NODE")]
+Peer = Annotated[str, typer.Argument(help="ROLE/NAME, or parley://FEDERATION/ROLE/NAME.", metavar="PEER")]
 Key = Annotated[
     str | None, typer.Argument(help="As `parley node show` prints it there; asked for if left out.", metavar="PIN")
 ]
@@ -30,18 +29,19 @@ Key = Annotated[
 
 @app.command()
 def add(
-    node: Peer,
+    peer: Peer,
     pin: Key = None,
     replace: Annotated[bool, typer.Option("--replace", help="Its old key is lost or stolen.")] = False,
-    folder: Folder = HOME,
+    node: AtNode = None,
+    folder: OldFolder = None,
     json_output: Json = False,
 ) -> None:
     """Trust a peer's key, as its operator reads it out to you; never as it comes with a file or a message.
 
-    Example: parley pin add aggregator/north 02:3f1a:… --folder hospital-a/identity
+    Example: parley pin add aggregator/north 02:3f1a:… --node hospital-a
     """
-    place = NodeFolder(folder)
-    name = _named(place, node)
+    place = NodeFolder(identity_folder(node, folder))
+    name = _named(place, peer)
     _shown(trust.add(place, name, _key(name, pin), replace), json_output)
 
 
@@ -52,28 +52,29 @@ def accept(
     ],
     pin: Annotated[str | None, typer.Option(help="Its new pin, as its operator reads it out; else asked for.")] = None,
     now: Annotated[bool, typer.Option("--now", help="Refuse the old key at once, not in seven days.")] = False,
-    folder: Folder = HOME,
+    node: AtNode = None,
+    folder: OldFolder = None,
     json_output: Json = False,
 ) -> None:
     """Follow a peer to its new key: signed by the old one, and the same that its operator reads out.
 
-    Example: parley pin accept rotation.json --folder hospital-a/identity
+    Example: parley pin accept rotation.json --node hospital-a
     """
     succession = Succession.parse(read_file(rotation))
     succession.verify()
     key = _key(succession.node, pin)
     overlap = trust.NO_OVERLAP if now else trust.OVERLAP
-    _shown(trust.accept(NodeFolder(folder), succession, key, overlap), json_output)
+    _shown(trust.accept(NodeFolder(identity_folder(node, folder)), succession, key, overlap), json_output)
 
 
 @app.command()
-def remove(node: Peer, folder: Folder = HOME, json_output: Json = False) -> None:
+def remove(peer: Peer, node: AtNode = None, folder: OldFolder = None, json_output: Json = False) -> None:
     """Stop trusting a peer, from its next call on.
 
-    Example: parley pin remove party/hospital-e --folder north/identity
+    Example: parley pin remove party/hospital-e --node north
     """
-    place = NodeFolder(folder)
-    name = _named(place, node)
+    place = NodeFolder(identity_folder(node, folder))
+    name = _named(place, peer)
     trust.remove(place, name)
     if json_output:
         emit_json({"removed": name.uri})
@@ -82,12 +83,12 @@ def remove(node: Peer, folder: Folder = HOME, json_output: Json = False) -> None
 
 
 @app.command(name="list")
-def list_(folder: Folder = HOME, json_output: Json = False) -> None:
+def list_(node: OfNode = None, folder: OldFolder = None, json_output: Json = False) -> None:
     """List every pinned peer, to compare with what its operator reads out.
 
-    Example: parley pin list --folder hospital-a/identity
+    Example: parley pin list hospital-a
     """
-    entries = read_entries(NodeFolder(folder).pin_file)
+    entries = read_entries(NodeFolder(identity_folder(node, folder)).pin_file)
     if json_output:
         emit_json({"pins": [_body(entry) for entry in entries]})
         return

@@ -1,6 +1,6 @@
 """`parley status`, which is `parley coordinator status` too: every run of a coordinator.
 
-parley status --node lead
+parley status lead
 """
 
 from pathlib import Path
@@ -11,15 +11,15 @@ from rich.markup import escape
 from rich.table import Table
 
 from parley.cli.console import emit_json
-from parley.cli.options import CoordinatorOption, Json
+from parley.cli.options import Json, OfNode, OldNode, one_of
 
 
-def status(node: CoordinatorOption, json_output: Json = False) -> None:
+def status(node: OfNode = None, before: OldNode = None, json_output: Json = False) -> None:
     """List every run of this coordinator: its state, its round, its cost.
 
-    Example: parley status --node lead
+    Example: parley status lead
     """
-    show_status(node, json_output)
+    show_status(one_of(node, before, "NODE"), json_output)
 
 
 def show_status(node: Path, json_output: bool) -> None:

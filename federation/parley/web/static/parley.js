@@ -4,6 +4,7 @@
 const MOST_LINES = 400;
 const FOCUSABLE = "a, button, input, [tabindex]";
 const AGAIN_MILLISECONDS = 1500;
+const LATER_MILLISECONDS = 10000;
 const LEAST_MILLISECONDS = 1000; // between two refreshes of the figures
 
 function signInByLink() {
@@ -106,7 +107,7 @@ function readFigures(area) {
 // Something is being computed: the page is fetched again and its content exchanged, which interrupts nobody.
 async function again() {
   const answer = await fetch(location.pathname, { redirect: "error" }).catch(() => null);
-  if (!answer || !answer.ok) return;
+  if (!answer || !answer.ok) { setTimeout(again, LATER_MILLISECONDS); return; } // a busy machine, or a page that restarts
   const main = document.getElementById("main");
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("main");
   const place = [...main.querySelectorAll(FOCUSABLE)].indexOf(document.activeElement);
