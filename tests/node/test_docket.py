@@ -132,12 +132,16 @@ def test_no_changed_byte_convicts_anybody(here: Court, proof: Evidence) -> None:
         assert not judge(found, signed_by).guilty, place
 
 
+def spelled_otherwise(proof: Evidence) -> Evidence:
+    r, s = decode_dss_signature(proof.signature)
+    return replace(proof, signature=encode_dss_signature(r, ORDER - s))
+
+
 def test_the_same_incident_spelled_otherwise_is_no_second_one(here: Court, proof: Evidence) -> None:
     """Or whoever passes it on could have it answered again and again, and charge what was begun since."""
     (held,) = here.docket.take([proof.encoded()], LEAD)
     answer(here.folder, held.digest)
-    r, s = decode_dss_signature(proof.signature)
-    twin = replace(proof, signature=encode_dss_signature(r, ORDER - s))
+    twin = spelled_otherwise(proof)
     assert judge(twin, signed_by).guilty
     assert twin.digest != proof.digest
     assert here.docket.take([twin.encoded()], NORTH) == []
@@ -355,6 +359,16 @@ def test_a_liar_gains_nothing_by_having_its_auditor_die(here: Court, proof: Evid
     here.docket.hold(proof)
     here.docket.catch_up()
     assert here.folder.all() == [held], "of one session there is one piece of evidence"
+    assert here.folder.waiting() == {}
+
+
+def test_one_record_is_for_both_audits_of_a_session_of_which_one_had_been_kept(here: Court, proof: Evidence) -> None:
+    """The process died between the file of the first and its record, while the second was going on."""
+    kept = here.folder.keep(proof.encoded())
+    here.docket.hold(spelled_otherwise(proof))
+    here.docket.catch_up()
+    assert [held.digest for held in here.folder.all()] == [kept]
+    assert here.folder.unread() == []
     assert here.folder.waiting() == {}
 
 

@@ -142,16 +142,17 @@ class Docket:
     def catch_up(self) -> None:
         """At the start: whatever a crash has left undone, and a word on what still waits for the operator."""
         with self._lock:
-            for digest, data in self.folder.waiting().items():
-                self._judge_at_last(digest, data)
             for held in self.folder.all():
                 if held.charged:
                     self._charge(held)
+            # What was kept comes first: a second audit of its session may have been going on, and one record is for both.
             for digest in self.folder.unread():
                 try:
                     self._take(self.folder.read(digest))
                 except IgnoredError as error:
                     log.warning("kept evidence convicts nobody who is known", digest=digest, kind=error.kind)
+            for digest, data in self.folder.waiting().items():
+                self._judge_at_last(digest, data)
             self._finish()
             for held in self.folder.pending():
                 log.warning("evidence waits for parley evidence answer", digest=held.digest, peer=held.server)
