@@ -45,6 +45,12 @@ def test_a_list_comes_back_as_it_was_made() -> None:
     assert abs(found.age_days) < 1
 
 
+def test_nothing_is_kept_or_passed_on_that_the_authority_did_not_sign(tmp_path: Path) -> None:
+    data = listed(1, 1)
+    found = keep(tmp_path, b"a stranger's words\n" + data + b"and more\n", ROOT)
+    assert found.data == data == (tmp_path / REVOKED_FILE).read_bytes()
+
+
 def test_the_longest_list_fits_and_no_longer_one_is_read() -> None:
     whole = AUTHORITY.revoking([entry(each) for each in range(1, MOST_ENTRIES + 1)], 1)
     assert len(whole.data) < MOST_BYTES

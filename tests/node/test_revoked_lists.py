@@ -17,7 +17,7 @@ from parley.node.authority import ThrowAwayAuthority
 from parley.node.authorization import AioAuthorization, Authorization, Authorizer
 from parley.node.credentials import NodeFolder
 from parley.node.revocation import REVOKED_FILE, Entry, keep
-from parley.node.revoked_lists import RevokedLists, Watch, cut
+from parley.node.revoked_lists import QUIET_SECONDS, RevokedLists, Watch, cut
 from parley.node.transport import RenewedChannel, open_channel, refusal_of, server_credentials
 from tests.support.pinned import LEAD, NORTH, PARTY, SOUTH
 from tests.support.until import GIVE_UP_SECONDS
@@ -213,6 +213,26 @@ def test_a_list_is_taken_once_and_only_forward(north: NodeFolder, issuer: ThrowA
     assert north.load().pins.is_revoked(PARTY)
     (north.path / REVOKED_FILE).write_text("damaged")
     assert lists.newest() is None
+
+
+def test_lists_that_take_turns_are_one_line_of_the_log_for_a_while(
+    north: NodeFolder, issuer: ThrowAwayAuthority, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    lists, now = RevokedLists(north), [0.0]
+    monkeypatch.setattr("parley.node.revoked_lists.time.monotonic", lambda: now[0])
+
+    def said() -> int:
+        for each in range(6):
+            lists.take(b"rubbish" + bytes(each % 2), LEAD)
+        return capfd.readouterr().err.count("is not taken")
+
+    assert [said(), said()] == [1, 0]
+    lists.take(b"rubbish", SOUTH)
+    assert capfd.readouterr().err.count("is not taken") == 1
+    now[0] = QUIET_SECONDS
+    assert said() == 1
+    lists.take(listed(issuer, 1, SOUTH), LEAD)
+    assert lists.number == 1
 
 
 def test_a_list_that_is_installed_by_hand_is_noticed(north: NodeFolder, issuer: ThrowAwayAuthority) -> None:

@@ -145,7 +145,7 @@ class Docket:
             for held in self.folder.all():
                 if held.charged:
                     self._charge(held)
-            # What was kept comes first: a second audit of its session may have been going on, and one record is for both.
+            # What was kept comes first: another audit of its session may have been going on: both have one record.
             for digest in self.folder.unread():
                 try:
                     self._take(self.folder.read(digest))

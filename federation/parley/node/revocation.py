@@ -101,7 +101,8 @@ def parsed(data: bytes, authority: x509.Certificate) -> Revoked:
             "this is no list of revoked certificates that this release reads: give the file of `parley ca revoke`, "
             "or upgrade this node"
         ) from None
-    return Revoked(number, issued, entries, data)
+    # Written anew, so that nothing is passed on that the authority did not sign: PEM takes any text around it.
+    return Revoked(number, issued, entries, found.public_bytes(serialization.Encoding.PEM))
 
 
 def _entry(found: x509.RevokedCertificate) -> Entry:
@@ -186,7 +187,7 @@ def keep(folder: Path, data: bytes, authority: x509.Certificate, replacing: bool
             if fresh.data == known.data:
                 return known
             _require_follows(fresh, known)
-        replace_durably(folder / REVOKED_FILE, data, lambda written: _give(written, folder))
+        replace_durably(folder / REVOKED_FILE, fresh.data, lambda written: _give(written, folder))
         return fresh
     finally:
         os.close(handle)

@@ -1,11 +1,12 @@
 """Lists of revoked certificates on their way: from the coordinator with runs and rounds, or installed by hand.
 
 Whoever passes one on vouches for nothing: the authority's signature does, and its number. A list that is not taken is
-logged once, and the call that brought it goes on as if it had brought none.
+logged, of one peer every ten minutes at most, and the call that brought it goes on as if it had brought none.
 """
 
 import hashlib
 import threading
+import time
 from collections.abc import Callable
 
 from parley.federation.errors import FederationError
@@ -15,6 +16,7 @@ from parley.node.credentials import NodeFolder, load_certificate
 from parley.node.revocation import REVOKED_FILE, Revoked, keep
 from parley.privacy.durable import stamp
 
+QUIET_SECONDS = 600.0
 log = logs.logger()
 
 
@@ -27,6 +29,8 @@ class RevokedLists:
         self._held: Revoked | None = None
         self._looked_at = b""
         """Digest of the last list that came, whatever became of it."""
+        self._said: dict[NodeName, float] = {}
+        """Until when no more is said of a peer's lists, by the monotonic clock."""
 
     def newest(self) -> Revoked | None:
         """None where there is none, and where it cannot be read: then nobody is trusted, and nobody is told."""
@@ -63,11 +67,19 @@ class RevokedLists:
         except (FederationError, OSError) as error:
             if isinstance(error, OSError):
                 self._looked_at = b""  # such as a full disk: the same list is looked at again
-            log.error("a list of revoked certificates is not taken", peer=source, error=error)
+            self._say(source, error)
             return
         if taken.number > before:
             log.warning("a list of revoked certificates was taken", peer=source, count=len(taken.entries))
             cut()
+
+    def _say(self, source: NodeName, error: Exception) -> None:
+        now = time.monotonic()
+        with self._lock:
+            if now < self._said.get(source, now):
+                return
+            self._said[source] = now + QUIET_SECONDS
+        log.error("a list of revoked certificates is not taken", peer=source, error=error)
 
 
 def cut() -> None:
