@@ -83,7 +83,9 @@ def test_three_breaks_in_an_hour_are_borne_and_a_fourth_stops_it(monkeypatch: py
 class End:
     """One server's noise, and its books."""
 
-    def __init__(self, role: int, identities: tuple[Identity, Identity], channel: Any, folder: Path) -> None:
+    def __init__(
+        self, role: int, identities: tuple[Identity, Identity], channel: Any, folder: Path, workers: int = 1
+    ) -> None:
         self.noted: list[str] = []
         self.cheated: list[Exception] = []
         self.full: Callable[[], object] = lambda: None
@@ -106,7 +108,7 @@ class End:
             hold=self.docket.hold,
             note=self._note,
         )
-        self.noise = Noise(ways, load("strips", "standard"), 2 * LANES, self.folder.pending, self._cheat)
+        self.noise = Noise(ways, load("strips", "standard"), 2 * LANES, self.folder.pending, self._cheat, workers)
 
     def keep(self, evidence: Evidence) -> None:
         self.docket.made(evidence)
@@ -127,10 +129,12 @@ class End:
 class Ends:
     """Both, over a stream of gRPC and TLS."""
 
-    def __init__(self, identities: tuple[Path, Identity, Identity], folder: Path) -> None:
+    def __init__(
+        self, identities: tuple[Path, Identity, Identity], folder: Path, workers: tuple[int, int] = (1, 1)
+    ) -> None:
         _, a, b = identities
-        self.b = End(1, (a, b), None, folder / "b")
-        self.server = grpc.server(futures.ThreadPoolExecutor(4), options=KEEPALIVE)
+        self.b = End(1, (a, b), None, folder / "b", workers[1])
+        self.server = grpc.server(futures.ThreadPoolExecutor(16), options=KEEPALIVE)
         doors = self.b.doors
         servicer = NoiseServicer(doors.plain.put, {identity_uri("a")}, doors.covert)
         noise_pb2_grpc.add_NoiseServiceServicer_to_server(servicer, self.server)
@@ -138,7 +142,7 @@ class Ends:
         port = self.server.add_secure_port("127.0.0.1:0", credentials)
         self.server.start()
         self.channel = dialling(f"127.0.0.1:{port}", a)
-        self.a = End(0, (a, b), lambda: self.channel, folder / "a")
+        self.a = End(0, (a, b), lambda: self.channel, folder / "a", workers[0])
 
     def follow(self, *runs: Any) -> None:
         for end in (self.a, self.b):
@@ -270,8 +274,8 @@ def test_a_stricter_run_gets_nothing_of_a_session_that_was_audited_less(
     pool = ends.a.noise.covert
     first, _ = pool.position(10)
     with monkeypatch.context() as patched:
-        patched.setattr(ends.b.noise.covert, "_wait_for_room", lambda: time.sleep(1.0))
-        patched.setattr(ends.b.noise.covert, "_wants_more", lambda: time.sleep(1.0))
+        patched.setattr(ends.b.noise.covert, "wait", lambda turn: time.sleep(1.0))
+        patched.setattr(ends.b.noise.covert, "wants", lambda turn: time.sleep(1.0))
         ends.a.noise.follow([manifest(run="stricter", **{**COVERT, "noise.audit": "1/2"})])
         with pytest.raises(PeerError, match="no noise"):
             pool.position(0, Fraction(1, 2))

@@ -54,6 +54,7 @@ name = "north"
 cover = "rectangle"
 precision = "high"
 capacity = 1_000
+workers = 3
 [log]
 level = "debug"
 file = true
@@ -117,7 +118,7 @@ def test_the_two_aggregators_know_which_one_dials(tmp_path: Path) -> None:
     second = read_node(write(tmp_path, SECOND))
     assert isinstance(second, AggregatorNode)
     assert (second.index, second.peer_listener) == (1, Address("0.0.0.0", 0))
-    assert second.noise == NoiseSettings("rectangle", "high", 1000)
+    assert second.noise == NoiseSettings("rectangle", "high", 1000, 3)
     assert second.log == LogSettings("debug", True)
 
 
@@ -154,6 +155,8 @@ def test_a_coordinator_is_read_with_and_without_a_public_test_set(tmp_path: Path
         (FIRST, "0.0.0.0:7402", "0.0.0.0:7401", "listen: has one address twice"),
         (SECOND, "capacity", "capasity", "noise.capasity: is unknown (did you mean 'capacity'?)"),
         (SECOND, "rectangle", "circle", "noise.cover: is 'circle'"),
+        (SECOND, "workers = 3", "workers = 17", "noise.workers: is 17: give a whole number from 1 to 16"),
+        (SECOND, "workers = 3", 'workers = "all"', "noise.workers: is 'all'"),
         (SECOND, "file = true", 'file = "yes"', "log.file: is 'yes'"),
         (SECOND, '"debug"', '"loud"', "log.level: is 'loud'"),
         (COORDINATOR, "[evaluation]", "[evaluations]", "evaluations: is unknown (did you mean 'evaluation'?)"),

@@ -116,7 +116,7 @@ class Federation:
                 peer_name=NAMES[1 - role],
                 peer_address=at if role == 0 else None,
                 peer_listener=at if role == 1 else None,
-                noise=NoiseSettings("strips", "standard", 32768),
+                noise=NoiseSettings("strips", "standard", 32768, 2),
             )
         )
 

@@ -55,6 +55,8 @@ class TwoServers:
             )
             self._tell(process, settings_line(settings))
         port = self._answer(self._processes[1])
+        self.port: int = port["port"]
+        """Of server 1."""
         self._tell(self._processes[0], json.dumps(port))
 
     def _start(self) -> "subprocess.Popen[str]":

@@ -8,23 +8,25 @@ names a task; the answer is one JSON line.
 
 import json
 import math
-import queue
 import resource
 import socket
 import ssl
 import sys
 import time
+from collections.abc import Callable
 from concurrent import futures
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from parley.aggregator.opening import Aggregator, Contributions
 from parley.aggregator.opening_store import OpeningStore
-from parley.aggregator.pool import Demand, NoisePool, NoiseSession
+from parley.aggregator.pool import NoisePool
 from parley.aggregator.request import Request
+from parley.aggregator.workers import Demand, NoiseSession, Staff
+from parley.bench.noise_fill import fill
 from parley.bench.noise_turns import NAMES, Turns, hear_audits, open_session
 from parley.mpc.channel import Channel, Link
 from parley.mpc.clear import OwnNoise
@@ -37,6 +39,9 @@ from parley.mpc.tables import check_precision, load
 from parley.node.authority import identity_uri
 from parley.node.collector import settle
 from parley.node.credentials import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, Identity
+
+MOST_STREAMS = 40
+"""Open at once: each takes a thread."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +72,8 @@ class Connections:
         self._settings = settings
         self._identity = Identity.load(Path(settings.folder) / NAMES[settings.role])
         self._port = 0
+        self._channels: dict[int, Any] = {}
+        """By the port that is dialled."""
 
     def listen(self) -> int:
         """Server 1: take connections on a port of the kernel's choice."""
@@ -76,14 +83,14 @@ class Connections:
         else:
             import grpc  # here and below: the socket channel starts faster without it
 
-            from parley.aggregator.grpc_link import NoiseServicer
+            from parley.aggregator.grpc_link import Door, NoiseServicer
             from parley.node.connections import KEEPALIVE
             from parley.v1 import noise_pb2_grpc
 
-            self._accepted: queue.SimpleQueue[Link] = queue.SimpleQueue()
-            self._server = grpc.server(futures.ThreadPoolExecutor(4), options=KEEPALIVE)
+            self._door = Door()
+            self._server = grpc.server(futures.ThreadPoolExecutor(MOST_STREAMS), options=KEEPALIVE)
             noise_pb2_grpc.add_NoiseServiceServicer_to_server(
-                NoiseServicer(self._accepted.put, {identity_uri(NAMES[0])}), self._server
+                NoiseServicer(self._door.put, {identity_uri(NAMES[0])}), self._server
             )
             identity = self._identity
             credentials = grpc.ssl_server_credentials(
@@ -102,16 +109,31 @@ class Connections:
         if self._settings.channel == "socket":
             return self._socket_link()
         if self._settings.role == 1:
-            return self._accepted.get()
-        import grpc
+            return self._door.take()
+        return self._dialled(self._port, 0)
 
+    def by(self, port: int) -> Callable[[], Link]:
+        """As `link`, but over that port: where a relay listens."""
+        return self.link if self._settings.role else lambda: self._dialled(port, 0)
+
+    def further(self, port: int) -> Callable[[int, Callable[[], bool]], Link]:
+        """The streams of a crew's other workers, over gRPC only."""
+        if self._settings.role == 1:
+            return self._door.take_worker
+        return lambda number, over: self._dialled(port, number)
+
+    def _dialled(self, port: int, worker: int) -> Link:
         from parley.aggregator.grpc_link import dial
-        from parley.node.connections import KEEPALIVE
 
-        identity = self._identity
-        credentials = grpc.ssl_channel_credentials(identity.authority, identity.key, identity.certificate)
-        self._grpc_channel = grpc.secure_channel(f"127.0.0.1:{self._port}", credentials, options=KEEPALIVE)
-        return dial(self._grpc_channel)
+        if port not in self._channels:
+            import grpc
+
+            from parley.node.connections import KEEPALIVE
+
+            identity = self._identity
+            credentials = grpc.ssl_channel_credentials(identity.authority, identity.key, identity.certificate)
+            self._channels[port] = grpc.secure_channel(f"127.0.0.1:{port}", credentials, options=KEEPALIVE)
+        return dial(self._channels[port], worker=worker)
 
     def _socket_link(self) -> Link:
         from parley.bench.socket_link import SocketLink
@@ -188,6 +210,8 @@ class Server:
     def task(self, order: dict[str, Any]) -> dict[str, Any]:
         if order["task"] == "measure":
             return self.measure(order["dimension"], order["seconds"], order["repeat"], order["dump"])
+        if order["task"] == "fill":
+            return self.fill(order["port"], order["workers"], order["seconds"])
         if order["task"] == "batch":
             return self.turns.batch(parts_of(*order["parts"]), order["lanes"])
         return self.aggregate(order["dimension"], order["parties"])
@@ -226,6 +250,15 @@ class Server:
             "base_ot_seconds": self.session.base_ot_seconds if self.session else 0.0,
             "finished": time.monotonic(),
         }
+
+    def fill(self, port: int, workers: int | Literal["auto"], seconds: float) -> dict[str, Any]:
+        """A pool by so many workers, over that port of the other server's or of a relay's."""
+        settings, connections = self.settings, self.connections
+        self.channel.run(start_together())
+        return fill(
+            settings.role, self.tables, self.parts, Path(settings.folder), settings.lanes, connections.by(port),
+            Staff(workers, connections.further(port)), seconds, lambda: self.channel.run(end_together()),
+        )  # fmt: skip
 
     def _both(self, mine: bool) -> bool:
         def steps() -> Steps[bool]:

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from parley.aggregator.opening import Aggregator, Contributions
 from parley.aggregator.opening_store import Opened, OpeningStore
-from parley.aggregator.pool import Begin, Demand, NoisePool
+from parley.aggregator.pool import NoisePool
 from parley.aggregator.request import Request
+from parley.aggregator.workers import Begin, Demand
 from parley.mpc.channel import FRAME_OVERHEAD, Channel, Link, MemoryLink
 from parley.mpc.errors import MpcError, PeerClosedError, PeerError, PeerTimeoutError
 from parley.mpc.history import Sign, unsigned

@@ -14,6 +14,7 @@
     epsilon = 4.0                        cover = "strips"                     epsilon = 10.0     # the default
     delta = 1e-4                         precision = "standard"               delta = 1e-3       # the default
                                          capacity = 1_048_576  # samples held in memory
+                                         workers = "auto"      # or 1 to 16
     [log]                                # every role, optional
     level = "info"                       # the default; debug, info, warning, error
     file = false                         # the default; true: also NODE/state/log.jsonl, rotated
@@ -50,7 +51,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Self, get_args
+from typing import Literal, Self, get_args
 
 from parley.federation.errors import PolicyError
 from parley.federation.fields import Fields
@@ -70,6 +71,7 @@ NODE_FILE = "node.toml"
 MOST_BYTES = 1 << 16
 LEVELS = ("debug", "info", "warning", "error")
 LARGEST_CAPACITY = 1 << 31
+MOST_WORKERS = 16
 PARTIES_CONNECTIONS = 400
 """A party has three with a coordinator and two with an aggregator, and one more for every run beside the first."""
 COORDINATOR_BUDGET = (10.0, 1e-3)
@@ -190,6 +192,8 @@ class NoiseSettings:
     """Joint samples held in memory, 8 bytes each; with 0 this server samples none with the other one, and takes part in
     no run that needs them.
     """
+    workers: int | Literal["auto"] = "auto"
+    """Batches in the making at once, at most; the other server has a say too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -393,7 +397,9 @@ def _noise(fields: Fields) -> NoiseSettings:
         fields.choice("cover", covers) if fields.has("cover") else default.cover,
         fields.choice("precision", precisions) if fields.has("precision") else default.precision,
         fields.whole("capacity", 0, LARGEST_CAPACITY) if fields.has("capacity") else default.capacity,
-    )
+        default.workers if not fields.has("workers") or fields.is_text("workers", "auto") else
+        fields.whole("workers", 1, MOST_WORKERS),
+    )  # fmt: skip
     fields.finish()
     return settings
 

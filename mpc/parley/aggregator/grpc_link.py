@@ -10,15 +10,17 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from typing import Any
 
 import grpc
 
-from parley.aggregator.refusals import CallWaitsError
+from parley.aggregator.refusals import CallRefusedError, CallWaitsError, malformed
 from parley.federation.errors import NotAuthorisedError
 from parley.federation.rounds import PIECE_BYTES
+from parley.mpc.channel import DEADLINE_SECONDS
 from parley.mpc.errors import FrameError, PeerClosedError, PeerError, PeerTimeoutError
+from parley.node.node_file import MOST_WORKERS
 from parley.node.refusals import RefusedCallError, abort
 from parley.v1 import noise_pb2, noise_pb2_grpc
 
@@ -27,6 +29,12 @@ GRACE_SECONDS = 1.0
 MOST_FRAME_BYTES = 1 << 26
 MOST_WAITING_FRAMES = 2
 """Read ahead of the protocol: more than one is a peer that does not wait for answers, and is made to wait."""
+WORKERS = "parley-noise-workers"
+"""Metadata of a stream: from A which worker's it is, from B that it knows what that means."""
+LOOK_SECONDS = 0.2
+"""For a stream to come, between two looks at whether its crew still waits."""
+Said = Callable[[], Iterable[tuple[str, str | bytes]]]
+"""The metadata that the other end has sent; waits for them."""
 MOST_HELD_BYTES = 1 << 29
 """Of frames in all links of a process, whole or half read: a peer that sends on many streams at once would fill the
 memory otherwise, and who runs out of it dies at a moment of the peer's choice.
@@ -81,8 +89,14 @@ class _Share:
 class GrpcLink:
     """Either end of the stream. Reading runs in a thread of its own, so that a deadline can be kept."""
 
-    def __init__(self, piece: Callable[..., Any], incoming: Iterator[Any], cancel: Callable[[], Any]) -> None:
-        self._piece, self._incoming, self._cancel = piece, incoming, cancel
+    def __init__(
+        self, piece: Callable[..., Any], incoming: Iterator[Any], cancel: Callable[[], Any], said: Said = lambda: (),
+        worker: int = 0,
+    ) -> None:  # fmt: skip
+        self._piece, self._incoming, self._cancel, self._said = piece, incoming, cancel, said
+        self.worker = worker
+        """Of a crew; 0 is the first, or the only one."""
+        self._knows_workers: bool | None = None
         self._outbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._inbox: deque[bytes | bytearray] = deque()
         self._share, self._lent = _Share(), 0
@@ -103,6 +117,17 @@ class GrpcLink:
     def over(self) -> bool:
         """Nothing can be said over it any more."""
         return self._closed or self._ended is not None
+
+    def knows_workers(self, deadline: float) -> bool:
+        """Whether the other end may have several streams for one pool: gRPC's metadata say so. A server from before
+        says nothing, with its first frame.
+        """
+        with self._changed:
+            left = max(deadline - time.monotonic(), 0)
+            self._changed.wait_for(lambda: self._knows_workers is not None or self.over, left)
+            if self._knows_workers is None:
+                raise PeerTimeoutError("the other server did not answer in time")
+            return self._knows_workers
 
     def send(self, frame: bytes | bytearray | memoryview) -> None:
         if self.over:
@@ -152,6 +177,10 @@ class GrpcLink:
     def _read(self) -> None:
         ended: PeerError = PeerClosedError("the other server has closed the connection")
         try:
+            knows = any(key == WORKERS for key, _ in self._said() or ())
+            with self._changed:
+                self._knows_workers = knows
+                self._changed.notify_all()
             while (frame := self._next_frame()) is not None:
                 with self._changed:
                     self._changed.wait_for(lambda: len(self._inbox) < MOST_WAITING_FRAMES or self._closed)
@@ -202,38 +231,55 @@ def _describe(error: grpc.RpcError) -> str:
     return f"{code.name.lower()}: {error.details()}" if code is not None else "stream ended"
 
 
-def begin(method: Callable[..., Any], piece: Callable[..., Any], timeout_seconds: float | None = None) -> GrpcLink:
-    """The dialling end of one stream of a stub's `method`."""
+def begin(method: Callable[..., Any], piece: Callable[..., Any], worker: int | None = None) -> GrpcLink:
+    """The dialling end of one stream of a stub's `method`; of a worker, where the method has workers."""
     started: queue.SimpleQueue[GrpcLink] = queue.SimpleQueue()
 
     def requests() -> Iterator[Any]:
         yield from started.get().outgoing()
 
-    call = method(requests(), wait_for_ready=True, timeout=timeout_seconds)
-    link = GrpcLink(piece, call, call.cancel)
+    if worker is None:
+        call = method(requests(), wait_for_ready=True)
+        link = GrpcLink(piece, call, call.cancel)
+    else:
+        call = method(requests(), wait_for_ready=True, metadata=((WORKERS, str(worker)),))
+        link = GrpcLink(piece, call, call.cancel, call.initial_metadata, worker)
     started.put(link)
     return link
 
 
-def dial(channel: grpc.Channel, covert: bool = False) -> GrpcLink:
+def dial(channel: grpc.Channel, covert: bool = False, worker: int = 0) -> GrpcLink:
     """Server A's end: one noise session over `channel`. It lasts, so only its frames have deadlines."""
     stub = noise_pb2_grpc.NoiseServiceStub(channel)
-    return begin(stub.ConverseCovert if covert else stub.Converse, noise_pb2.ConverseRequest)
+    return begin(stub.ConverseCovert if covert else stub.Converse, noise_pb2.ConverseRequest, worker)
 
 
 class Door:
-    """Server B's: streams of one kind that A has dialled, until somebody takes them."""
+    """Server B's: streams of one kind that A has dialled, until somebody takes them. Of each further worker the newest
+    one is kept: an older one is of a crew that A has given up.
+    """
 
     def __init__(self, wanted: Callable[[], bool] = lambda: True) -> None:
         self._wanted = wanted
         self._waiting: queue.SimpleQueue[GrpcLink | None] = queue.SimpleQueue()
+        self._changed = threading.Condition()
+        self._further: dict[int, GrpcLink] = {}
+        self._closed = False
 
     def require_wanted(self) -> None:
         if not self._wanted():
             raise CallWaitsError("no open run of this server needs such noise", "dial again")
 
     def put(self, link: GrpcLink) -> None:
-        self._waiting.put(link)
+        if not link.worker:
+            self._waiting.put(link)
+            return
+        with self._changed:
+            older = self._further.pop(link.worker, None)
+            self._further[link.worker] = link
+            self._changed.notify_all()
+        if older is not None:
+            older.close()
 
     def take(self) -> GrpcLink:
         link = self._waiting.get()
@@ -241,9 +287,30 @@ class Door:
             raise PeerClosedError("this server is stopping")
         return link
 
+    def take_worker(self, number: int, over: Callable[[], bool]) -> GrpcLink:
+        """The stream of a further worker, for as long as its crew waits for it."""
+        until = time.monotonic() + DEADLINE_SECONDS
+        with self._changed:
+            while not self._closed and not over() and time.monotonic() < until:
+                link = self._further.pop(number, None)
+                if link is not None and not link.over:
+                    return link
+                if link is None:
+                    self._changed.wait(LOOK_SECONDS)
+        raise PeerClosedError(f"the stream of worker {number} did not come")
+
     def close(self) -> None:
         """Whoever waits for a stream waits no longer."""
         self._waiting.put(None)
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+
+def _worker(said: str | bytes) -> int:
+    if said not in {str(number) for number in range(MOST_WORKERS)}:
+        raise malformed(f"{WORKERS} names no worker", f"name one from 0 to {MOST_WORKERS - 1}")
+    return int(said)
 
 
 class NoiseServicer(noise_pb2_grpc.NoiseServiceServicer):
@@ -272,8 +339,14 @@ class NoiseServicer(noise_pb2_grpc.NoiseServiceServicer):
     ) -> Iterator[Any]:
         if not self._allowed & set(context.auth_context().get("x509_subject_alternative_name", ())):
             abort(context, NotAuthorisedError("this identity is not the other aggregation server"))
+        said = context.invocation_metadata()
+        try:
+            worker = _worker(dict(said).get(WORKERS, "0"))
+        except CallRefusedError as error:
+            abort(context, error)
+        context.send_initial_metadata(((WORKERS, str(MOST_WORKERS)),))
         done = threading.Event()
-        link = GrpcLink(noise_pb2.ConverseResponse, request_iterator, done.set)
+        link = GrpcLink(noise_pb2.ConverseResponse, request_iterator, done.set, lambda: said, worker)
         context.add_callback(lambda: link.stop())
         on_link(link)
         yield from link.outgoing()

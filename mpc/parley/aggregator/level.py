@@ -21,5 +21,7 @@ class Level:
     """Why no session is wanted."""
     lanes: int = 0
     """Of the newest batch."""
+    workers: int = 1
+    """Of the newest session."""
     audits: Audits = (0, 0)
     """In all sessions."""

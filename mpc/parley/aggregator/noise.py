@@ -16,11 +16,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
 import grpc
 
 from parley.aggregator.grpc_link import Door, dial
-from parley.aggregator.pool import Demand, NoisePool, NoiseSession
+from parley.aggregator.pool import NoisePool
+from parley.aggregator.workers import Demand, NoiseSession, Staff
 from parley.federation.errors import FederationError
 from parley.federation.manifest import Manifest
 from parley.mpc.audit import Hold
@@ -120,20 +122,25 @@ class Noise:
 
     def __init__(
         self, ways: Ways, tables: Tables, capacity: int, pending: Callable[[], Sequence[Held]],
-        cheated: Callable[[PeerCheatedError], None],
+        cheated: Callable[[PeerCheatedError], None], workers: int | Literal["auto"] = "auto",
     ) -> None:  # fmt: skip
         self._ways, self._tables, self._pending = ways, tables, pending
         self._open = Open()
-        self._unkept: Evidence | None = None
+        self._unkept: list[Evidence] = []
         self._breaks = Breaks(lambda count: _told(lambda: ways.note("noise.stopped", count=count)))
 
         def tell(error: PeerCheatedError) -> None:
             _told(lambda: cheated(error))
 
-        self.plain = NoisePool(lambda: self._link(False), ways.role, tables, capacity, cheated=tell)
+        def staff(covert: bool) -> Staff:
+            return Staff(workers, lambda number, over: self._further(covert, number, over))
+
+        self.plain = NoisePool(
+            lambda: self._link(False), ways.role, tables, capacity, cheated=tell, staff=staff(False)
+        )  # fmt: skip
         self.covert = NoisePool(
             lambda: self._link(True), ways.role, tables, capacity, MOST_LANES, cheated=tell, begin=self._begin,
-            demand=self.demand, least_lanes=LEAST_LANES, broken=self._broken,
+            demand=self.demand, least_lanes=LEAST_LANES, broken=self._broken, staff=staff(True),
         )  # fmt: skip
 
     def start(self) -> None:
@@ -175,6 +182,12 @@ class Noise:
             return dial(self._ways.dialled(), covert)
         return (self._ways.doors.covert if covert else self._ways.doors.plain).take()
 
+    def _further(self, covert: bool, number: int, over: Callable[[], bool]) -> Link:
+        """The stream of a further worker, for as long as somebody waits for it."""
+        if self._ways.dialled is not None:
+            return dial(self._ways.dialled(), covert, number)
+        return (self._ways.doors.covert if covert else self._ways.doors.plain).take_worker(number, over)
+
     def _begin(self, channel: Channel, demand: Demand) -> NoiseSession:
         assert demand.audit_rate is not None
         ways = self._ways
@@ -185,7 +198,7 @@ class Noise:
     def _broken(self, error: Exception) -> None:
         """With evidence that holds, it is no accident; what a full disk did not take is offered again."""
         if isinstance(error, CaughtError):
-            self._unkept = error.evidence
+            self._unkept.append(error.evidence)
             if not self._kept_at_last() or self._waits():
                 return
         self._breaks.add()
@@ -198,13 +211,13 @@ class Noise:
 
     def _kept_at_last(self) -> bool:
         """Whether all evidence is on the disk: until then no session is begun, for its peer was caught."""
-        if (evidence := self._unkept) is not None:
+        while self._unkept:
             try:
-                self._ways.keep(evidence)
+                self._ways.keep(self._unkept[0])
             except (FederationError, OSError) as error:
                 log.error("evidence cannot be kept", error=error)
                 return False
-            self._unkept = None
+            self._unkept.pop(0)
         return True
 
 

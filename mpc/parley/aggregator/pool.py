@@ -1,11 +1,12 @@
 """Standard-normal shares made ahead in the background; each is used once, or lost.
 
-Both servers run the same batches over one session, so sample number i of a session (its `epoch`) is the same sample on
-both. Positions are reserved for a sum by agreement (parley.aggregator.opening), only ever forwards; what lies before a
-reservation and was not reserved is lost. When a session ends, for whatever reason, all its unused samples are lost with
-it and a new one is opened. Nothing is ever written to disk. Memory is bounded by `capacity`: when it is full, the
-servers pause until half is used, so that rounds in between have the processors for themselves; they say so to each
-other, so that a slower consumer on one side is no time-out on the other.
+Both servers run the same batches and take them in the same order, so sample number i of a session (its `epoch`) is the
+same sample on both. One worker makes them, or several by turns (parley.aggregator.workers). Positions are reserved for
+a sum by agreement (parley.aggregator.opening), only ever forwards; what lies before a reservation and was not reserved
+is lost. When a session ends, for whatever reason, all its unused samples are lost with it and a new one is opened.
+Nothing is ever written to disk. Memory is bounded by `capacity`, with what waits for its turn and what is being made:
+when it is full, the servers pause until half is used, so that rounds in between have the processors for themselves;
+they say so to each other, so that a slower consumer on one side is no time-out on the other.
 
 What kind of session fills a pool is its maker's choice (`begin`), and so is whether it fills at all now, and how large
 a batch is (`demand`): both servers ask that of themselves before each batch, and the smaller batch is made. A session
@@ -16,22 +17,23 @@ every session that ends so, or in the middle of a batch.
 """
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parley.aggregator.level import Audits, Level
+from parley.aggregator.streams import Crew, agree, knows_workers
+from parley.aggregator.workers import MOST_BITS, Begin, Demand, Ended, Made, Staff, Turns, Workers, required
 from parley.errors import ParleyError
 from parley.mpc.channel import DEADLINE_SECONDS, Channel, Link
-from parley.mpc.errors import FrameError, PeerCheatedError, PeerError, PositionError, SessionClosedError
+from parley.mpc.errors import CaughtError, PeerCheatedError, PeerError, PositionError, SessionClosedError
 from parley.mpc.sampler import LANES
 from parley.mpc.session import Session
-from parley.mpc.steps import Steps
 from parley.mpc.tables import Tables
 
 Words = NDArray[np.uint64]
@@ -41,8 +43,8 @@ RETRY_SECONDS = 0.5
 AHEAD_SECONDS = 1.0
 """For this server to come to where the other one says it is: both have agreed on the sums in between."""
 STOP_SECONDS = 5.0
-MOST_BITS = 32
-"""Of a batch's length: more is no length."""
+ENDS = (ParleyError, OSError, ValueError)
+"""What a session may end by."""
 
 
 @dataclass(eq=False)
@@ -58,34 +60,6 @@ class Reservation:
     """
 
 
-@dataclass(frozen=True)
-class Demand:
-    """What is asked of a pool now."""
-
-    lanes: int
-    """Of a batch, a power of two; with 0 no session is kept open."""
-    audit_rate: Fraction | None = None
-    """Of a session that audits batches. Where another, or smaller batches, are asked for, a new session begins."""
-    reason: str = ""
-    """Where nothing is asked for: why not."""
-
-
-class NoiseSession(Protocol):
-    """What a pool draws on: `parley.mpc.session.Session`, or one that keeps to its methods."""
-
-    id: bytes
-    channel: Channel
-
-    def samples(self, lanes: int) -> Words:
-        """One batch is made; what is ready comes back, in order, the same on both servers."""
-        ...
-
-    def close(self) -> None: ...
-
-
-Begin = Callable[[Channel, Demand], NoiseSession]
-
-
 class NoisePool:
     """One server's pool. `connect` opens a fresh link to the other server; it is called for every new session."""
 
@@ -93,10 +67,12 @@ class NoisePool:
         self, connect: Callable[[], Link], role: int, tables: Tables, capacity: int = 16 * LANES, lanes: int = LANES,
         deadline_seconds: float = DEADLINE_SECONDS, cheated: Callable[[PeerCheatedError], None] = lambda error: None,
         *, begin: Begin | None = None, demand: Callable[[], Demand] | None = None, least_lanes: int | None = None,
-        broken: Callable[[Exception], None] = lambda error: None,
+        broken: Callable[[Exception], None] = lambda error: None, staff: Staff | None = None,
     ) -> None:  # fmt: skip
-        """`lanes` is the largest batch. Without `begin` and `demand`: plain sessions, always wanted."""
-        self._connect, self._tables = connect, tables
+        """`lanes` is the largest batch. Without `begin` and `demand`: plain sessions, always wanted. Without `staff`:
+        one worker, over what `connect` opens; with it, `connect` opens the first one's stream.
+        """
+        self._connect, self._role, self._tables, self._staff = connect, role, tables, staff
         self._begin: Begin = begin or (lambda channel, demand: Session(channel, role, tables))
         self._demand = demand or (lambda: Demand(lanes))
         self._capacity, self._deadline_seconds = max(capacity, 2 * lanes), deadline_seconds
@@ -104,18 +80,20 @@ class NoisePool:
         self._cheated, self._broken = cheated, broken
         self.placing = threading.Lock()
         """Of server A: held from saying a place in the noise to taking it (parley.aggregator.opening)."""
-        self._in_batch = False
         self._changed = threading.Condition()
         self._chunks: list[tuple[int, Words]] = []
         self._live: set[Reservation] = set()
         self._epoch, self._rate, self._largest = b"", Fraction(0), 0
         """Of the session: its name, how often its batches are audited, lanes of the largest one."""
+        self._asked_rate: Fraction | None = None
         self._produced = self._next = 0
         self._filling = True
         """Until it is full; then again once half is used."""
         self._level = Level(0, self._capacity if capacity else 0, 0, 0, 0, 0, None)
         self._channel: Channel | None = None
-        self._session: NoiseSession | None = None
+        self._workers: Workers | None = None
+        self._turns, self._tally = Turns(1), (0, 0)
+        """Of the session: what waits for its turn, and the audits in all turns that have come."""
         self._audits: Audits = (0, 0)
         """Of sessions that have ended."""
         self._counted: deque[tuple[int, Audits]] = deque()
@@ -132,9 +110,7 @@ class NoisePool:
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-            channel = self._channel
-        if channel is not None:
-            channel.close("the pool was stopped")
+        self._end_session("the pool was stopped")
         if self._thread.is_alive():
             self._thread.join(STOP_SECONDS)  # a thread that still waits for a connection is left to the process's end
 
@@ -145,8 +121,9 @@ class NoisePool:
 
     def level(self) -> Level:
         with self._changed:
+            working = self._workers
             self._level.available = max(self._produced - self._next, 0) if self._epoch else 0
-            return Level(**{**vars(self._level), "audits": _sum(self._audits, _audits(self._session))})
+            return Level(**{**vars(self._level), "audits": _sum(self._audits, working.audits() if working else (0, 0))})
 
     # ------------------------------------------------------------ using samples
 
@@ -278,17 +255,17 @@ class NoisePool:
                 self._rest(demand.reason)
                 continue
             try:
-                channel = Channel(self._connect(), self._deadline_seconds)
-                with self._changed:
-                    self._channel = channel
-                self._one_session(self._begin(channel, demand), demand)
-            except (ParleyError, OSError, ValueError) as error:
+                ended = self._one_crew(demand)
+                required(ended, ENDS)
+            except ENDS as error:
+                ended = [Ended(error, False)]
                 self._end_session(str(error))
-                self._tell(error)
-                with self._changed:
-                    self._changed.wait_for(lambda: self._stopping, RETRY_SECONDS)
             finally:
                 self._end_session(self._level.last_error or "the pool's thread has ended")
+            if ended:
+                self._tell(ended)
+                with self._changed:
+                    self._changed.wait_for(lambda: self._stopping, RETRY_SECONDS)
 
     def _rest(self, reason: str) -> None:
         """Until something is asked for; looked at again and again, for what decides it may be in other processes."""
@@ -298,91 +275,118 @@ class NoisePool:
             if self._changed.wait_for(lambda: self._stopping or self._demand().lanes, RETRY_SECONDS):
                 self._level.resting = ""
 
-    def _tell(self, error: Exception) -> None:
-        """Whoever counts how sessions end: only what may be the other server's doing."""
-        suspicious = isinstance(error, PeerCheatedError | FrameError) or self._in_batch
-        self._in_batch = False
-        if suspicious and not self._stopping:
+    def _tell(self, ended: list[Ended]) -> None:
+        """Whoever counts how sessions end, once for a crew, and of all that was caught."""
+        errors = [each.error for each in ended if each.suspicious]
+        caught = [error for error in errors if isinstance(error, CaughtError)]
+        for error in [] if self._stopping else caught or errors[:1]:
             self._broken(error)
-        if isinstance(error, PeerCheatedError):
+        for kind in {type(error): error for error in reversed(errors) if error not in caught}.values():
+            if isinstance(kind, PeerCheatedError):
+                self._cheated(kind)
+        for error in caught:
             self._cheated(error)
 
-    def _one_session(self, session: NoiseSession, demand: Demand) -> None:
+    def _one_crew(self, demand: Demand) -> list[Ended]:
+        """From the first stream to the last worker's end."""
+        link = self._connect()
+        channel = Channel(link, self._deadline_seconds)
         with self._changed:
-            self._session, self._rate, self._largest = session, demand.audit_rate or Fraction(0), 0
-            self._epoch, self._produced, self._next = session.id, 0, 0
+            self._channel = channel
+            if self._stopping:
+                return []
+        crew, staff = Crew(1), self._staff
+        if staff is not None and knows_workers(link, time.monotonic() + self._deadline_seconds):
+            crew = channel.run(agree(self._role, lambda round_trip: staff.wanted(round_trip, demand.lanes)))
+        channel.place = crew.place(0)
+        workers = Workers(self, self._role, crew, demand, self._begin, staff, self._least, self._deadline_seconds)
+        with self._changed:
+            self._workers = workers
+            self._level.workers = crew.workers
+        ended = workers.run(channel)
+        with self._changed:
+            self._audits, self._workers = _sum(self._audits, workers.audits()), None
+        return ended
+
+    # what workers ask and say
+
+    def opened(self, epoch: bytes, demand: Demand, turns: Turns) -> None:
+        with self._changed:
+            self._asked_rate, self._rate, self._largest = demand.audit_rate, demand.audit_rate or Fraction(0), 0
+            self._epoch, self._produced, self._next = epoch, 0, 0
+            self._turns, self._tally = turns, (0, 0)
             self._level.sessions += 1
             self._changed.notify_all()
-        try:
-            while not self._stopping:
-                now = self._demand()
-                if now.lanes < max(self._largest, 1) or now.audit_rate != demand.audit_rate:
-                    self._end_session("the runs that are open ask for other noise")
-                    return
-                session.channel.next_batch()
-                lanes = session.channel.run(_both_ready(now.lanes if self._wants_more() else 0, self._least))
-                if not lanes:
-                    self._wait_for_room()
-                    continue
-                self._in_batch, self._level.lanes, self._largest = True, lanes, max(self._largest, lanes)
-                self._take(session.samples(lanes))
-                self._in_batch = False
-        finally:
-            session.close()
 
-    def _take(self, samples: Words) -> None:
-        if not len(samples):
-            return
+    def asked(self) -> Demand | None:
+        now = self._demand()
         with self._changed:
-            self._chunks.append((self._produced, samples))
-            self._produced += len(samples)
-            self._counted.append((self._produced, _audits(self._session)))
-            self._level.produced += len(samples)
-            self._drop_dead()
-            self._changed.notify_all()
+            return None if now.lanes < max(self._largest, 1) or now.audit_rate != self._asked_rate else now
 
-    def _wants_more(self) -> bool:
+    def begun(self, lanes: int) -> None:
         with self._changed:
-            room = sum(len(chunk) for _, chunk in self._chunks) + self._lanes <= self._capacity
+            self._level.lanes, self._largest = lanes, max(self._largest, lanes)
+
+    def hand_in(self, turn: int, made: Made) -> None:
+        with self._changed:
+            if self._epoch:
+                self._turns.hand_in(turn, made)
+                self._take_due()
+            else:
+                made.samples[:] = 0
+                self._level.lost += len(made.samples)
+
+    def look_again(self) -> None:
+        with self._changed:
+            if self._epoch:
+                self._take_due()
+
+    def _take_due(self) -> None:
+        for made in self._turns.due():
+            self._tally = _sum(self._tally, made.audits)
+            if len(made.samples):
+                self._chunks.append((self._produced, made.samples))
+                self._produced += len(made.samples)
+                self._counted.append((self._produced, self._tally))
+                self._level.produced += len(made.samples)
+        self._drop_dead()
+        self._changed.notify_all()
+
+    def wants(self, turn: int) -> bool:
+        with self._changed:
+            room = (self._capacity - sum(len(chunk) for _, chunk in self._chunks)) // self._lanes
             low = self._produced - self._next <= self._capacity // 2  # what is asked for and not made counts
-            self._filling = room and (self._filling or low)
-            return self._filling
+            self._filling = room > 0 and (self._filling or low)
+            return bool(self._filling and self._epoch and self._turns.may_begin(turn, room))
 
-    def _wait_for_room(self) -> None:
+    def wait(self, turn: int) -> None:
         """Here; if it is the other server that is full, its next word is what is waited for."""
         pause = min(PAUSE_SECONDS, self._deadline_seconds / 4)
         with self._changed:
-            self._changed.wait_for(lambda: self._stopping or self._wants_more(), pause)
+            self._changed.wait_for(lambda: self._stopping or not self._epoch or self.wants(turn), pause)
 
-    def _end_session(self, reason: str) -> None:
+    def emptied(self, reason: str) -> None:
         with self._changed:
-            self._level.lost += sum(len(chunk) for _, chunk in self._chunks)
             self._level.last_error = reason
+            self._level.lost += sum(len(chunk) for _, chunk in self._chunks) + self._turns.erase()
             for _, chunk in self._chunks:
                 chunk[:] = 0
-            channel, self._channel = self._channel, None
-            self._audits, self._session = _sum(self._audits, _audits(self._session)), None
             self._counted.clear()
             self._chunks, self._epoch = [], b""
             self._live.clear()
             self._changed.notify_all()
+
+    def _end_session(self, reason: str) -> None:
+        """All of it, now."""
+        with self._changed:
+            self.emptied(reason)
+            channel, self._channel = self._channel, None
+            workers = self._workers
+        if workers is not None:
+            workers.stop(reason)
         if channel is not None:
             channel.close(reason)
 
 
-def _audits(session: NoiseSession | None) -> Audits:
-    """Of a session that has some."""
-    return getattr(session, "audits_made", 0), getattr(session, "audits_borne", 0)
-
-
 def _sum(one: Audits, other: Audits) -> Audits:
     return one[0] + other[0], one[1] + other[1]
-
-
-def _both_ready(mine: int, least: int) -> Steps[int]:
-    """The smaller of both servers' batches, each a power of two; 0 where either has no room for one."""
-    (theirs,) = yield [np.array([mine.bit_length()], np.uint8)]
-    said = int(theirs[0])
-    if said and not least.bit_length() <= said <= MOST_BITS:
-        raise FrameError(f"the other server wants batches of 2^{said - 1} lanes: at least {least} are made here")
-    return min(mine, 1 << (said - 1)) if mine and said else 0

@@ -34,7 +34,8 @@ from parley.v1 import aggregator_pb2_grpc, noise_pb2_grpc
 
 MOST_SHARE_CALLS = 1024
 MOST_CONTROL_CALLS = 256
-MOST_PEER_CALLS = 64
+MOST_PEER_CALLS = 96
+"""Openings, and a stream for each of two pools' workers; each takes a thread."""
 MOST_CONTROL_CONNECTIONS = 96
 MOST_PEER_CONNECTIONS = 48
 YOUNG_SHARE, YOUNG_CONTROL, YOUNG_PEER = 100, 24, 12

@@ -110,7 +110,7 @@ class Server:
             note=self.note,
         )
         tables = load(noise.cover, noise.precision)
-        self.noise = Noise(ways, tables, noise.capacity, self.pending, self._cheated)
+        self.noise = Noise(ways, tables, noise.capacity, self.pending, self._cheated, noise.workers)
         self.opener = Aggregator(
             self.role, self.noise.plain, self.store, OPENING_SECONDS, self.noise.covert if noise.capacity else None
         )

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import takewhile
 
 from parley.mpc import crash
 from parley.mpc.errors import CaughtError, PeerCheatedError
@@ -22,31 +23,34 @@ def held_nowhere(evidence: Evidence) -> Callable[[], None]:
     return _nothing
 
 
+def _nothing() -> None:
+    """What is left to examine, and to forget."""
+
+
 class Examination(threading.Thread):
     """One replay. It ends by itself, whatever becomes of the session: who is caught may well hang up."""
 
-    def __init__(self, examine: Callable[[], None]) -> None:
+    def __init__(self, examine: Callable[[], None], told: Callable[[], None]) -> None:
         super().__init__(name="noise-audit", daemon=False)
-        self._examine = examine
+        self._examine, self._told = examine, told
         self._error: BaseException | None = None
+        self.passed = False
 
     def run(self) -> None:
         try:
             self._examine()
+            self.passed = True
+            self._told()
         except BaseException as error:  # raised where the verdict is awaited
             self._error = error
         finally:
-            self._examine = _nothing  # all frames of the batch
+            self._examine = self._told = _nothing  # all frames of the batch
 
     def verdict(self) -> None:
         """Wait for it; what it found is raised."""
         self.join()
         if self._error is not None:
             raise self._error
-
-
-def _nothing() -> None:
-    """What is left to examine, and to forget."""
 
 
 @dataclass
@@ -63,11 +67,19 @@ class Audits:
     hold: Hold = held_nowhere
     made: int = 0
     passed: int = 0
+    told: Callable[[], None] = _nothing
+    """Called after each one that found nothing."""
 
     def __post_init__(self) -> None:
         self._waiting: list[Examination] = []
         self._rooms: list[Room] = []
         """Of replays that have ended, for those to come."""
+        self._heard = 0
+
+    @property
+    def settled(self) -> int:
+        """The oldest so many have found nothing: a later one may well be through before them."""
+        return self._heard + sum(1 for _ in takewhile(lambda each: each.passed, self._waiting))
 
     @property
     def waiting(self) -> int:
@@ -85,7 +97,7 @@ class Audits:
         try:
             forget = self.hold(evidence)
         finally:
-            begun = Examination(lambda: self._examine(evidence, said, kept, room, forget))
+            begun = Examination(lambda: self._examine(evidence, said, kept, room, forget), self.told)
             self._waiting.append(begun)
             begun.start()
 
@@ -95,6 +107,7 @@ class Audits:
         try:
             for examination in due:
                 examination.verdict()
+                self._heard += 1
         except BaseException:
             self._waiting = []  # the session is over: one finding is enough to be raised
             raise

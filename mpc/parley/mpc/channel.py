@@ -58,8 +58,12 @@ class Traffic:
 class Channel:
     """Exchanges messages of equal length with the peer, each under its label."""
 
-    def __init__(self, link: Link, deadline_seconds: float = DEADLINE_SECONDS) -> None:
+    def __init__(self, link: Link, deadline_seconds: float = DEADLINE_SECONDS, place: bytes = b"") -> None:
         self._link = link
+        self.place = place
+        """Which of several streams between the same two servers this is, as both have agreed: sessions are bound to it.
+        Nothing where there is one.
+        """
         self._deadline_seconds = deadline_seconds
         self._session = bytes(SESSION_BYTES)
         self._role: int | None = None

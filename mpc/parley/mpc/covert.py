@@ -147,6 +147,15 @@ class CovertSession:
         return self._audits.passed
 
     @property
+    def audits_settled(self) -> int:
+        """The oldest so many have found nothing."""
+        return self._audits.settled
+
+    def tell_verdicts(self, told: Callable[[], None]) -> None:
+        """Call this, from any thread, after each audit that found nothing."""
+        self._audits.told = told
+
+    @property
     def traffic(self) -> Traffic:
         return self.channel.traffic
 
@@ -203,7 +212,8 @@ class CovertSession:
         if their_rate != [rate.numerator, rate.denominator]:
             raise TermsDifferError(f"the other server would audit at another rate than {rate}")
         self._require_pinned(key)
-        session = digest("session", *self._pair(mine, theirs))
+        place = (self.channel.place,) if self.channel.place else ()
+        session = digest("session", *self._pair(mine, theirs), *place)
         points, keys = self._pair(point, group.checked(their_point)), self._pair(signing.key, key)
         return Terms(signing.context, session, keys, points, self.tables.digest, rate)
 

@@ -26,8 +26,8 @@ MAGIC = b"parley.mpc.v3\0\0\0"
 HELLO = struct.Struct("<16sB32s32s")
 
 
-def greet(role: int, tables: Tables, rng: Csprng) -> Steps[tuple[bytes, bytes]]:
-    """The session id and the hash key."""
+def greet(role: int, tables: Tables, rng: Csprng, place: bytes = b"") -> Steps[tuple[bytes, bytes]]:
+    """The session id and the hash key. Two ends that do not mean the same place have different ones."""
     if role not in (0, 1):
         raise ConfigurationError(f"role {role}: the two servers are 0 and 1")
     mine = HELLO.pack(MAGIC, role, tables.digest, rng.bytes(32))
@@ -43,7 +43,7 @@ def greet(role: int, tables: Tables, rng: Csprng) -> Steps[tuple[bytes, bytes]]:
             "the other server has other sampler tables: install the same release on both, same preset"
         )
     hellos = (mine + theirs) if role == 0 else (theirs + mine)
-    key = hashlib.sha512(b"parley session v1" + hellos).digest()
+    key = hashlib.sha512(b"parley session v1" + hellos + place).digest()
     return key[:SESSION_BYTES], key[32:48]
 
 
@@ -57,7 +57,7 @@ class Session:
         native = native or kernels()
         started = time.perf_counter()
         self.channel, self.tables = channel, tables
-        session, hash_key = channel.run(greet(role, tables, rng))
+        session, hash_key = channel.run(greet(role, tables, rng, channel.place))
         channel.open_session(session, role)
         self.id = session
         base = channel.run(transfer(role, session, rng))

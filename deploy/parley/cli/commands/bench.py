@@ -43,11 +43,19 @@ def noise(
     own: Annotated[
         float | None, typer.Option(help="Noise of each server's own; 0.5 if it is not given, 0 with --dump.")
     ] = None,
+    round_trip: Annotated[
+        str | None, typer.Option(help="Over a line of such a length, as 50ms, beside loopback and one worker.")
+    ] = None,
+    workers: Annotated[
+        str, typer.Option(help="With --round-trip: batches in the making at once, 1 to 16 or auto.")
+    ] = "auto",
     json_output: Json = False,
 ) -> None:  # fmt: skip
     """Measure Gaussian noise made by two processes on this machine, from empty pool to shares.
 
     Example: parley bench noise --dimension 62000 --seconds 60
+
+    Example: parley bench noise --round-trip 50ms --workers 8
     """
     from parley.bench import noise_bench
     from parley.mpc.evidence import MOST_LANES
@@ -59,6 +67,11 @@ def noise(
     lanes = lanes or (MOST_LANES if security is Security.covert else LANES)
     if dump is not None and not dump.parent.is_dir():
         fail(f"--dump: folder {dump.parent} does not exist")
+    if round_trip is not None:
+        _lines(cover, precision, parts, lanes, round_trip, workers, seconds, json_output)
+        return
+    if workers != "auto":
+        fail("--workers goes with --round-trip: parley bench noise --round-trip 50ms --workers 8")
     progress(f"two servers, {channel}, TLS, {cover}, {precision}: {dimension:,} Gaussians at a time")
     result = noise_bench.noise(dimension, cover, precision, channel, seconds, dump, baseline, parts, lanes)
     if json_output:
@@ -88,6 +101,35 @@ def noise(
     Console().print(table)
     if turns := result.get("turns"):
         _show_turns(turns)
+
+
+def _lines(
+    cover: str, precision: str, parts: Any, lanes: int, round_trip: str, workers: str, seconds: float, as_json: bool
+) -> None:
+    """The pool as an aggregator has it, over a line of that length."""
+    from parley.bench import noise_lines
+
+    if not parts.joint:
+        fail("--round-trip: under malicious nothing is sampled together, so no line is in use")
+    far, count = noise_lines.parse_round_trip(round_trip), noise_lines.parse_workers(workers)
+    progress(f"two servers, gRPC, TLS, {precision}, {parts.security}, {lanes:,} lanes a batch: four ways in turns")
+    result = noise_lines.lines(cover, precision, parts, lanes, far, count, seconds)
+    if as_json:
+        emit_json(result)
+        return
+    table = Table(title=f"Joint Gaussian noise, round trip {round_trip}", box=None, pad_edge=False)
+    for heading in ("", "workers", "Gaussians/s", "from", "to", "processor"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for name, way in result["ways"].items():
+        table.add_row(
+            name.replace("_", ", ", 1).replace("_", " "), f"{way['workers']}", f"{way['gaussians_per_second']:,.0f}",
+            f"{way['slowest']:,.0f}", f"{way['fastest']:,.0f}", f"{way['cpu_us_per_gaussian_per_server']:.1f} µs",
+        )  # fmt: skip
+    Console().print(table)
+    Console().print(
+        f"over the line: {result['of_loopback']:.0%} of loopback's best, and {result['over_one_worker']:.2f} times one "
+        f"worker (medians of {result['rounds']} turns each); this core's AES-ECB: {result['aes_gb_s']:.1f} GB/s"
+    )
 
 
 def _show_turns(turns: dict[str, Any]) -> None:
