@@ -55,13 +55,14 @@ def run(
 def test_a_run_over_both_releases_ends_as_any(
     tmp_path: Path, data: dict[str, list[Path]], site: Path, mode: str, place: str, alone_is_old: bool
 ) -> None:
-    manifest = study("mixed", PARTIES, DIMENSION, ROUNDS, parts=MODES[mode])
+    manifest = study("mixed", PARTIES, DIMENSION, ROUNDS, MODES[mode], "words")
     run(tmp_path / "nodes", manifest, data, site, place, alone_is_old)
 
 
 @pytest.mark.slow
 def test_a_coordinator_of_the_release_before_leads_upgraded_servers_and_parties(
-    tmp_path: Path, data: dict[str, list[Path]], site: Path, manifest: Manifest
+    tmp_path: Path, data: dict[str, list[Path]], site: Path
 ) -> None:
     """As a federation stands in the order of an upgrade, before its last step."""
+    manifest = study("mixed", PARTIES, DIMENSION, ROUNDS, uploads="words")
     run(tmp_path / "nodes", manifest, data, site, "coordinator", alone_is_old=True)

@@ -5,6 +5,7 @@ import math
 import struct
 from typing import Any
 
+import numpy as np
 import pytest
 
 from parley.federation.question import LocalFit
@@ -14,12 +15,14 @@ from parley.federation.rounds import (
     bounded_wait,
     commitment_a,
     commitment_b,
+    half_a,
+    numbers_in,
     payload_bytes,
     point_digest,
     query_digest,
     upload_digest,
 )
-from parley.mpc.randomness import SEED_BYTES
+from parley.mpc.randomness import SEED_BYTES, Csprng
 
 QUERY: dict[str, Any] = {
     "manifest_digest": bytes(32),
@@ -111,5 +114,14 @@ def test_one_payload_has_another_digest_as_either_half_and_as_a_point() -> None:
 
 
 def test_each_server_expects_its_own_half() -> None:
-    assert payload_bytes(0, 54) == BLIND_BYTES + 8 * 54
-    assert payload_bytes(1, 54) == payload_bytes(1, 54_000) == SEED_BYTES
+    assert payload_bytes(0, 54, 64) == BLIND_BYTES + 8 * 54
+    assert payload_bytes(0, 54, 39) == BLIND_BYTES + 264
+    assert payload_bytes(1, 54, 39) == payload_bytes(1, 54_000, 64) == SEED_BYTES
+
+
+@pytest.mark.parametrize("bits", [18, 39, 47, 64])
+def test_numbers_come_out_of_server_as_half_as_they_went_in(bits: int) -> None:
+    words = Csprng(bytes(32)).words(77)
+    half = half_a(bytes(BLIND_BYTES), words, bits)
+    assert len(half) == payload_bytes(0, 77, bits)
+    assert (numbers_in(half, 77, bits) == words & np.uint64((1 << bits) - 1)).all()

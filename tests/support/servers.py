@@ -23,7 +23,7 @@ from parley.demo.local import ReservedPort
 from parley.federation.admission import BY_HAND, AdmissionRecord
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
-from parley.federation.rounds import commitment_a, commitment_b, upload_digest
+from parley.federation.rounds import commitment_a, commitment_b, half_a, upload_digest
 from parley.mpc.crash import VARIABLE
 from parley.mpc.ring import share
 from parley.node.authority import ThrowAwayAuthority
@@ -259,8 +259,8 @@ class Contribution:
         """A fixed seed per party and round, as from an outbox."""
         seed = hashlib.sha256(party.encode() + salt + bytes([index])).digest()
         encoded = manifest.lattice(index).encode(np.asarray(values, np.float64))
-        words = share(encoded, seed).astype("<u8").tobytes()
-        return cls(manifest, index, party, (hashlib.sha256(seed).digest() + words, seed))
+        half = half_a(hashlib.sha256(seed).digest(), share(encoded, seed), manifest.share_bits)
+        return cls(manifest, index, party, (half, seed))
 
     def sealed(self, key: bytes, given: int = 0) -> bytes:
         """Server B's half, to be sent to A; the key came with another round's half."""

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from parley.federation.manifest import Manifest, Operator
+from parley.federation.start_and_stop import PACKED, Uploads
 from parley.learning.columns import Target, Uniform
 from parley.learning.holding import Layout
 from parley.learning.schema import Schema
@@ -40,7 +41,9 @@ def schema(dimension: int) -> Schema:
     return Schema(features=Uniform(dimension, 0.0, 1.0), target=target, nonzeros=NONZEROS)
 
 
-def study(run: str, parties: int, dimension: int, rounds: int, parts: NoiseParts = USUAL) -> Manifest:
+def study(
+    run: str, parties: int, dimension: int, rounds: int, parts: NoiseParts = USUAL, uploads: Uploads = PACKED
+) -> Manifest:
     """A DDP-SRM run of so many rounds; the noise is calibrated, so this takes seconds and imports scipy."""
     records = parties * RECORDS
     batch = parties * BATCH
@@ -66,4 +69,5 @@ def study(run: str, parties: int, dimension: int, rounds: int, parts: NoiseParts
         minimum_parties=parties,
         deadline_seconds=240.0,
         parts=parts,
+        uploads=uploads,
     )

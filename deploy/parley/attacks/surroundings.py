@@ -23,8 +23,8 @@ from parley.attacks.documents import FEDERATION, LEAD, PARTY, SERVERS
 from parley.attacks.words import Signed
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName
-from parley.federation.rounds import BLIND_BYTES, commitment_b, point_digest, upload_digest
-from parley.mpc.ring import expand
+from parley.federation.rounds import commitment_b, numbers_in, point_digest, upload_digest
+from parley.mpc.ring import expand, signed
 from parley.node.authority import ThrowAwayAuthority
 from parley.node.endings import sign_admission
 from parley.node.relay import Keys
@@ -195,8 +195,9 @@ class Surroundings:
         index, ends = asked.index, time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < ends:
             if index in self.a.halves and index in self.b.halves:
-                share = np.frombuffer(self.a.halves[index][BLIND_BYTES:], "<u8")
-                return (share + expand(self.b.halves[index], len(share))).view(np.int64)
+                bits = self.manifest.share_bits
+                share = numbers_in(self.a.halves[index], asked.length, bits)
+                return signed(share + expand(self.b.halves[index], len(share)), bits)
             if self.coordinator.refusal:
                 return None
             time.sleep(0.01)

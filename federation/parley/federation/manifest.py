@@ -36,8 +36,9 @@ from parley.federation.people import (
     optional_words,
     with_institutions,
 )
-from parley.federation.start_and_stop import Start, StopEarly, optional, rounds_of, start_of
+from parley.federation.start_and_stop import Start, StopEarly, optional, rounds_of, start_of, uploads_table
 from parley.mpc.errors import MpcError
+from parley.mpc.packing import WHOLE
 from parley.mpc.ring import Lattice
 from parley.mpc.tables import FORMATS
 from parley.privacy.canonical import canonical_json
@@ -146,6 +147,8 @@ class Manifest:
     """What it is for and by what right, where it says so."""
     institutions: tuple[tuple[str, Institution], ...] = ()
     """Parties of whom the manifest says who they are in law."""
+    packed: bool = False
+    """Whether server A's halves are as wide as the opening needs, and not words of 8 bytes."""
 
     def __post_init__(self) -> None:
         count = len(self.parties)
@@ -213,6 +216,11 @@ class Manifest:
         scale_bits, deviation = FORMATS[self.noise.precision].scale_bits, self.mechanism.noise_deviation(round_index)
         return Lattice(deviation, self.noise.fraction_bits, scale_bits, self.noise.parts)
 
+    @property
+    def share_bits(self) -> int:
+        """Width of a number on its way to server A: in every round the same."""
+        return self.lattice(0).opening_bits if self.packed else WHOLE
+
     def released_deviation(self, round_index: int) -> float:
         """Of the noise in the opened sum: more than what a claim counts, for each server knows its own part."""
         return self.mechanism.noise_deviation(round_index) * self.noise.parts.excess
@@ -279,7 +287,7 @@ class Manifest:
             "mechanism": mechanism_table(self.mechanism),
             "parties": with_institutions(party_tables(self.mechanism, dict(self.data_sets)), dict(self.institutions)),
             "noise": noise_table(**vars(self.noise)),
-            "rounds": rounds | optional("stop_early", self.stop_early),
+            "rounds": rounds | optional("stop_early", self.stop_early) | uploads_table(self.packed),
             **optional("start", self.start),
             **optional("legal", self.legal),
             "aggregators": [each.as_json() for each in self.aggregators],

@@ -3,6 +3,9 @@
 An upload has two halves. Each aggregator sees its own and only a commitment to the other; both compute the same upload
 digest, by which they agree on the set of contributors. The half of server A begins with 32 random bytes: server B can
 expand the seed, and a bare hash of A's half would let it test guesses of the vector against it.
+
+What is committed to, signed and resent are a half's bytes. For server A that is 32 random bytes, then the numbers,
+`Manifest.share_bits` each and without a bit between them (parley.mpc.packing): one vector has one spelling.
 """
 
 import hashlib
@@ -10,6 +13,7 @@ import struct
 from collections.abc import Sequence
 
 from parley.federation.question import LocalFit
+from parley.mpc.packing import Words, pack, packed_bytes, unpack
 from parley.mpc.randomness import SEED_BYTES
 
 BLIND_BYTES = 32
@@ -46,14 +50,18 @@ def query_digest(
     return _hash(b"parley query 1", parts)
 
 
+COMMITMENTS = (b"parley share a 1", b"parley share b 1")
+"""Labels of what commits to each half: A's is the blind and the packed numbers, B's is the seed."""
+
+
 def commitment_a(payload: bytes | bytearray) -> bytes:
-    """To server A's half: blind, then uint64[length] little-endian."""
-    return _labelled(b"parley share a 1", payload)
+    """To server A's half."""
+    return _labelled(COMMITMENTS[0], payload)
 
 
 def commitment_b(payload: bytes | bytearray) -> bytes:
-    """To server B's half: the seed."""
-    return _labelled(b"parley share b 1", payload)
+    """To server B's half."""
+    return _labelled(COMMITMENTS[1], payload)
 
 
 def upload_digest(
@@ -64,9 +72,22 @@ def upload_digest(
     return _hash(b"parley upload 1", parts)
 
 
-def payload_bytes(role: int, length: int) -> int:
-    """What a server expects: role 0 is A, 1 is B."""
-    return BLIND_BYTES + 8 * length if role == 0 else SEED_BYTES
+def payload_bytes(role: int, length: int, bits: int) -> int:
+    """What a server expects of so many numbers of so many bits: role 0 is A, 1 is B."""
+    return BLIND_BYTES + packed_bytes(length, bits) if role == 0 else SEED_BYTES
+
+
+def half_a(blind: bytes, words: Words, bits: int) -> bytes:
+    """Server A's half of numbers as wide as they travel."""
+    made = bytearray(payload_bytes(0, len(words), bits))
+    made[:BLIND_BYTES] = blind
+    pack(words, bits, memoryview(made)[BLIND_BYTES:])
+    return bytes(made)
+
+
+def numbers_in(half: bytes, length: int, bits: int) -> Words:
+    """The numbers of server A's half."""
+    return unpack(memoryview(half)[BLIND_BYTES:], bits, length)
 
 
 def _labelled(label: bytes, data: bytes | bytearray) -> bytes:

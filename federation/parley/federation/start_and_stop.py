@@ -14,7 +14,7 @@ sees them, and a coordinator that is started again goes on by them.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 from parley.federation.fields import Fields
 
@@ -108,12 +108,25 @@ def sentences(start: Start | None, stop_early: StopEarly | None) -> list[str]:
     return found
 
 
+Uploads = Literal["packed", "words"]
+PACKED: Uploads = "packed"
+"""In [rounds] uploads: as wide as the opening needs. A manifest without it is of words of 8 bytes, as all were once."""
+UPLOADS: tuple[Uploads, ...] = get_args(Uploads)
+"""What a study may ask for."""
+
+
+def uploads_table(packed: bool) -> dict[str, str]:
+    """A manifest's field `uploads`: absent where it was before there was a choice."""
+    return {"uploads": PACKED} if packed else {}
+
+
 def rounds_of(fields: Fields) -> dict[str, Any]:
     """A manifest's [rounds]."""
     rounds = {
         "minimum_parties": fields.whole("minimum_parties", 2, 1_000_000),
         "deadline_seconds": fields.number("deadline_seconds", 0, LONGEST_DEADLINE_SECONDS),
         "stop_early": stop_early_of(fields),
+        "packed": fields.has("uploads") and bool(fields.choice("uploads", (PACKED,))),
     }
     fields.finish()
     return rounds

@@ -36,16 +36,16 @@ class Intake(RunState):
             return wire.UploadResponse(rejection=Rejection.REJECTION_TOO_LATE)
         if index > self.opened + 1:
             return wire.UploadResponse(rejection=Rejection.REJECTION_TOO_EARLY)
-        current = self._round(index)
+        current, bits = self._round(index), self.manifest.share_bits
         if current.query is not None:
             if current.query != request.query_digest:
                 return wire.UploadResponse(rejection=Rejection.REJECTION_OTHER_QUERY)
-            if request.size != (due := payload_bytes(self._server.role, current.length)):
+            if request.size != (due := payload_bytes(self._server.role, current.length, bits)):
                 raise malformed(f"a payload of {request.size} bytes", f"round {index} takes {due}")
         upload = current.uploads.get(party)
         if upload is None:
             upload = current.uploads[party] = Upload(
-                self.manifest, self._server.role, party, request, self._server.memory
+                self.manifest, self._server.role, party, request, self._server.room
             )
         answer = await upload.add(request)
         if answer.complete:

@@ -30,7 +30,7 @@ import contextlib
 import hashlib
 import struct
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -46,10 +46,12 @@ from parley.mpc.clear import OwnNoise
 from parley.mpc.errors import FrameError, MpcError, PeerError
 from parley.mpc.history import Draft, Sign, opening_id, unsigned
 from parley.mpc.randomness import SEED_BYTES, Csprng, random_bytes
-from parley.mpc.ring import expand
+from parley.mpc.ring import add_expanded
 from parley.mpc.steps import Steps
 
 Words = NDArray[np.uint64]
+Share = Words | bytes | Callable[[Words], None]
+"""A vector, the 32 bytes that one expands from, or what adds one to a sum."""
 POSITION = struct.Struct("<Q")
 NO_EPOCH = bytes(16)
 MOST_NOISINGS = 4
@@ -81,33 +83,47 @@ class Contributions:
     """One server's shares of one round, as they arrive."""
 
     dimension: int
-    shares: dict[str, tuple[bytes, Words]] = field(default_factory=dict)
+    shares: dict[str, tuple[bytes, Share]] = field(default_factory=dict)
     """Party -> digest of its whole upload (both halves), this server's share."""
 
-    def add(self, party: str, upload_digest: bytes, share: Words | bytes) -> None:
-        """A share vector, or the 32 bytes it expands from. The same upload again is fine; another is refused."""
+    def add(self, party: str, upload_digest: bytes, share: Share) -> None:
+        """The same upload again is fine; another is refused."""
         if not party or "\n" in party:
             raise RefusedError("a party's name is one line of text")
         if isinstance(share, bytes) and len(share) != SEED_BYTES:
             raise RefusedError(f"{party}: a seed of {SEED_BYTES} bytes was due, got {len(share)}")
-        vector = expand(share, self.dimension) if isinstance(share, bytes) else share
-        vector = vector if vector.flags.writeable else vector.copy()  # it will be erased
-        if vector.shape != (self.dimension,) or vector.dtype != np.uint64:
-            raise RefusedError(
-                f"{party}: a share of uint64[{self.dimension}] was due, got {vector.dtype}{list(vector.shape)}"
-            )
+        if isinstance(share, np.ndarray):
+            share = share if share.flags.writeable else share.copy()  # it will be erased
+            if share.shape != (self.dimension,) or share.dtype != np.uint64:
+                raise RefusedError(
+                    f"{party}: a share of uint64[{self.dimension}] was due, got {share.dtype}{list(share.shape)}"
+                )
         held = self.shares.get(party)
         if held is None:
-            self.shares[party] = (upload_digest, vector)
+            self.shares[party] = (upload_digest, share)
         elif held[0] != upload_digest:
             raise RefusedError(f"{party} has uploaded something else for this round before")
 
     def erase(self) -> None:
-        """Overwrite and drop every share."""
-        for _, vector in self.shares.values():
-            if vector.flags.writeable:
-                vector[:] = 0
+        """Overwrite and drop every share; what is elsewhere is erased there."""
+        for _, share in self.shares.values():
+            if isinstance(share, np.ndarray):
+                share[:] = 0
         self.shares.clear()
+
+
+def summed(dimension: int, shares: Iterable[Share]) -> Words:
+    """In the memory of one vector, however many there are."""
+    total = np.zeros(dimension, np.uint64)
+    for share in shares:
+        if isinstance(share, bytes):
+            add_expanded(total, share)
+        elif isinstance(share, np.ndarray):
+            total += share
+        else:
+            share(total)
+        crash.point("aggregator.adding")
+    return total
 
 
 class Aggregator:
@@ -239,12 +255,10 @@ class Aggregator:
             return NO_EPOCH
 
     def _noised(
-        self, request: Request, parties: tuple[str, ...], shares: Mapping[str, tuple[bytes, Words]],
+        self, request: Request, parties: tuple[str, ...], shares: Mapping[str, tuple[bytes, Share]],
         place: Reservation, sign: Sign,
     ) -> Opened:  # fmt: skip
-        total = np.zeros(request.dimension, np.uint64)
-        for party in parties:
-            total += shares[party][1]
+        total = summed(request.dimension, (shares[party][1] for party in parties))
         position = 0
         for noise in self._noise(request, place):
             part = slice(position, position + len(noise))
@@ -253,7 +267,8 @@ class Aggregator:
             position += len(noise)
         contributions = tuple((party, shares[party][0]) for party in parties)
         opening = opening_id(place.epoch, place.start, place.count, contributions)
-        share = total.astype("<u8").tobytes()
+        share = total.astype("<u8", copy=False).tobytes()
+        del total  # of a large model, before the store copies the bytes
         before = self._store.statements(request.run, request.round - 1, 1)
         draft = Draft(
             round=request.round, query=request.query, contributions=contributions, opening=opening, epoch=place.epoch,

@@ -12,7 +12,7 @@ from parley.aggregator.opening_store import OpeningStore
 from parley.aggregator.peer import Dialler
 from parley.aggregator.refusals import CallWaitsError
 from parley.aggregator.signer import Signer
-from parley.aggregator.uploads import Memory
+from parley.aggregator.spool import Room
 from parley.federation.admission import AdmissionRecord
 from parley.federation.errors import EvidenceFileError, FederationError
 from parley.federation.manifest import Manifest
@@ -92,7 +92,7 @@ class Server:
         """Of the newest time that this server was restored from a backup."""
         self.signer = Signer(self.role, in_use, self.restored)
         self.lists = RevokedLists(node.identity)
-        self.memory = Memory(MOST_UPLOAD_BYTES)
+        self.room = Room(node.state, MOST_UPLOAD_BYTES)
         dialled = node.peer_address
         self._channel = PeerChannel(str(dialled), node.identity, self.peer, KEEPALIVE) if dialled else None
         self.dial = Dialler(self._channel) if self._channel else None

@@ -1,48 +1,40 @@
-"""One party's upload to this server, piece by piece, in memory only: the store of shares."""
+"""One party's upload to this server, piece by piece.
+
+Its bytes are hashed as they come, and of server A's half only the numbers are kept, in memory or in the spool; added
+they are when both servers have agreed on the set, one after another, so that no sum of another set ever exists.
+"""
 
 import asyncio
+import hashlib
+import threading
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parley.aggregator.opening import Contributions
+from parley.aggregator.opening_store import RefusedError
 from parley.aggregator.refusals import CallWaitsError, malformed
+from parley.aggregator.spool import Room
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.federation.rounds import (
     BLIND_BYTES,
+    COMMITMENTS,
     DIGEST_BYTES,
     PIECE_BYTES,
-    commitment_a,
-    commitment_b,
     payload_bytes,
     upload_digest,
 )
+from parley.mpc.errors import RangeError
+from parley.mpc.packing import BLOCK_WORDS, add_packed, count_in, require_one_form
 from parley.mpc.randomness import SEED_BYTES
 from parley.node.relay import KEY_BYTES, SEALED_BYTES
 from parley.v1 import aggregator_pb2 as wire
 
 ON_THE_LOOP_BYTES = 1 << 18
-"""What is hashed without a thread: a fraction of a millisecond."""
+"""Of a piece that is taken without a thread: a fraction of a millisecond."""
 Rejection = wire.UploadResponse.Rejection
 DIGEST, CONTRADICTION = Rejection.REJECTION_DIGEST, Rejection.REJECTION_CONTRADICTION
-
-
-class Memory:
-    """Bytes that uploads may take on this server, over all runs."""
-
-    def __init__(self, most_bytes: int) -> None:
-        self._most, self.held = most_bytes, 0
-
-    def take(self, size: int) -> None:
-        """Reserve, or have the party come again when rounds were opened."""
-        if self.held + size > self._most:
-            raise CallWaitsError(
-                f"uploads take {self.held:,} of {self._most:,} bytes on this server", "wait for rounds to be opened"
-            )
-        self.held += size
-
-    def give_back(self, size: int) -> None:
-        self.held -= size
 
 
 def check_form(request: wire.UploadRequest, role: int) -> None:
@@ -63,24 +55,30 @@ def check_form(request: wire.UploadRequest, role: int) -> None:
 class Upload:
     """The first word of a party for one round stands."""
 
-    def __init__(self, manifest: Manifest, role: int, party: str, request: wire.UploadRequest, memory: Memory) -> None:
+    def __init__(self, manifest: Manifest, role: int, party: str, request: wire.UploadRequest, room: Room) -> None:
         self.party, self.query, self.size = party, request.query_digest, request.size
-        _check_size(request.size, role, manifest.longest_answer)
+        self._bits = manifest.share_bits
+        self._numbers = _numbers(request.size, role, manifest.longest_answer, self._bits)
         self._words = (request.query_digest, request.commitment_a, request.commitment_b)
         uri = NodeName(manifest.federation, Role.party, party).uri
         self.digest = upload_digest(manifest.digest, request.round, uri, *self._words)
         """What identifies a contribution, on both servers alike."""
         self._relayed = request.relayed
-        self._commit, self._commitment = (commitment_a, commitment_b)[role], self._words[1 + role]
-        self._role, self._memory = role, memory
-        memory.take(self.size)
-        self._payload = bytearray(self.size)
+        self._role, self._commitment = role, self._words[1 + role]
+        self._hash = hashlib.sha256(COMMITMENTS[role])
+        self._blind = BLIND_BYTES if role == 0 else 0
+        """Bytes that are committed to and not kept."""
+        self._store = room.store(self.size - self._blind, self._bits)
+        self._turn = asyncio.Lock()
+        self._guard = threading.Lock()
+        """Between the loop and workers, of whom one takes what comes and another one adds it up."""
+        self._taking: asyncio.Future[None] | None = None
+        self._erased = False
         self.received = 0
         self.complete = False
         self.in_time = False
         """It was whole while it could still come into the sum: this server gives a receipt for it."""
         self.receipt = b""
-        self._check: asyncio.Future[bytes] | None = None
 
     @property
     def sealed(self) -> wire.RelayedHalf | None:
@@ -94,62 +92,101 @@ class Upload:
 
     def fits(self, query: bytes, length: int) -> bool:
         """Whether it answers the question that turned out to be the round's."""
-        return self.query == query and self.size == payload_bytes(self._role, length)
+        return self.query == query and self.size == payload_bytes(self._role, length, self._bits)
 
     async def add(self, request: wire.UploadRequest) -> wire.UploadResponse:
         """A piece; one that does not follow on what is here changes nothing, and the answer says where to go on."""
         words = (request.query_digest, request.commitment_a, request.commitment_b)
         if words != self._words or request.size != self.size:
             return wire.UploadResponse(received=self.received, rejection=CONTRADICTION)
-        end = request.offset + len(request.data)
-        if not self.complete and self._check is None and request.offset <= self.received < end:
-            self._payload[request.offset : end] = request.data
-            self.received = end
-        if self.received == self.size and not self.complete:
-            small = self.size <= ON_THE_LOOP_BYTES
-            found = self._commit(self._payload) if small else await self._committed_apart()
-            self.complete = found == self._commitment
-            if not self.complete:  # not what was committed to: it may be sent again
-                self._clear()
-                self.received = 0
-                return wire.UploadResponse(received=0, rejection=DIGEST)
+        async with self._turn:  # whoever sends more meanwhile waits
+            await self._taken()
+            end = request.offset + len(request.data)
+            if not self.complete and request.offset <= self.received < end:
+                self._require_one_form(request)
+                await self._take(memoryview(request.data)[self.received - request.offset :])
+            if self.received == self.size and not (self.complete or self._erased):
+                self.complete = self._hash.digest() == self._commitment
+                if not self.complete:  # not what was committed to: it may be sent again
+                    self._restart()
+                    return wire.UploadResponse(received=0, rejection=DIGEST)
         return wire.UploadResponse(received=self.received, complete=self.complete)
 
-    async def _committed_apart(self) -> bytes:
-        """The commitment to a large payload, by a worker; whoever sends more meanwhile waits for the same."""
-        if self._check is None:
-            self._check = asyncio.get_running_loop().run_in_executor(None, self._commit, self._payload)
-        found = await asyncio.shield(self._check)
-        self._check = None
-        return found
+    def _require_one_form(self, request: wire.UploadRequest) -> None:
+        """Before anything of a last piece is taken."""
+        if self._role == 0 and request.offset + len(request.data) == self.size:
+            try:
+                require_one_form(request.data[-1], self._numbers, self._bits)
+            except RangeError as error:
+                raise malformed("a payload", str(error)) from None
+
+    async def _take(self, data: memoryview) -> None:
+        if self._store.on_disk or len(data) > ON_THE_LOOP_BYTES:
+            self._taking = asyncio.get_running_loop().run_in_executor(None, self._append, data)
+            await self._taken()
+        else:
+            self._append(data)
+
+    async def _taken(self) -> None:
+        """Once a worker is done, whose call may have been given up."""
+        try:
+            if self._taking is not None:
+                await asyncio.shield(self._taking)
+        except CallWaitsError:  # the disk is full: all of it comes again
+            self._taking = None
+            self._restart()
+            raise
+        self._taking = None
+
+    def _append(self, data: memoryview) -> None:
+        with self._guard:
+            if not self._erased:
+                self._hash.update(data)
+                self._store.append(data[max(0, self._blind - self.received) :])
+                self.received += len(data)
+
+    def _restart(self) -> None:
+        with self._guard:
+            if not self._erased:
+                self._store.restart()
+            self._hash = hashlib.sha256(COMMITMENTS[self._role])
+            self.received, self.complete = 0, False
 
     def add_to(self, contributions: Contributions) -> None:
-        """This server's share; A's words stay where they are, and are erased there."""
-        if self._role == 0:
-            words = np.frombuffer(self._payload, "<u8", offset=BLIND_BYTES)
-            contributions.add(self.party, self.digest, words.view(np.uint64))
-        else:
-            contributions.add(self.party, self.digest, bytes(self._payload))
+        """This server's share; the numbers stay where they are, and are erased there."""
+        contributions.add(self.party, self.digest, self._add if self._role == 0 else bytes(self._store.block(0)))
+
+    def _add(self, total: NDArray[np.uint64]) -> None:
+        """By a worker, one block after another."""
+        if len(total) != self._numbers:
+            raise RefusedError(f"{self.party}: a share of {len(total)} numbers was due, here are {self._numbers}")
+        try:
+            for place, start in enumerate(range(0, len(total), BLOCK_WORDS)):
+                with self._guard:
+                    if not self.complete:
+                        raise RefusedError(f"{self.party}: its share is not here any more")
+                    add_packed(total[start : start + BLOCK_WORDS], self._store.block(place), self._bits)
+        except CallWaitsError:  # a block is lost: it is asked for again
+            self._restart()
+            raise
 
     def erase(self) -> None:
-        """Overwrite and give the memory back."""
-        self._clear()
-        self._memory.give_back(self.size)
-        self.size = 0
-
-    def _clear(self) -> None:
-        np.frombuffer(self._payload, np.uint8)[:] = 0
+        """Overwrite, and give the room back."""
+        with self._guard:
+            self.complete, self._erased = False, True
+            self._store.erase()
 
 
-def _check_size(size: int, role: int, longest_answer: int) -> None:
-    """A size that no answer of the run has is refused; server B's halves have one size."""
+def _numbers(size: int, role: int, longest_answer: int, bits: int) -> int:
+    """In a payload of this size; one that no answer of the run has is refused. Server B's halves have one size."""
     if role == 1:
         if size != SEED_BYTES:
             raise malformed(f"a payload of {size} bytes", f"send server B {SEED_BYTES} bytes, the seed")
-        return
-    length, rest = divmod(size - BLIND_BYTES, 8)
-    if rest or not 1 <= length <= longest_answer:
+        return 0
+    count = count_in(size - BLIND_BYTES, bits) if size > BLIND_BYTES else None
+    if count is None or not 1 <= count <= longest_answer:
         raise malformed(
             f"a payload of {size} bytes",
-            f"send server A {BLIND_BYTES} random bytes and 1 to {longest_answer} words of 8 bytes",
+            f"send server A {BLIND_BYTES} random bytes and 1 to {longest_answer} numbers of {bits} bits, packed",
         )
+    return count

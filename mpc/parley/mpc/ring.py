@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.mpc.errors import ConfigurationError, RangeError
+from parley.mpc.packing import BLOCK_WORDS
 from parley.mpc.parts import JOINT, NoiseParts
 from parley.mpc.randomness import Csprng
 
@@ -147,14 +148,17 @@ class Lattice:
 
     def open(self, share_a: Words, share_b: Words) -> Integers:
         """The noised sum, in lattice steps, from both servers' release shares."""
-        bits = self.opening_bits
-        total = (share_a + share_b) & np.uint64((1 << bits) - 1)
-        return (total << np.uint64(64 - bits)).view(np.int64) >> (64 - bits)
+        return signed(share_a + share_b, self.opening_bits)
 
 
 def _squares(rows: Floats) -> Floats:
     """Squared norms: exact below 2^53, and never below it when they are not."""
     return np.asarray((rows**2).sum(axis=1))
+
+
+def signed(total: Words, bits: int) -> Integers:
+    """Modulo 2^bits, lifted to the centre of that range."""
+    return (total << np.uint64(64 - bits)).view(np.int64) >> (64 - bits)
 
 
 def share(values: Integers, seed: bytes) -> Words:
@@ -166,3 +170,11 @@ def share(values: Integers, seed: bytes) -> Words:
 def expand(seed: bytes, count: int) -> Words:
     """Server B's share, from its 32 bytes."""
     return Csprng(seed).words(count)
+
+
+def add_expanded(total: Words, seed: bytes) -> None:
+    """The same, added to `total` piece by piece: a sum over many parties takes the memory of one vector."""
+    stream = Csprng(seed)
+    for start in range(0, len(total), BLOCK_WORDS):
+        part = total[start : start + BLOCK_WORDS]
+        part += stream.words(len(part))

@@ -16,7 +16,7 @@ from parley.federation.mechanism import sampling_sentence
 from parley.federation.names import Role
 from parley.federation.people import NOBODY, Legal
 from parley.federation.policy import Policy, Reason, reasons_against, reasons_beforehand
-from parley.federation.rounds import BLIND_BYTES
+from parley.federation.rounds import payload_bytes
 from parley.mpc.randomness import SEED_BYTES
 from parley.node.evidence import Held
 from parley.page import views
@@ -38,7 +38,6 @@ SECURITY = {
 }
 MOST_MEMBERS = 60
 MOST_SENTENCE = 1200
-BYTES_OF_A_NUMBER = 8
 
 
 @dataclass(frozen=True)
@@ -196,7 +195,7 @@ def _members(manifest: Manifest) -> Iterator[views.Member]:
 def _left(manifest: Manifest, sent: Sent) -> Iterator[views.Left]:
     first, second = manifest.aggregators
     lead = manifest.coordinator
-    payload = BLIND_BYTES + BYTES_OF_A_NUMBER * manifest.longest_answer
+    payload = payload_bytes(0, manifest.longest_answer, manifest.share_bits)
     yield views.Left(first.name, first.legal_entity, HALF_A, manifest.releases * payload, sent.bytes_a)
     yield views.Left(second.name, second.legal_entity, HALF_B, manifest.releases * SEED_BYTES, sent.bytes_b)
     yield views.Left(lead.name, lead.legal_entity, WORDS, None, None)

@@ -172,7 +172,7 @@ class History:
         if stated is not None and stated != answered.upload:
             raise StatementError(f"{names} state another upload to round {index} than this party's", *both)
         said = pair[0].said
-        if answered.query != said.query_digest or answered.length not in (said.length, None):
+        if answered.query != said.query_digest or not answered.answers(said.length, self.manifest.share_bits):
             if stated is not None:
                 raise StatementError(f"{names} state this party's upload to another question than its own", *both)
             # An honest server drops an upload to another question, or of another length, than it was asked to open,

@@ -19,7 +19,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from parley.federation.names import NodeName
-from parley.federation.rounds import BLIND_BYTES, commitment_a, commitment_b
+from parley.federation.rounds import commitment_a, commitment_b, payload_bytes
 from parley.mpc import crash
 from parley.node.statements import Audited
 from parley.party.errors import OutboxError
@@ -89,10 +89,9 @@ class Answer:
     """Of which server, by its role. Durable as soon as there are both: `kept`."""
     kept: bool = False
 
-    @property
-    def length(self) -> int | None:
-        """Of the answer, in numbers; None where its bytes are gone."""
-        return (len(self.payload_a) - BLIND_BYTES) // 8 if self.payload_a else None
+    def answers(self, length: int, bits: int) -> bool:
+        """Whether it is of so many numbers of so many bits, for all that is known: its bytes may be gone."""
+        return not self.payload_a or len(self.payload_a) == payload_bytes(0, length, bits)
 
     @cached_property
     def commitments(self) -> tuple[bytes, bytes]:

@@ -21,7 +21,7 @@ from parley.compute.errors import EngineLateError, EngineStoppedError
 from parley.federation.errors import FederationError, TrailError
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
-from parley.federation.rounds import BLIND_BYTES, upload_digest
+from parley.federation.rounds import BLIND_BYTES, half_a, upload_digest
 from parley.learning.contributor import Contributor, Query
 from parley.learning.errors import QueryError
 from parley.models.apart import Apart
@@ -329,7 +329,7 @@ class Life:
             values = np.zeros(question.length, np.int64)
         # A seed and a blind of their own for every answer: a second vector under one seed would be a two-time pad.
         seed, blind = random_bytes(SEED_BYTES), random_bytes(BLIND_BYTES)
-        payload = blind + share(values, seed).astype("<u8", copy=False).data
+        payload = half_a(blind, share(values, seed), self.manifest.share_bits)
         answer = Answer(
             round_index=question.index, query=question.query_digest, upload=b"", payload_a=payload, payload_b=seed
         )

@@ -13,7 +13,12 @@ from parley.federation.fields import Fields
 from parley.federation.manifest import ACCOUNTANTS, LARGEST_EPSILON, Operator
 from parley.federation.noise import noise_parts
 from parley.federation.people import NOBODY, Institution, Legal, institution_of, legal_of, optional_words
-from parley.federation.start_and_stop import LONGEST_DEADLINE_SECONDS, StopEarly, stop_early_of
+from parley.federation.start_and_stop import (
+    LONGEST_DEADLINE_SECONDS,
+    UPLOADS,
+    StopEarly,
+    stop_early_of,
+)
 from parley.mpc.parts import usual_own
 from parley.mpc.tables import Cover, Precision
 from parley.privacy.lying import LARGEST_GUARANTEE
@@ -23,7 +28,7 @@ from parley.study.errors import Collected
 PLACES = {
     "privacy": ("epsilon", "delta", "accountant", "worst_epsilon"),
     "noise": ("cover", "precision", "security", "own", "audit"),
-    "rounds": ("minimum_parties", "deadline_seconds", "stop_early"),
+    "rounds": ("minimum_parties", "deadline_seconds", "stop_early", "uploads"),
 }
 """Arguments by the table that holds them."""
 LARGEST_WEIGHT = 1e12
@@ -120,6 +125,8 @@ def _rounds(study: Fields, found: dict[str, Any]) -> None:
     if rounds.has("deadline_seconds"):
         found["deadline_seconds"] = rounds.number("deadline_seconds", 0, LONGEST_DEADLINE_SECONDS)
     found["stop_early"] = stop_early_of(rounds)
+    if rounds.has("uploads"):
+        found["uploads"] = rounds.choice("uploads", UPLOADS)
     rounds.finish()
 
 

@@ -9,7 +9,7 @@
     [schema]                            the columns; without it all those of [data] schema, and an intercept
     [data]                              files of records: parley.study.files
     [noise]                             cover, precision, security, own, audit
-    [rounds]                            minimum_parties, deadline_seconds, stop_early
+    [rounds]                            minimum_parties, deadline_seconds, stop_early, uploads
     [[parties]]                         name, units: the public size of each data set; legal_entity, contact
     [[aggregators]]  [coordinator]      name, legal_entity, contact
     [legal]                             purpose, legal_basis, ethics_number, expires, retention

@@ -21,7 +21,7 @@ from parley.federation.meaning import finite_precision, verify
 from parley.federation.mechanism import NO_DATA_SETS, mechanism_table, party_tables
 from parley.federation.noise import noise_table
 from parley.federation.people import NO_INSTITUTIONS, Institution, Legal, with_institutions
-from parley.federation.start_and_stop import StopEarly, optional
+from parley.federation.start_and_stop import PACKED, StopEarly, Uploads, optional, uploads_table
 from parley.learning.contributor import Encoding
 from parley.learning.schema import Schema
 from parley.models.extractor_spec import with_code_digests
@@ -97,6 +97,7 @@ def draft(
     data_sets: Mapping[str, str] = NO_DATA_SETS,
     minimum_parties: int | None = None,
     deadline_seconds: float = 60.0,
+    uploads: Uploads = PACKED,
     cover: Cover = "strips",
     precision: Precision | None = None,
     parts: NoiseParts = USUAL,
@@ -108,7 +109,8 @@ def draft(
     """A complete manifest that claims exactly (ε, δ).
 
     `model` and `algorithm` are tables of a study; `sizes` are each party's units of privacy, in order.
-    Without `minimum_parties` every party must take part. Without `precision` it is the cheapest preset that carries the
+    Without `minimum_parties` every party must take part. A node of a release before `uploads` was a field takes no
+    manifest but one of "words". Without `precision` it is the cheapest preset that carries the
     claim.
     """
     penalty = regulariser or Regulariser()
@@ -141,6 +143,7 @@ def draft(
                 "minimum_parties": len(counted) if minimum_parties is None else minimum_parties,
                 "deadline_seconds": deadline_seconds,
                 **optional("stop_early", stop_early),
+                **uploads_table(uploads == PACKED),
             },
             **optional("start", found.start if found is not None else None),
             **optional("legal", legal),
@@ -230,6 +233,7 @@ def drafted(study: "Study", sizes: Mapping[str, int], **names: Any) -> Manifest:
         "regulariser": study.regulariser,
         "minimum_parties": study.minimum_parties,
         "deadline_seconds": study.deadline_seconds,
+        "uploads": study.uploads,
         "cover": study.cover,
         "precision": study.precision,
         "start": study.start,

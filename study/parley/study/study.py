@@ -17,7 +17,7 @@ from parley.federation.fields import Fields, Plain
 from parley.federation.kinds import CENTRAL
 from parley.federation.manifest import Manifest, Operator
 from parley.federation.people import Institution, Legal
-from parley.federation.start_and_stop import StopEarly
+from parley.federation.start_and_stop import PACKED, StopEarly, Uploads
 from parley.learning.holding import Layout
 from parley.learning.models import Model
 from parley.learning.schema import Schema
@@ -74,6 +74,8 @@ class Study:
     """What runs are for and by what right."""
     minimum_parties: int | None
     deadline_seconds: float
+    uploads: Uploads
+    """How wide numbers are on their way to server A: as the opening needs, or words of 8 bytes."""
     security: str
     own: float | None
     audit: str | None
@@ -106,6 +108,7 @@ class Study:
         legal: Legal | Mapping[str, str] | None = None,
         minimum_parties: int | None = None,
         deadline_seconds: float = 60.0,
+        uploads: Uploads = PACKED,
         security: str = "semi-honest",
         own: float | None = None,
         audit: str | None = None,
@@ -138,6 +141,7 @@ class Study:
             "legal": legal,
             "minimum_parties": minimum_parties,
             "deadline_seconds": deadline_seconds,
+            "uploads": None if uploads == PACKED else uploads,
             "security": security,
             "own": own,
             "audit": audit,
@@ -158,6 +162,7 @@ class Study:
             "_data_sets": tuple(found.pop("data_sets").items()),
             "_institutions": tuple(found.pop("institutions").items()),
             "regulariser": found["regulariser"] or Regulariser(),
+            "uploads": found["uploads"] or PACKED,
         }
         for name, value in found.items():
             object.__setattr__(self, name, value)
