@@ -52,9 +52,11 @@ LONGEST_DOWN_SECONDS = 1.0
 TICK_SECONDS = 0.03
 WATCH_SECONDS = 0.4
 ELSEWHERE = {
-    "coordinator.ending", "coordinator.stalled", "coordinator.failed", "coordinator.refused", "party.accounted"
+    "coordinator.ending", "coordinator.stalled", "coordinator.failed", "coordinator.refused", "party.accounted",
+    "aggregator.spooled", "aggregator.adding",
 }  # fmt: skip
-"""Points of runs that do not finish: tests/coordinator; of a party that was restored: tests/party/test_account.py."""
+"""Points of runs that do not finish: tests/coordinator; of a party that was restored: tests/party/test_account.py; of
+what is in a server's memory and on its disk without a name: tests/aggregator/test_spool.py."""
 EVIDENCE = ("evidence.kept", "evidence.recorded", "evidence.charged", "evidence.noted", "evidence.recorded")
 """Where a server was caught, at every node that has the evidence, in order: its record is written twice."""
 ANSWERED = "evidence.answered"

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent import futures
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -13,9 +14,11 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from parley.aggregator.refusals import CallWaitsError
-from parley.aggregator.uploads import Memory, Upload
+from parley.aggregator.spool import Room
+from parley.aggregator.uploads import Upload
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
+from parley.federation.rounds import BLIND_BYTES
 from parley.node.authorization import MOST_CALLS_OF_ONE
 from parley.v1 import aggregator_pb2
 from tests.support import documents
@@ -149,16 +152,16 @@ def test_a_list_of_expected_parties_without_end_is_refused(servers: Federation, 
     assert refused(lambda: servers.control(0).Open(open_request(manifest, 0, expected=many))) == "malformed"
 
 
-def test_uploads_beyond_the_servers_memory_have_to_wait() -> None:
+def test_uploads_beyond_the_servers_memory_have_to_wait(tmp_path: Path) -> None:
     made = documents.manifest()
-    memory = Memory(100)
+    room = Room(tmp_path, 40)
     first, second = (contributions(made, 0)[place].request(0) for place in (0, 1))
-    upload = Upload(made, 0, "hospital-a", first, memory)
+    upload = Upload(made, 0, "hospital-a", first, room)
     with pytest.raises(CallWaitsError, match="wait for rounds to be opened"):
-        Upload(made, 0, "hospital-b", second, memory)
+        Upload(made, 0, "hospital-b", second, room)
     upload.erase()
-    Upload(made, 0, "hospital-b", second, memory)
-    assert memory.held == second.size
+    Upload(made, 0, "hospital-b", second, room)
+    assert room.held == second.size - BLIND_BYTES
 
 
 @pytest.mark.slow

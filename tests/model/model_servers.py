@@ -23,7 +23,7 @@ from parley.aggregator.peer import AnsweringLink, Conversation, DiallingLink, Ha
 from parley.aggregator.pool import Reservation
 from parley.aggregator.run import Run
 from parley.aggregator.signer import Signer
-from parley.aggregator.uploads import Memory
+from parley.aggregator.spool import Room
 from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName, Role
 from parley.mpc.errors import PeerClosedError
@@ -194,7 +194,7 @@ class Server(Mortal):
             role=self.role,
             store=self.store,
             opener=Aggregator(self.role, pool, self.store, 10.0),
-            memory=Memory(1 << 20),
+            room=Room(self.path.parent, 1 << 20),
             workers=self._threads,
             dial=self._dial if self.role == 0 else None,
             admissions=SimpleNamespace(manifest=lambda digest: self.manifest),

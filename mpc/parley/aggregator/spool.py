@@ -1,4 +1,4 @@
-"""Where a party's share waits for its round: short ones in memory, long ones on disk, sealed under a key of this process.
+"""Where a party's share waits for its round: short ones in memory, long ones on disk, sealed under a key of its own.
 
 A file of the spool has no name: its room is the disk's again when it is closed, by whatever ends the process, and no
 backup and no restart can come upon it. Its key is drawn for one upload and is in memory only, so what is left on the
@@ -126,7 +126,7 @@ class OnDisk:
         if free.f_bavail * free.f_frsize < size + SPARE_BYTES:
             left = f"{free.f_bavail * free.f_frsize:,} bytes are left and {size + SPARE_BYTES:,} needed"
             raise OSError(errno.ENOSPC, left)
-        made = tempfile.TemporaryFile(prefix=PREFIX, dir=self._room.folder, buffering=0)
+        made = tempfile.TemporaryFile(prefix=PREFIX, dir=self._room.folder, buffering=0)  # noqa: SIM115 (until erased)
         try:
             os.posix_fallocate(made.fileno(), 0, size)
         except OSError:
