@@ -63,6 +63,17 @@ def test_a_partys_data_set_is_content_and_where_none_is_named_nothing_is_written
             manifest(**{"parties.1.data_set": wrong})
 
 
+def test_packed_uploads_are_content_and_without_the_field_numbers_are_words_of_8_bytes() -> None:
+    made, packed = manifest(), manifest(**{"rounds.uploads": "packed"})
+    assert b"uploads" not in made.canonical
+    assert (made.share_bits, packed.share_bits) == (64, 39)
+    assert packed.digest != made.digest
+    assert Manifest.from_canonical(packed.canonical) == packed
+    assert manifest(**{"rounds.uploads": "packed", "noise.precision": "high"}).share_bits == 33
+    for index in packed.kinds_of_rounds:
+        assert packed.lattice(index).opening_bits == 39
+
+
 def test_an_audit_rate_is_content_of_covert_alone_and_spelled_out_where_it_was_left_out() -> None:
     assert b"audit" not in manifest().canonical
     usual = manifest(**{"noise.security": "covert"})
@@ -171,6 +182,9 @@ def test_two_documents_share_bytes_only_if_they_mean_the_same(one: dict[str, Any
         ({"noise.audit": "1/8"}, "noise.audit", "leave audit out"),
         ({"noise.security": "covert", "noise.audits": "1/8"}, "noise.audits", "did you mean 'audit'"),
         ({"privacy.epsilon_if_a_server_lies": 0.0}, "privacy.epsilon_if_a_server_lies", "above 0"),
+        ({"rounds.uploads": "words"}, "rounds.uploads", "use packed"),
+        ({"rounds.uploads": True}, "rounds.uploads", "text"),
+        ({"rounds.upload": "packed"}, "rounds.upload", "did you mean 'uploads'"),
         ({"federation": "Cardio/x"}, "federation", "a-z"),
         ({"schema.when": float("nan")}, "schema.when", "finite"),
     ],

@@ -117,7 +117,7 @@ class Service:
             pool_produced=level.produced,
             pool_used=level.used,
             pool_lost=level.lost,
-            pool_error=level.last_error or "",
+            pool_error=level.last_error or self.server.room.disk_error,
             version=self._version,
             share_bytes=self.share_bytes,
             covert=self._covert(),

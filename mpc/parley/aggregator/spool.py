@@ -19,12 +19,14 @@ from parley.aggregator.refusals import CallWaitsError
 from parley.federation.rounds import PIECE_BYTES
 from parley.mpc import crash
 from parley.mpc.packing import BLOCK_WORDS, packed_bytes
+from parley.node import logs
 
 SPOOLED_FROM = PIECE_BYTES + 1
 """Bytes of a payload: what takes more than one message. Below that a hundred parties' two rounds are 200 MB at most."""
 SPARE_BYTES = 256 << 20
 """Of the disk, left to what must be written: the store of openings, its log, the trail."""
 TAG_BYTES, NONCE_BYTES = 16, 12
+log = logs.logger()
 PREFIX = ".upload-"
 """Of the name that a file has for a moment where the disk knows none without: of those no backup takes any."""
 
@@ -52,10 +54,11 @@ class Room:
 
     def full(self, error: str) -> CallWaitsError:
         """The party comes again later, and this server's status says why."""
-        self.disk_error = error
-        return CallWaitsError(
-            f"this server's disk takes no upload now ({error})", "free it, or wait for rounds to be opened"
-        )
+        what = f"this server's disk takes no upload now ({error})"
+        if not self.disk_error:
+            log.warning("uploads wait for room on the disk", error=what)
+        self.disk_error = what
+        return CallWaitsError(what, "free it, or wait for rounds to be opened")
 
     def store(self, size: int, bits: int) -> "InMemory | OnDisk":
         """For the numbers of one upload."""
