@@ -1,5 +1,8 @@
 """Nodes of this release and of the one before, in one federation of real processes: whole runs, both ways round."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -57,6 +60,33 @@ def test_a_run_over_both_releases_ends_as_any(
 ) -> None:
     manifest = study("mixed", PARTIES, DIMENSION, ROUNDS, MODES[mode], "words")
     run(tmp_path / "nodes", manifest, data, site, place, alone_is_old)
+
+
+@pytest.mark.slow
+def test_a_node_of_the_release_before_refuses_packed_uploads_by_their_name_and_takes_words(
+    tmp_path: Path, site: Path
+) -> None:
+    """Nothing is charged for a run whose halves it would cut otherwise than the others."""
+    read = (
+        "import sys; from parley.federation.manifest import Manifest; Manifest.from_canonical(sys.stdin.buffer.read())"
+    )
+    said = []
+    for uploads in ("packed", "words"):
+        made = study("mixed", PARTIES, DIMENSION, ROUNDS, uploads=uploads)
+        said.append(
+            subprocess.run(
+                [sys.executable, "-P", "-c", read],
+                input=made.canonical,
+                capture_output=True,
+                check=False,
+                cwd=tmp_path,
+                env={**os.environ, **environment(site)},
+            )
+        )
+    packed, words = said
+    assert packed.returncode
+    assert b"rounds.uploads" in packed.stderr
+    assert words.returncode == 0, words.stderr
 
 
 @pytest.mark.slow

@@ -25,6 +25,8 @@ SPOOLED_FROM = PIECE_BYTES + 1
 """Bytes of a payload: what takes more than one message. Below that a hundred parties' two rounds are 200 MB at most."""
 SPARE_BYTES = 256 << 20
 """Of the disk, left to what must be written: the store of openings, its log, the trail."""
+CANNOT_RESERVE = (errno.EOPNOTSUPP, errno.EINVAL)
+"""Said by disks that reserve nothing: there an upload that does not fit is noticed amid its bytes."""
 TAG_BYTES, NONCE_BYTES = 16, 12
 log = logs.logger()
 PREFIX = ".upload-"
@@ -132,9 +134,10 @@ class OnDisk:
         made = tempfile.TemporaryFile(prefix=PREFIX, dir=self._room.folder, buffering=0)  # noqa: SIM115 (until erased)
         try:
             os.posix_fallocate(made.fileno(), 0, size)
-        except OSError:
-            made.close()
-            raise
+        except OSError as error:
+            if error.errno not in CANNOT_RESERVE:
+                made.close()
+                raise
         return made
 
     def _write(self, file: IO[bytes]) -> None:

@@ -119,6 +119,8 @@ class RunState:
             return Result(opened, ready - begun, times[-1] - ready, time.monotonic() - times[-1])
 
         current.taken = True
+        if self._latest is not None and self._latest[0] < current.index:
+            self._latest = None  # who asks for it still gets it from the store: of a large model one share is held
         try:
             result = await asyncio.get_running_loop().run_in_executor(self._server.workers, talk)
         except TooFewError as few:
