@@ -197,7 +197,7 @@ def test_blocks_put_in_one_anothers_place_are_noticed(room: Room) -> None:
 
 
 def test_sizes_of_another_width_and_a_second_spelling_are_refused(room: Room) -> None:
-    manifest = large(**{"model.dimension": 1000})
+    manifest = large("narrow", **{"model.dimension": 1000})
     half = half_of(manifest, 1, 1000)
     as_words = half_a(bytes(32), np.zeros(1000, np.uint64), 64)
     for wrong in (as_words, half + b"\0", half_of(manifest, 1, 1001), half[:32], b"x"):
@@ -291,6 +291,41 @@ def test_a_crash_while_uploads_wait_or_are_added_leaves_nothing_and_one_opening(
     assert answers[0].opening == answers[1].opening
     assert is_noised(manifest, 0, answers, 6.0)
     assert [end.openings for end in federation.end(manifest)] == [1, 1]
+
+
+def peak_bytes(federation: Federation, role: int) -> int:
+    """Of the server's resident memory, by the kernel's word."""
+    process = federation.servers[role].process
+    assert process is not None
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return 1024 * int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1])
+
+
+@pytest.mark.slow
+def test_a_servers_memory_is_that_of_a_few_vectors_at_a_million_parameters(federation: Federation) -> None:
+    length = 1_000_000
+    for server in federation.servers:
+        policy = server.path / "policy.toml"
+        policy.write_text(policy.read_text().replace(f"largest_dimension = {LENGTH}", f"largest_dimension = {length}"))
+    federation.start()
+    small = large("small", **{"model.dimension": 50})
+    federation.admit(small)
+    federation.upload_all(contributions(small, 0))
+    assert [answer.state for answer in federation.open(small, 0)] == [STATE.STATE_OPENED] * 2
+    manifest = large("million", **{"model.dimension": length})
+    federation.admit(manifest)
+    before = [peak_bytes(federation, role) for role in (0, 1)]
+    for index in (0, 1):
+        made = contributions(manifest, index)
+        assert len(made[0].payloads[0]) == 32 + 39 * length // 8
+        for contribution in made:
+            for role in (0, 1):
+                assert upload_whole(federation, role, contribution).complete
+        assert [answer.state for answer in federation.open(manifest, index)] == [STATE.STATE_OPENED] * 2
+    after = [peak_bytes(federation, role) for role in (0, 1)]
+    print("peak resident memory in MB, before and after:", [round(each / 1e6) for each in (*before, *after)])
+    grown = max(late - early for late, early in zip(after, before, strict=True))
+    assert grown < 24 * length + 200e6  # of 300 MB; the rest is the process, and what its noise takes comes on top
 
 
 def test_servers_open_a_sum_of_packed_uploads_and_of_the_same_in_words_alike(federation: Federation) -> None:

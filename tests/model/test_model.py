@@ -350,7 +350,7 @@ def test_a_server_that_stops_erases_no_share_under_a_conversation(talking: bool)
         if talking:
             system.world.loop.run_until_complete(run._turn.acquire())
         run.close()
-        assert all(any(upload._payload) == talking for upload in held)
+        assert all(any(upload._store.block(0)) == talking for upload in held)
     finally:
         system.servers[0].die()
         system.teardown()

@@ -21,7 +21,7 @@ from parley.mpc.randomness import Csprng
 WIDTHS = (8, 18, 23, 24, 31, 32, 33, 39, 40, 47, 56, 57, WHOLE)
 
 
-def packed(words: np.ndarray, bits: int) -> bytearray:  # type: ignore[type-arg]
+def packed(words: np.ndarray, bits: int) -> bytearray:
     room = bytearray(packed_bytes(len(words), bits))
     pack(words, bits, memoryview(room))
     return room

@@ -45,6 +45,7 @@ from parley.mpc.channel import Channel
 from parley.mpc.clear import OwnNoise
 from parley.mpc.errors import FrameError, MpcError, PeerError
 from parley.mpc.history import Draft, Sign, opening_id, unsigned
+from parley.mpc.packing import BLOCK_WORDS
 from parley.mpc.randomness import SEED_BYTES, Csprng, random_bytes
 from parley.mpc.ring import add_expanded
 from parley.mpc.steps import Steps
@@ -280,14 +281,15 @@ class Aggregator:
     def _noise(self, request: Request, place: Reservation) -> Iterator[Words]:
         """This server's share of the noise, piece by piece."""
         parts = request.lattice.parts
-        own = iter((np.zeros(request.dimension, np.uint64),))
-        pieces = self._pool_of(request).collect(place, self._timeout_seconds) if parts.joint else own
-        return pieces if parts.shift is None else self._with_own(pieces, parts.shift)
-
-    def _with_own(self, pieces: Iterator[Words], shift: int) -> Iterator[Words]:
-        for piece in pieces:
-            self.own.add(piece, shift)
-            yield piece
+        own = (np.zeros(size, np.uint64) for size in _sizes(request.dimension))
+        for piece in self._pool_of(request).collect(place, self._timeout_seconds) if parts.joint else own:
+            position = 0
+            for size in _sizes(len(piece)):  # a pool may hand out all of it at once, and what is added takes its room
+                block = piece[position : position + size]
+                if parts.shift is not None:
+                    self.own.add(block, parts.shift)
+                yield block
+                position += size
 
     def _compare(
         self, channel: Channel, run: str, round_index: int, stored: Stored | None, request_digest: bytes,
@@ -325,6 +327,10 @@ class Aggregator:
         if phase is Phase.prepared:
             self._store.commit(run, round_index)
         return stored.opened, theirs
+
+
+def _sizes(count: int) -> Iterator[int]:
+    return (min(BLOCK_WORDS, count - at) for at in range(0, count, BLOCK_WORDS))
 
 
 def _check_counts(run: str, counts: Counts, theirs: Hello) -> None:
