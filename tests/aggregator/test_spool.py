@@ -293,41 +293,6 @@ def test_a_crash_while_uploads_wait_or_are_added_leaves_nothing_and_one_opening(
     assert [end.openings for end in federation.end(manifest)] == [1, 1]
 
 
-def peak_bytes(federation: Federation, role: int) -> int:
-    """Of the server's resident memory, by the kernel's word."""
-    process = federation.servers[role].process
-    assert process is not None
-    status = Path(f"/proc/{process.pid}/status").read_text()
-    return 1024 * int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1])
-
-
-@pytest.mark.slow
-def test_a_servers_memory_is_that_of_a_few_vectors_at_a_million_parameters(federation: Federation) -> None:
-    length = 1_000_000
-    for server in federation.servers:
-        policy = server.path / "policy.toml"
-        policy.write_text(policy.read_text().replace(f"largest_dimension = {LENGTH}", f"largest_dimension = {length}"))
-    federation.start()
-    small = large("small", **{"model.dimension": 50})
-    federation.admit(small)
-    federation.upload_all(contributions(small, 0))
-    assert [answer.state for answer in federation.open(small, 0)] == [STATE.STATE_OPENED] * 2
-    manifest = large("million", **{"model.dimension": length})
-    federation.admit(manifest)
-    before = [peak_bytes(federation, role) for role in (0, 1)]
-    for index in (0, 1):
-        made = contributions(manifest, index)
-        assert len(made[0].payloads[0]) == 32 + 39 * length // 8
-        for contribution in made:
-            for role in (0, 1):
-                assert upload_whole(federation, role, contribution).complete
-        assert [answer.state for answer in federation.open(manifest, index)] == [STATE.STATE_OPENED] * 2
-    after = [peak_bytes(federation, role) for role in (0, 1)]
-    print("peak resident memory in MB, before and after:", [round(each / 1e6) for each in (*before, *after)])
-    grown = max(late - early for late, early in zip(after, before, strict=True))
-    assert grown < 24 * length + 200e6  # of 300 MB; the rest is the process, and what its noise takes comes on top
-
-
 def test_servers_open_a_sum_of_packed_uploads_and_of_the_same_in_words_alike(federation: Federation) -> None:
     federation.start()
     for packed in (True, False):
