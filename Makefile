@@ -33,8 +33,8 @@ compose-link:  ## the address that signs in to the dashboard of what is up
 compose-down:  ## takes it down, with keys and state
 	deploy/compose-demo.sh down
 
-test: $(VENV)/.test-installed  ## the default suite, about 10 minutes on 2 cores
-	$(BIN)/python -m pytest -q -n 2
+test: $(VENV)/.test-installed  ## the default suite, about 8 minutes on 2 cores
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 test-fast: $(VENV)/.test-installed  ## the rooms that start no process, under a minute: what to run after every change
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal $(FAST) $(NOT_FAST:%=--ignore=tests/%.py)

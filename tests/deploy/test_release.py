@@ -159,6 +159,7 @@ def test_a_key_is_announced_by_the_commit_and_never_in_the_repository(clone: Pat
         require_announced(key, signers, clone)
 
 
+@pytest.mark.slow
 def test_the_tag_is_the_version_and_the_tree_is_clean(clone: Path) -> None:
     found = tag_of(clone)
     assert (found.name, found.version) == (f"v{VERSION}", VERSION)

@@ -258,6 +258,7 @@ def test_every_command_is_played() -> None:
 
 
 @pytest.mark.parametrize("name", WITHOUT)
+@pytest.mark.slow
 def test_a_command_that_needs_no_extra_does_not_miss_one(played: dict[str, tuple[int, str, str]], name: str) -> None:
     code, _, err = played[name]
     assert code in (0, 1, 2, 3), err
