@@ -243,10 +243,13 @@ def test_one_tag_gives_one_wheel_for_each_platform_and_one_sdist(clone: Path, ke
     built = [name for name in names if name.endswith((".whl", ".gz"))]
     tags = sorted(name.split("-none-")[1] for name in built if name.endswith(".whl"))
     assert tags == [
-        "macosx_11_0_arm64.whl", "macosx_11_0_x86_64.whl", "manylinux_2_28_aarch64.whl", "manylinux_2_28_x86_64.whl",
+        "any.whl", "macosx_11_0_arm64.whl", "macosx_11_0_x86_64.whl", "manylinux_2_28_aarch64.whl",
+        "manylinux_2_28_x86_64.whl",
     ]  # fmt: skip
-    assert len(built) == 5
-    for name in built[:4]:
+    assert len(built) == 6
+    with zipfile.ZipFile(first / built[0]) as archive:
+        assert not [name for name in archive.namelist() if name.endswith(".so")]
+    for name in built[1:5]:
         check_libraries(first / name)
     for name in built:
         assert (first / name).read_bytes() == (second / name).read_bytes(), name
