@@ -26,20 +26,22 @@ def platforms(source: Path) -> dict[str, str]:
     return {name: each.tag for name, each in found.items()}
 
 
-def build_wheels(source: Path, output: Path, python: str | Path = sys.executable, **more: str) -> dict[str, Path]:
-    """The wheel of each platform, by `python`, which has what pyproject.toml's build needs, and `build`."""
+def build_wheel(source: Path, output: Path, name: str, python: str | Path = sys.executable, **more: str) -> Path:
+    """The wheel of one platform, by `python`, which has what pyproject.toml's build needs, and `build`."""
     output.mkdir(parents=True, exist_ok=True)
-    made = {}
-    for name, tag in platforms(source).items():
-        command = [str(python), "-P", "-m", "build", "--no-isolation", "--wheel", "--outdir", str(output), str(source)]
-        environment = {**os.environ, **more, "PARLEY_PLATFORM": name}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        found = list(output.glob(f"*-py3-none-{tag}.whl"))
-        if done.returncode or len(found) != 1:
-            told = f"{done.stdout[-3000:]}{done.stderr[-3000:]}"
-            raise WheelError(f"of {name} one wheel for {tag} was to be built, not {len(found)}: {told}")
-        made[name] = found[0]
-    return made
+    command = [str(python), "-P", "-m", "build", "--no-isolation", "--wheel", "--outdir", str(output), str(source)]
+    environment = {**os.environ, **more, "PARLEY_PLATFORM": name}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    found = list(output.glob(f"*-py3-none-{platforms(source)[name]}.whl"))
+    if done.returncode or len(found) != 1:
+        told = f"{done.stdout[-3000:]}{done.stderr[-3000:]}"
+        raise WheelError(f"of {name} one wheel was to be built, not {len(found)}: {told}")
+    return found[0]
+
+
+def build_wheels(source: Path, output: Path, python: str | Path = sys.executable, **more: str) -> dict[str, Path]:
+    """Of every platform."""
+    return {name: build_wheel(source, output, name, python, **more) for name in platforms(source)}
 
 
 def main() -> None:

@@ -161,9 +161,7 @@ def test_sums_of_squares_around_the_ends_of_a_word(power: int, off: int, build: 
 
 @pytest.mark.parametrize("rest", [0, 1, 2, 300])
 @pytest.mark.parametrize("count", [1 << 19, 1 << 20, 1 << 21])
-def test_a_sum_of_squares_that_comes_round_to_a_small_number_is_no_short_row(
-    count: int, rest: int, build: Way
-) -> None:
+def test_a_sum_of_squares_that_comes_round_to_a_small_number_is_no_short_row(count: int, rest: int, build: Way) -> None:
     """What is not a number is cut at 2^22, and never shortened: here 2^63, 2^64 and 2^65, and a little more."""
     row = np.full((2, count + rest), np.nan, np.float32)
     row[:, count:] = 1 / FINEST

@@ -96,9 +96,7 @@ def clip_sums(
         plain_clip_sums.clip_sums(fresh, before, present, plain_clip_sums.Weights(*weights), limit, total)
         return
     scratch = np.zeros((2, d), np.int32)
-    library.clip_sums(
-        *arrays, rows, d, *weights, limit, address(scratch[0]), address(scratch[1]), address(total)
-    )
+    library.clip_sums(*arrays, rows, d, *weights, limit, address(scratch[0]), address(scratch[1]), address(total))
 
 
 def encode_row(

@@ -43,8 +43,9 @@ def not_compiled(error: OSError) -> ConfigurationError:
         if sys.platform == "linux" and machine in ("x86_64", "aarch64")
         else "run aggregators on Linux, on an x86-64 or ARM processor"
     )
+    why = str(error).replace(": ", ", ")  # what stands before a colon is the problem
     return ConfigurationError(
-        f"the compiled kernels that make noise are missing ({str(error).replace(': ', ', ')}): {fix}; studies, simulations, predictions and a "
+        f"the compiled kernels that make noise are missing ({why}): {fix}; studies, simulations, predictions and a "
         "party need none"
     )
 
