@@ -20,8 +20,8 @@ from tests.support.emulated import ROOT, Machine, arm, intel_without_aes, missin
 from tests.support.one_study import require_same, said, written
 from tests.support.until import GIVE_UP_SECONDS
 
-from parley.bench.noise_bench import ThrowAwayAuthority
 from parley.bench.noise_turns import NAMES
+from parley.node.authority import ThrowAwayAuthority
 
 NATIVE = (sys.executable,)
 ON_ARM = ("kernels", "seed_trees", "clip_sums", "vectors", "ot_extension", "gates")
