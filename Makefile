@@ -49,6 +49,8 @@ test-all: $(VENV)/.whole-installed  ## both, side by side: containers wait more 
 	$(MAKE) --no-print-directory -j 2 --output-sync=target test-slow test-docker
 
 test-long: $(VENV)/.whole-installed  ## what CI does not run: whole grids, 200,000 fuzzed neighbours, examples drawn anew
+	@command -v qemu-aarch64 qemu-aarch64-static >/dev/null || \
+		echo "no QEMU for other processors: what they compute is skipped (apt-get install qemu-user)" >&2
 	$(BIN)/python -m pytest -q -n 2 -m long
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal --hypothesis-profile anew $(DRAWN)
 

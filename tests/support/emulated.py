@@ -44,9 +44,14 @@ class Machine:
         return {**os.environ, "MPLBACKEND": "Agg", "PYTHONDONTWRITEBYTECODE": "1", **self.environment}
 
 
+def emulator(processor: str) -> str:
+    """QEMU's for that processor, from qemu-user or qemu-user-static; nothing where neither is installed."""
+    return shutil.which(f"qemu-{processor}") or shutil.which(f"qemu-{processor}-static") or ""
+
+
 def intel_without_aes() -> Machine:
     """This installation, on an x86-64 processor without AES-NI and PCLMUL."""
-    command = ("qemu-x86_64", "-cpu", WITHOUT_AES, sys.executable)
+    command = (emulator("x86_64"), "-cpu", WITHOUT_AES, sys.executable)
     return Machine(command, {"OPENBLAS_CORETYPE": "Nehalem"})
 
 
@@ -60,7 +65,7 @@ def arm(folder: Path) -> Machine:
     command += [f"--python-version={python.name.removeprefix('python')}", "--implementation=cp"]
     command += [f"--platform=manylinux_2_{each}_aarch64" for each in GLIBCS] + ["--platform=manylinux2014_aarch64"]
     subprocess.run([*command, f"{wheel}[study]", "pytest", "hypothesis"], check=True, capture_output=True)
-    return Machine(("qemu-aarch64", "-L", str(system), str(python)), {"PYTHONPATH": str(site)})
+    return Machine((emulator("aarch64"), "-L", str(system), str(python)), {"PYTHONPATH": str(site)})
 
 
 HIDDEN = """
@@ -80,8 +85,8 @@ def without_aes(machine: Machine, folder: Path) -> Machine:
     (folder / "hidden.c").write_text(HIDDEN)
     command = [sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-gnu.2.28", "-shared", "-fPIC"]
     subprocess.run([*command, "-o", "hidden.so", "hidden.c"], cwd=folder, check=True, capture_output=True)
-    emulator, *rest = machine.command
-    return Machine((emulator, "-E", f"LD_PRELOAD={folder / 'hidden.so'}", *rest), machine.environment)
+    started, *rest = machine.command
+    return Machine((started, "-E", f"LD_PRELOAD={folder / 'hidden.so'}", *rest), machine.environment)
 
 
 def _unpack(place: Path, system: Path) -> None:
@@ -106,6 +111,7 @@ def _unpack(place: Path, system: Path) -> None:
         subprocess.run(["dpkg-deb", "-x", package, system], check=True)
 
 
-def missing(*programs: str) -> str:
-    """What is not here, or nothing."""
-    return ", ".join(each for each in programs if shutil.which(each) is None)
+def missing(processor: str, *programs: str) -> str:
+    """What is not here and has to be, or nothing."""
+    absent = [] if emulator(processor) else [f"qemu-{processor} (apt-get install qemu-user)"]
+    return ", ".join([*absent, *(each for each in programs if shutil.which(each) is None)])
