@@ -152,7 +152,5 @@ def test_what_was_not_compiled_is_not_said_to_lack_instructions(monkeypatch: pyt
 
     monkeypatch.setattr("parley.mpc.kernels.processor_features", frozenset)
     monkeypatch.setattr("parley.mpc.kernels.native", nothing)
-    with pytest.raises(
-        ConfigurationError, match=r"missing \(.*\.so, no such file\): of the release's files install"
-    ):
+    with pytest.raises(ConfigurationError, match=r"missing \(.*\.so, no such file\): of the release's files install"):
         best_variant()
