@@ -5,7 +5,7 @@ denormals counted as zero. Here as there, a record's bound rests on `encode` and
 """
 
 import math
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,11 @@ class Weights(NamedTuple):
 
 def flushed(x: NDArray[T]) -> NDArray[T]:
     """Denormals as zero. The others that C's loops could meet are rounded to zero in the end, flushed or not."""
-    return np.where(np.abs(x) < np.finfo(x.dtype).tiny, x.dtype.type(0), x)
+    return flushed_below(x, np.finfo(x.dtype).tiny)
+
+
+def flushed_below(x: NDArray[T], least: np.floating[Any]) -> NDArray[T]:
+    return np.where(np.abs(x) < least, x.dtype.type(0), x)
 
 
 def length(rows: Singles) -> Doubles:
@@ -79,6 +83,12 @@ def as_float(x: Doubles) -> Singles:
     return np.where(x < kind.tiny, 0, np.where(x > kind.max, kind.max, x)).astype(np.float32)
 
 
+def _product(weights: Singles, rows: Singles) -> Singles:
+    """Each row times its weight. What would be denormal is zero: it is rounded to that in the end, and takes long on
+    some processors. A double holds the product of two floats exactly, so it is rounded once."""
+    return flushed_below(weights.astype(np.float64)[:, None] * rows, np.finfo(np.float32).tiny).astype(np.float32)
+
+
 def encode(
     fresh: Singles, difference: Singles | None, a: Singles, b: Singles, nearest: bool, limit: int
 ) -> tuple[NDArray[np.int32], Integers]:
@@ -86,9 +96,9 @@ def encode(
 
     Entries are cut at `limit` + 1, and what is not a number becomes −(limit + 1): such a row is too long for certain.
     """
-    x = a[:, None] * fresh
+    x = _product(a, fresh)
     if difference is not None:
-        x += b[:, None] * difference
+        x += _product(b, difference)
     top = np.float32(limit + 1)
     x = np.where(x > -top, x, -top)
     x = np.where(x < top, x, top)
