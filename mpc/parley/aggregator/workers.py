@@ -186,6 +186,8 @@ class Workers:
     ) -> None:  # fmt: skip
         self._pool, self._role, self._crew, self._demand = pool, role, crew, demand
         self._begin, self._staff, self._least, self._deadline_seconds = begin, staff, least_lanes, deadline_seconds
+        # So many workers were agreed on for batches of the first size: later ones may be larger, within the same memory.
+        self._largest = max(demand.lanes, 1 << ((MOST_LANES_AT_ONCE // crew.workers).bit_length() - 1))
         self._lock = threading.Lock()
         self._over = False
         self._channels: list[Channel] = []
@@ -265,7 +267,11 @@ class Workers:
             channel = connect()
             if number == 0:
                 self._keep(channel)
-            session = self._begin(channel, self._demand)
+            try:
+                session = self._begin(channel, self._demand)
+            except BaseException:
+                channel.close("no session began on it")  # or the other server's worker waits for its deadline
+                raise
             self._sessions.append(session)
             if (tell := getattr(session, "tell_verdicts", None)) is not None:
                 tell(self._pool.look_again)
@@ -286,7 +292,8 @@ class Workers:
                 self.wind("the runs that are open ask for other noise")
                 return
             channel.next_batch()
-            lanes = channel.run(_both_ready(now.lanes if self._pool.wants(turn) else 0, self._least))
+            mine = min(now.lanes, self._largest) if self._pool.wants(turn) else 0
+            lanes = channel.run(_both_ready(mine, self._least))
             if not lanes:
                 self._pool.wait(turn)
                 continue
