@@ -185,7 +185,7 @@ def test_two_hundred_crews_that_were_lost_at_random_leave_no_thread(monkeypatch:
     try:
         while len(lines.dialled) < 200:
             until(lambda: lines.dialled and lines.dialled[-1], pause_seconds=0.001)
-            threading.Event().wait(0.002 * draws.random())
+            threading.Event().wait(0.01 * draws.random())
             with contextlib.suppress(RuntimeError, IndexError):  # of a crew that is being dialled
                 draws.choice(list(lines.dialled[-1].values())).close()
             assert threading.active_count() <= before + 8, "two pools, two more workers each"
@@ -196,6 +196,7 @@ def test_two_hundred_crews_that_were_lost_at_random_leave_no_thread(monkeypatch:
         for thread in stopping:
             thread.join(GIVE_UP_SECONDS)
     until(lambda: threading.active_count() <= before)
+    assert sum(len(crew) == 3 for crew in lines.dialled) > 20, "not all of them were lost before they had begun"
 
 
 # ------------------------------------------------------------ the samples' law

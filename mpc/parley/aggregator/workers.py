@@ -186,7 +186,7 @@ class Workers:
     ) -> None:  # fmt: skip
         self._pool, self._role, self._crew, self._demand = pool, role, crew, demand
         self._begin, self._staff, self._least, self._deadline_seconds = begin, staff, least_lanes, deadline_seconds
-        # So many workers were agreed on for batches of the first size: later ones may be larger, within the same memory.
+        # The number of workers was agreed on for batches of the first size: later ones may grow within the same memory.
         self._largest = max(demand.lanes, 1 << ((MOST_LANES_AT_ONCE // crew.workers).bit_length() - 1))
         self._lock = threading.Lock()
         self._over = False
