@@ -191,6 +191,7 @@ class Workers:
         self._lock = threading.Lock()
         self._over = False
         self._channels: list[Channel] = []
+        self._joining: list[Channel] = []
         self._sessions: list[NoiseSession] = []
         self._ended: list[Ended] = []
 
@@ -230,6 +231,8 @@ class Workers:
                 return
             self._over = True
         self._pool.emptied(reason)
+        for channel in list(self._joining):  # the other server's crew may be over: then nobody answers there
+            channel.close(reason)
 
     def stop(self, reason: str) -> None:
         """All of them, now."""
@@ -248,8 +251,10 @@ class Workers:
         assert self._staff is not None
         link = self._staff.connect(number, lambda: self._over)
         channel = Channel(link, self._deadline_seconds, self._crew.place(number))
+        self._joining.append(channel)
         self._keep(channel)
         channel.run(join(self._role, self._crew, number))
+        self._joining.remove(channel)
         return channel
 
     def _keep(self, channel: Channel) -> None:
