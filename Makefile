@@ -13,7 +13,7 @@ NOT_FAST := federation/test_extras mpc/test_statistics mpc/test_table_builder pr
 DRAWN := $(addprefix tests/,federation hostile learning model mpc privacy study)
 
 .PHONY: help demo compose-demo compose-up compose-link compose-down test test-fast test-slow test-docker test-all test-long
-.PHONY: check fix audit generate release api-page help-pages clean
+.PHONY: check fix audit generate wheels release api-page help-pages clean
 
 help:  ## what can be made, a line each
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,8 +33,8 @@ compose-link:  ## the address that signs in to the dashboard of what is up
 compose-down:  ## takes it down, with keys and state
 	deploy/compose-demo.sh down
 
-test: $(VENV)/.test-installed  ## the default suite, about 10 minutes on 2 cores
-	$(BIN)/python -m pytest -q -n 2
+test: $(VENV)/.test-installed  ## the default suite, about 8 minutes on 2 cores
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 test-fast: $(VENV)/.test-installed  ## the rooms that start no process, under a minute: what to run after every change
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal $(FAST) $(NOT_FAST:%=--ignore=tests/%.py)
@@ -49,6 +49,8 @@ test-all: $(VENV)/.whole-installed  ## both, side by side: containers wait more 
 	$(MAKE) --no-print-directory -j 2 --output-sync=target test-slow test-docker
 
 test-long: $(VENV)/.whole-installed  ## what CI does not run: whole grids, 200,000 fuzzed neighbours, examples drawn anew
+	@command -v qemu-aarch64 qemu-aarch64-static >/dev/null || \
+		echo "no QEMU for other processors: what they compute is skipped (apt-get install qemu-user)" >&2
 	$(BIN)/python -m pytest -q -n 2 -m long
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal --hypothesis-profile anew $(DRAWN)
 
@@ -67,6 +69,9 @@ fix: $(VENV)/.test-installed  ## what ruff can mend by itself, then its formatte
 
 generate: $(VENV)/.test-installed  ## rewrite the code generated from proto/
 	$(BIN)/python -m tools.generate
+
+wheels: $(VENV)/.wheels-installed  ## a wheel for each platform, and one without kernels for any other, into dist/wheels/
+	$(BIN)/python -m tools.wheels
 
 release: $(VENV)/.test-installed  ## from the tag of this commit into dist/: wheels, sdist, images, SBOMs, sums, signature
 	$(BIN)/python -m tools.release $(RELEASE_FLAGS)
@@ -88,9 +93,13 @@ $(VENV)/.test-installed: $(SOURCES) | $(VENV)/bin/python
 	@$(PYTHON) deploy/tools/install.py $(VENV) dev
 	@touch $@ $(VENV)/.installed
 
+$(VENV)/.wheels-installed: $(SOURCES) | $(VENV)/bin/python
+	@$(PYTHON) deploy/tools/install.py $(VENV) wheels
+	@touch $@
+
 $(VENV)/.whole-installed: $(SOURCES) | $(VENV)/bin/python
 	@$(PYTHON) deploy/tools/install.py $(VENV) whole
-	@touch $@ $(VENV)/.test-installed $(VENV)/.installed
+	@touch $@ $(VENV)/.wheels-installed $(VENV)/.test-installed $(VENV)/.installed
 
 clean:  ## remove the environment and all caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

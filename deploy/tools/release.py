@@ -32,6 +32,7 @@ from tools.signing import (
     sign,
     write_sums,
 )
+from tools.wheels import WheelError, build_wheels
 
 RELEASED = ("party", "server")
 EXTRAS = ("accounting", "dashboard", "parquet", "plots", "sql")
@@ -111,7 +112,6 @@ def build_packages(source: Path, tag: Tag, output: Path) -> Path:
     """The sdist, and from that a wheel for each platform; that of this machine."""
     say("sdist, and the wheels from it")
     env = {"SOURCE_DATE_EPOCH": str(tag.seconds), "LC_ALL": "C.UTF-8"}
-    platforms = runpy.run_path(str(source / "mpc/parley/mpc/native/build.py"))
     project = tomllib.loads((source / "pyproject.toml").read_text())
     with tempfile.TemporaryDirectory(prefix="parley-build-") as work:
         python = Path(work, "tools", "bin", "python")
@@ -123,16 +123,15 @@ def build_packages(source: Path, tag: Tag, output: Path) -> Path:
         (sdist,) = output.glob("*.tar.gz")
         with tarfile.open(sdist) as tar:
             tar.extractall(work, filter="data")
-        for name in platforms["PLATFORMS"]:
-            run(*build, "--wheel", Path(work, sdist.name.removesuffix(".tar.gz")), env={**env, "PARLEY_PLATFORM": name})
-    made = {path.name for path in output.glob("*.whl")}
+        made = build_wheels(Path(work, sdist.name.removesuffix(".tar.gz")), output, python, **env)
     stem = sdist.name.removesuffix(".tar.gz")
-    wanted = {name: f"{stem}-py3-none-{each.tag}.whl" for name, each in platforms["PLATFORMS"].items()}
-    if tag.version != stem.split("-")[1] or made != set(wanted.values()):
-        raise ReleaseError(f"of {tag.version} {sorted(wanted.values())} were to be built, not {sorted(made)} of {stem}")
-    for wheel in sorted(made):
-        run(sys.executable, "-m", "check_wheel_contents", "--config", source / "pyproject.toml", output / wheel)
-    return output / wanted[platforms["this_machine"]()]
+    strange = [each.name for each in output.glob("*.whl") if not each.name.startswith(f"{stem}-py3-none-")]
+    if tag.version != stem.split("-")[1] or strange:
+        raise ReleaseError(f"wheels of {tag.version} were to be built, not {strange} of {stem}")
+    for wheel in made.values():
+        run(sys.executable, "-m", "check_wheel_contents", "--config", source / "pyproject.toml", wheel)
+    this_machine = runpy.run_path(str(source / "mpc/parley/mpc/native/build.py"))["this_machine"]()
+    return made[this_machine]
 
 
 def install(wheel: Path, folder: Path) -> Path:
@@ -221,7 +220,7 @@ def main() -> None:
     root = Path(__file__).parents[2]
     try:
         tag = release(root, Path(chosen.key).expanduser(), chosen.output.resolve(), not chosen.no_images)
-    except (ReleaseError, SigningError) as error:
+    except (ReleaseError, SigningError, WheelError) as error:
         raise SystemExit(f"error: {error}") from None
     say(f"parley {tag.version} is in {chosen.output}/")
 

@@ -81,6 +81,7 @@ def test_an_admitted_run_ends_as_it_is_whatever_else_is_sent(servers: Federation
     assert [end(servers, role, manifest, manifest.canonical).openings for role in (0, 1)] == [1, 1]
 
 
+@pytest.mark.slow
 def test_a_server_that_lost_its_admissions_says_of_no_opened_run_that_there_was_none(tmp_path: Path) -> None:
     """With a peer that lies the word of both would give budget back that was spent."""
     servers, manifest = Federation(tmp_path), documents.manifest(run="forgotten")

@@ -72,6 +72,7 @@ def test_a_crash_leaves_one_opening(federation: Federation, role: int, point: st
 
 
 @pytest.mark.parametrize("role", [0, 1], ids=["A", "B"])
+@pytest.mark.slow
 def test_a_crash_while_a_prepared_share_is_discarded_or_a_run_ends(federation: Federation, role: int) -> None:
     """One server dies before it has prepared, so the other discards what it has, and dies of that; then both end."""
     manifest = documents.manifest(run="discard")
@@ -113,6 +114,7 @@ def test_a_crash_while_a_prepared_share_is_discarded_or_a_run_ends(federation: F
 
 @pytest.mark.parametrize("role", [0, 1], ids=["A", "B"])
 @pytest.mark.parametrize("behind", [1, 2], ids=["by one round", "by two"])
+@pytest.mark.slow
 def test_a_server_restored_from_an_old_snapshot_is_refused(federation: Federation, role: int, behind: int) -> None:
     manifest = documents.manifest(run="snapshot")
     federation.admit(manifest)

@@ -295,6 +295,7 @@ def test_a_small_run_gets_nothing_of_a_session_that_has_made_larger_batches(ends
         pool.position(0, 0, LANES - 1)
 
 
+@pytest.mark.slow
 def test_a_server_that_lies_is_caught_and_nothing_more_is_made_with_it(
     ends: Ends, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -364,6 +365,7 @@ def test_a_full_disk_that_takes_no_line_of_the_trail_either_loses_no_evidence(
     until(lambda: ends.a.folder.pending())
 
 
+@pytest.mark.slow
 def test_sessions_that_break_off_again_and_again_stop_it_until_somebody_has_looked(
     ends: Ends, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -384,6 +386,7 @@ def test_sessions_that_break_off_again_and_again_stop_it_until_somebody_has_look
     assert ends.a.folder.all() == []
 
 
+@pytest.mark.slow
 def test_a_server_that_goes_away_between_batches_is_no_break(ends: Ends) -> None:
     ends.start()
     run = manifest(run="open", **COVERT)

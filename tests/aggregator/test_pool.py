@@ -195,6 +195,7 @@ def test_an_abandoned_reservation_does_not_stall_the_pool() -> None:
         assert 0.75 < x.std() < 1.25  # 512 samples: 8 deviations
 
 
+@pytest.mark.slow
 def test_a_position_far_ahead_of_what_was_made_is_refused() -> None:
     with pools() as (a, _, _):
         epoch, _start = a.position(GIVE_UP_SECONDS)

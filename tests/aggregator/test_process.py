@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from parley.v1 import aggregator_pb2 as wire
@@ -26,6 +27,7 @@ def test_status_tells_public_facts_and_health_serves_on_every_port(servers: Fede
         assert stub.Check(health_pb2.HealthCheckRequest(), timeout=GIVE_UP_SECONDS).status == 1
 
 
+@pytest.mark.slow
 def test_a_proposal_is_verified_apart_and_admitted_by_policy(servers: Federation) -> None:
     manifest = documents.manifest(run="proposed", **{"mechanism.steps": 3, "privacy.epsilon": 6.0})
     seen = set[bool]()
@@ -42,6 +44,7 @@ def test_a_proposal_is_verified_apart_and_admitted_by_policy(servers: Federation
     assert is_noised(manifest, 0, servers.open(manifest, 0), 6.0)
 
 
+@pytest.mark.slow
 def test_a_stop_and_restart_goes_on_where_it_was(tmp_path: Path) -> None:
     federation = Federation(tmp_path)
     try:
@@ -74,6 +77,7 @@ class Telling(Federation):
             toml.write_text(f'{toml.read_text()}\n[notify]\ncommand = ["{self.folder / "tell"}"]\n')
 
 
+@pytest.mark.slow
 def test_a_run_that_waits_for_this_server_s_operator_is_told_by_its_command(tmp_path: Path) -> None:
     told, tell = tmp_path / "told", tmp_path / "tell"
     tell.write_text(f"#!/bin/sh\ncat >> '{told}'\n")

@@ -1,5 +1,7 @@
 """Openings by two real server processes: sums with noise, replays, drop-outs, several runs, the end."""
 
+import pytest
+
 from parley.node.endings import verify_ends
 from parley.v1 import aggregator_pb2 as wire
 from tests.support import documents
@@ -34,6 +36,7 @@ def test_rounds_open_to_the_sum_plus_noise_and_replay_the_same_bytes(servers: Fe
     assert servers.end(manifest)[0].openings == 3
 
 
+@pytest.mark.slow
 def test_a_round_goes_on_without_who_is_missing_and_names_them(servers: Federation) -> None:
     manifest = documents.manifest(run="dropout", **{"rounds.deadline_seconds": 1.5})
     servers.admit(manifest)

@@ -38,6 +38,7 @@ def test_a_run_that_was_withdrawn_opens_nothing_more_and_still_ends(servers: Fed
 
 
 @pytest.mark.parametrize("role", [0, 1], ids=["A", "B"])
+@pytest.mark.slow
 def test_a_run_that_is_withdrawn_while_an_opening_waits_is_not_opened(servers: Federation, role: int) -> None:
     manifest = documents.manifest(run=f"withdrawn-meanwhile-{role}")
     servers.admit(manifest)

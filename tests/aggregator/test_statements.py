@@ -172,6 +172,7 @@ def test_a_crash_leaves_one_statement(federation: Federation, role: int) -> None
         assert stated(federation, manifest, each, 1).statements[0] == answers[each].statement
 
 
+@pytest.mark.slow
 def test_while_a_share_is_prepared_nobody_gets_a_receipt(federation: Federation) -> None:
     """Its set is fixed: who comes now may be left out by honest servers, and must not be able to accuse them."""
     manifest = documents.manifest(run="fixed")

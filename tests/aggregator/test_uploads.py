@@ -1,11 +1,14 @@
 """Uploads: early, in pieces, at one server only."""
 
+import pytest
+
 from parley.v1 import aggregator_pb2 as wire
 from tests.support import documents
 from tests.support.rounds_of_servers import STATE
 from tests.support.servers import Federation, contributions, is_noised
 
 
+@pytest.mark.slow
 def test_parties_that_reached_only_one_server_do_not_count(servers: Federation) -> None:
     manifest = documents.manifest(run="halves", **{"rounds.deadline_seconds": 1.5})
     servers.admit(manifest)
@@ -40,6 +43,7 @@ def test_uploads_may_come_before_the_round_is_asked_for_and_in_pieces(servers: F
     assert is_noised(manifest, 0, servers.open(manifest, 0), 6.0)
 
 
+@pytest.mark.slow
 def test_a_share_over_one_mebibyte_is_fetched_in_pieces(servers: Federation) -> None:
     length = 140_000
     manifest = documents.manifest(run="large", **{"model.dimension": length, "noise.precision": "standard"})

@@ -89,6 +89,7 @@ def _command(*arguments: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_the_command_lists_refuses_and_ends_with_one_line_of_json() -> None:
     code, out, _ = _command("--list")
     assert code == 0

@@ -7,6 +7,7 @@ from tests.support.attacks import gains_nothing, guarded, succeeds, unguarded
 
 
 @guarded("floods")
+@pytest.mark.slow
 def test_with_its_guards_an_attack_gains_nothing_beyond_what_is_allowed(attack: Attack) -> None:
     gains_nothing(attack)
 

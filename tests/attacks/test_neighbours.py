@@ -35,6 +35,7 @@ def holds(tries: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert not missed, f"{found}: {missed}"
 
 
+@pytest.mark.slow
 def test_no_neighbours_lie_further_apart_than_declared_and_no_answer_fails(capsys: pytest.CaptureFixture[str]) -> None:
     holds(TRIES, capsys)
 

@@ -1,5 +1,7 @@
 """Records that an institution never meant to use. Both ways: tests.support.attacks."""
 
+import pytest
+
 from parley.attacks.kinds import Attack
 from tests.support.attacks import gains_nothing, guarded, succeeds, unguarded
 
@@ -10,5 +12,6 @@ def test_with_its_guards_an_attack_gains_nothing_beyond_what_is_allowed(attack: 
 
 
 @unguarded("records")
+@pytest.mark.slow
 def test_without_any_one_of_its_guards_it_succeeds(attack: Attack, guard: str) -> None:
     succeeds(attack, guard)

@@ -4,7 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.slow
 def test_a_process_runs_without_the_guards_that_are_named(tmp_path: Path) -> None:
     """And only guards that are known are taken away."""
     script = [sys.executable, "-m", "parley.attacks.unguarded"]

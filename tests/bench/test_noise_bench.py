@@ -5,6 +5,7 @@ import pytest
 from tests.support.command import answer, parley
 
 
+@pytest.mark.slow
 def test_the_noise_benchmark_has_the_promised_fields() -> None:
     done = parley("bench", "noise", "--dimension", "123", "--json")
     assert done.returncode == 0, done.stderr
@@ -21,6 +22,7 @@ def test_the_noise_benchmark_has_the_promised_fields() -> None:
     assert result["baseline"]["bytes_per_gaussian_per_server"] > 2 * result["bytes_per_gaussian_per_server"]
 
 
+@pytest.mark.slow
 def test_without_joint_noise_the_benchmark_sends_nothing() -> None:
     done = parley("bench", "noise", "--dimension", "5000", "--security", "malicious", "--no-baseline", "--json")
     assert done.returncode == 0, done.stderr

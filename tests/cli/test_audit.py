@@ -44,6 +44,7 @@ def test_whole_books_are_verified_together(nodes: tuple[Path, Path]) -> None:
     assert "ask the peers' operators for state/trail.jsonl" in parley("audit", "verify", alone).stdout
 
 
+@pytest.mark.slow
 def test_an_altered_trail_and_an_altered_ledger_are_bad_news(nodes: tuple[Path, Path]) -> None:
     party, _ = nodes
     trail, ledger = party / "state/trail.jsonl", party / "state/ledger.sqlite"

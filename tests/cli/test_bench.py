@@ -15,6 +15,7 @@ def test_help_teaches(words: list[str]) -> None:
     assert "Usage" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_aggregation_benchmark_has_the_promised_fields() -> None:
     done = parley("bench", "aggregate", "--parties", "5", "--dimension", "123", "--json")
     assert done.returncode == 0, done.stderr
@@ -34,6 +35,7 @@ def test_a_dump_into_a_missing_folder_is_refused_before_anything_runs() -> None:
     assert "does not exist" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_command_starts_without_the_accounting_extra() -> None:
     """A bare installation has no scipy: help and what needs none must work, and the rest say what to install."""
     block = "import sys; sys.modules.update(scipy=None, dp_accounting=None)"

@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.command import answer, parley
 from tests.support.enrolment import AGGREGATOR
 
 
+@pytest.mark.slow
 def test_the_commands_take_a_node_from_request_to_renewal(tmp_path: Path) -> None:
     ca, node, out = str(tmp_path / "ca"), str(tmp_path / "node"), str(tmp_path / "north.pem")
     secret = tmp_path / "secret"

@@ -13,6 +13,7 @@ from tests.support.documents import manifest, meaning
 from tests.support.model_files import EVALUATION, THETA, finished, rewritten
 
 
+@pytest.mark.slow
 def test_export_finds_checks_and_copies(path: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     write_model(folder / "models" / "heart-1.npz", THETA, manifest(), meaning(), EVALUATION)
@@ -33,6 +34,7 @@ def test_export_finds_checks_and_copies(path: Path, tmp_path: Path) -> None:
     assert refused.stderr.startswith("error: model.npz: theta is not what the card is about")
 
 
+@pytest.mark.slow
 def test_export_writes_from_the_coordinators_store_where_the_file_is_gone(tmp_path: Path) -> None:
     home, out = tmp_path / "lead", tmp_path / "model.npz"
     finished(home, "heart-1").close()
@@ -55,6 +57,7 @@ def test_export_writes_the_card_for_people(path: Path, tmp_path: Path) -> None:
     assert not model.exists(), "every name is checked before the first file is written"
 
 
+@pytest.mark.slow
 def test_export_writes_plain_json_by_the_ending(path: Path, tmp_path: Path) -> None:
     out = tmp_path / "plain.json"
     done = parley("export", str(path), "-o", str(out), "--json")
@@ -65,6 +68,7 @@ def test_export_writes_plain_json_by_the_ending(path: Path, tmp_path: Path) -> N
     assert "nothing to write" in parley("export", str(path)).stderr
 
 
+@pytest.mark.slow
 def test_export_draws_a_picture_of_public_rows(path: Path, tmp_path: Path) -> None:
     rows = "\n".join(f"{age},{pulse},{int(age > 50)}" for age, pulse in ((30, 60), (40, 90), (60, 70), (80, 120)))
     (tmp_path / "public.csv").write_text(f"age,pulse,sick\n{rows}\n")

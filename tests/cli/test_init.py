@@ -82,6 +82,7 @@ def test_the_readme_pins_whom_no_node_toml_names(project: Path) -> None:
             assert f"    parley pin add {peer} PIN --node {server}\n" in commands
 
 
+@pytest.mark.slow
 def test_the_readmes_first_steps_lead_to_a_node_that_the_doctor_knows(project: Path) -> None:
     ca, home = str(project / "authority"), project / "hospital-a"
     identity = str(home / "identity")

@@ -16,6 +16,7 @@ def inline(value: Any) -> str:
     return "[" + ", ".join(map(inline, value)) + "]" if isinstance(value, list) else json.dumps(value)
 
 
+@pytest.mark.slow
 def test_a_manifest_is_checked_and_explained(tmp_path: Path) -> None:
     file = tmp_path / "run.toml"
     text = "\n".join(f"{key} = {inline(value)}" for key, value in BODY.items())

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from parley.node import trust
 from parley.node.authority import ThrowAwayAuthority
 from parley.node.node_file import read_node
@@ -10,6 +12,7 @@ from tests.support.command import answer, parley
 from tests.support.pinned import LEAD, NODE, NORTH, PARTY, SOUTH, alone
 
 
+@pytest.mark.slow
 def test_a_node_from_request_to_rotation_by_its_commands(tmp_path: Path) -> None:
     ca, home = str(tmp_path / "ca"), tmp_path / "hospital-a"
     folder = str(home / "identity")

@@ -38,6 +38,7 @@ def test_a_certificate_beyond_one_per_cent_says_so_by_its_exit_code() -> None:
         (["--samples", "1e14", "--epsilon", "1", "--delta", "1e-5"], "fewer rounds"),
     ],
 )
+@pytest.mark.slow
 def test_bad_questions_get_one_line_that_says_what_to_change(words: list[str], says: str) -> None:
     done = parley("noise", "certificate", *words)
     assert done.returncode == 2

@@ -3,9 +3,12 @@
 import os
 from pathlib import Path
 
+import pytest
+
 from tests.support.command import parley
 
 
+@pytest.mark.slow
 def test_a_file_of_rows_becomes_a_file_of_answers(path: Path, tmp_path: Path) -> None:
     (tmp_path / "new.csv").write_text("id,pulse,age\na,60,80\nb,200,300\n")
     call = ("predict", str(path), str(tmp_path / "new.csv"), "-o", str(tmp_path / "out.csv"), "--keep", "id")
@@ -38,6 +41,7 @@ def test_errors_are_one_line_with_file_and_line(path: Path, tmp_path: Path) -> N
     assert "none.csv" in none.stderr
 
 
+@pytest.mark.slow
 def test_what_never_ends_is_refused_before_it_is_read(path: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.csv")
     for rows in ("/dev/zero", str(tmp_path / "pipe.csv"), str(tmp_path / "pipe.csv") + ".parquet"):

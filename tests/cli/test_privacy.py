@@ -39,6 +39,7 @@ def test_calibrate_and_rounds_answer_each_other(parley: Parley) -> None:
     assert 651 <= back["rounds"] <= 653
 
 
+@pytest.mark.slow
 def test_both_say_what_a_server_that_lies_could_cost(parley: Parley) -> None:
     usual = parley("privacy", "epsilon", *RUN, *NOISE, "--json").json
     assert (usual["own"], usual["security"]) == (0.5, "semi-honest")
@@ -146,6 +147,7 @@ def test_a_cap_that_overflows_too_often_has_no_epsilon(parley: Parley) -> None:
     assert "cap" in answer.error
 
 
+@pytest.mark.slow
 def test_the_audit_reports_the_documented_fields_and_fails_where_it_misses_a_fault(
     parley: Parley, monkeypatch: pytest.MonkeyPatch
 ) -> None:

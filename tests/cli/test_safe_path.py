@@ -41,6 +41,7 @@ def test_the_traps_work(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("start", [[PARLEY], [sys.executable, "-P", "-m", "parley.cli.main"]])
+@pytest.mark.slow
 def test_a_command_and_its_children_run_beside_folders_of_the_same_names(start: list[str], folder: Path) -> None:
     """The servers of the noise benchmark are processes; so is what measures gradients, started by multiprocessing."""
     done = run(folder, *start, "bench", "noise", "--dimension", "20", "--no-baseline", "--json")
@@ -55,6 +56,7 @@ def test_children_of_multiprocessing_run_beside_them_too(folder: Path) -> None:
     assert json.loads(done.stdout)["rows"]
 
 
+@pytest.mark.slow
 def test_without_a_parley_folder_python_m_needs_no_option(folder: Path) -> None:
     """Python itself puts the folder first: only names of `parley` itself and of its libraries could do harm."""
     for name in ("parley", "numpy", "socket"):
@@ -82,6 +84,7 @@ def children(tree: ast.AST) -> Iterator[list[ast.expr]]:
                 yield words[place + 1 :]
 
 
+@pytest.mark.slow
 def test_every_child_of_the_product_is_started_with_a_safe_path() -> None:
     found = 0
     for path in modules():

@@ -25,6 +25,7 @@ def body_of(result: Result) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.slow
 def test_simulate_trains_a_useful_model_and_speaks_json(folder: Path, workers: int) -> None:
     path = write(folder, STUDY.replace("ALGORITHM", "auto"))
     body = body_of(simulated(path, "--seeds", "2", "--workers", str(workers), "--json"))
@@ -44,6 +45,7 @@ def test_simulate_trains_a_useful_model_and_speaks_json(folder: Path, workers: i
     assert set(body["not_private"]) <= set(body)
 
 
+@pytest.mark.slow
 def test_fresh_keys_give_another_model_each_time_and_repeatable_ones_the_same(folder: Path) -> None:
     path = write(folder, STUDY.replace("ALGORITHM", "auto"))
     losses = [
@@ -64,6 +66,7 @@ def test_it_writes_the_first_seeds_model_and_draws_its_curve(folder: Path) -> No
     assert curve.read_text().lstrip().startswith("<?xml")
 
 
+@pytest.mark.slow
 def test_a_screen_says_whom_the_figures_are_for_and_what_privacy_costs(folder: Path) -> None:
     path = write(folder, STUDY.replace("ALGORITHM", "auto"))
     before = study.read(path).simulate(seeds=1).fits  # of this process: other tests have the same records

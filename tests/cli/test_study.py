@@ -77,6 +77,7 @@ def read_rows(path: Path) -> list[list[str]]:
         return list(csv.reader(file))
 
 
+@pytest.mark.slow
 def test_a_sweep_shows_what_all_of_it_costs_and_public_records_cost_nothing(folder: Path) -> None:
     path = write(folder, STUDY.replace("ALGORITHM", "dp-gd"))
     words = ["study", "sweep", str(path), "--epsilon", "0.5", "--epsilon", "1"]

@@ -23,6 +23,7 @@ def become(lead: Lead, run: str, expected: dict[str, str]) -> None:
     until(lambda: troubles(lead, run) == expected, f"that the troubles are {expected}")
 
 
+@pytest.mark.slow
 def test_an_aggregator_that_is_gone_and_parties_that_ask_nothing_are_named(lead: Lead) -> None:
     made = lead.running("troubles")
     silent = dict.fromkeys(made.parties, "silent")

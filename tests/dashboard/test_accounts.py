@@ -1,9 +1,12 @@
 """What was spent, counted by both accountants, and what is to come."""
 
+import pytest
+
 from tests.support.browser import Make
 from tests.support.pages import wait_for
 
 
+@pytest.mark.slow
 def test_privacy_spent_is_counted_by_both_accountants_and_projected(browser: Make) -> None:
     made = browser(10).login()
     page = wait_for(made, "/runs/heart-1?part=live", "chart-spent")

@@ -29,6 +29,7 @@ def walk(value: Any, found: set[tuple[str, str]]) -> None:
 
 
 @pytest.mark.parametrize("rounds", [0, 10])
+@pytest.mark.slow
 def test_the_data_behind_every_element_is_on_the_list(browser: Make, rounds: int) -> None:
     made = browser(rounds, FakeOperator(caught=True)).login()
     made.operator.troubles = (("south", "silent", 2.5),)

@@ -34,6 +34,7 @@ def test_every_page_is_there_whatever_the_history(browser: Make, rounds: int) ->
         assert len(answer.content) < 150_000, path
 
 
+@pytest.mark.slow
 def test_one_round_is_not_spoken_of_as_many(browser: Make) -> None:
     made = browser(1).login()
     store = RunStore(made.state / "runs.sqlite")

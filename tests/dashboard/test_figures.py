@@ -4,6 +4,8 @@ import contextlib
 import json
 import sqlite3
 
+import pytest
+
 from parley.coordinator.store import RunStore, State
 from parley.dashboard import figures
 from parley.dashboard.history import Histories
@@ -15,6 +17,7 @@ from tests.support.folders import FakeOperator
 from tests.support.pages import wait_for
 
 
+@pytest.mark.slow
 def test_sums_that_were_opened_and_not_recorded_are_counted_as_spent(browser: Make) -> None:
     """A stop between an opening and its record: the aggregators' word is more than the coordinator's history."""
     made = browser(10).login()
@@ -33,6 +36,7 @@ def test_sums_that_were_opened_and_not_recorded_are_counted_as_spent(browser: Ma
     wait_for(made, "/runs/heart-1/privacy", "over 12 opened sums")
 
 
+@pytest.mark.slow
 def test_before_a_run_has_started_nothing_is_spent(browser: Make) -> None:
     made = browser(0).login()
     with contextlib.closing(sqlite3.connect(made.state / "runs.sqlite")) as database, database:
@@ -68,6 +72,7 @@ def test_while_a_node_is_in_trouble_no_time_is_promised(browser: Make) -> None:
     assert '<h2>Time left</h2><p class="big">–</p>' in page
 
 
+@pytest.mark.slow
 def test_wherever_epsilon_stands_delta_stands_beside_it(browser: Make) -> None:
     made = browser(10).login()
     assert "at δ 1e−5" in made.client.get("/").text

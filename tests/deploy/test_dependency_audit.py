@@ -80,6 +80,7 @@ def test_a_registry_that_is_not_there_is_said_and_fails_nothing(asking: Callable
         )
 
 
+@pytest.mark.slow
 def test_a_registry_that_never_answers_is_not_waited_for(asking: Callable[[str], list[str]]) -> None:
     with create_server(("127.0.0.1", 0)) as mute:
         code, text = judge(3, asking(f"http://127.0.0.1:{mute.getsockname()[1]}/"))

@@ -21,6 +21,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 OFFLINE = {**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 
 
+@pytest.mark.slow
 def test_one_line_before_the_silence_and_all_that_pip_said_if_it_fails(environment: Path) -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "deploy/tools/install.py", environment, "study"],

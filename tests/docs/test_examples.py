@@ -38,18 +38,21 @@ def manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_simulate() -> None:
     lines = run(sys.executable, EXAMPLES / "simulate.py").splitlines()
     assert [line.partition(":")[0] for line in lines] == ["epsilon 0.5", "epsilon 1.0", "epsilon 2.0", "without noise"]
     assert all(float(line.split("AUC ")[1].split()[0]) > 0.7 for line in lines)  # fresh noise: seldom below 0.82
 
 
+@pytest.mark.slow
 def test_least_noise() -> None:
     lines = run(sys.executable, EXAMPLES / "least_noise.py").splitlines()
     assert lines[0].startswith("epsilon 0.2: noise 1.69")  # docs/privacy.md § 3, a9a, b = 100
     assert len(lines) == 4
 
 
+@pytest.mark.slow
 def test_check_manifest(manifest: Path) -> None:
     printed = run(sys.executable, EXAMPLES / "check_manifest.py", manifest)
     assert "claimed:  epsilon 1 at delta 1e-05" in printed

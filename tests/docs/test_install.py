@@ -4,6 +4,7 @@ import re
 import runpy
 import tomllib
 
+from parley.mpc.processor import not_compiled
 from tests.docs.pages import ROOT
 
 TEXT = (ROOT / "docs" / "install.md").read_text()
@@ -30,3 +31,9 @@ def test_the_refusal_that_is_shown_is_the_one_that_is_said() -> None:
     (shown,) = re.findall(r"```text\n(this machine has no AES.*?)\n```", TEXT)
     for part in (shown.partition(" (it lacks")[0], shown.partition("demonstration, on ")[2]):
         assert part in re.sub(r'"\s+f?"', "", source)
+
+
+def test_so_is_that_of_the_wheel_without_kernels() -> None:
+    (shown,) = re.findall(r"```text\n(the compiled kernels .*?)\n```", TEXT)
+    said = str(not_compiled(OSError("…")))
+    assert shown == re.sub(r"manylinux_2_28_\w+", "manylinux_2_28_x86_64", said)

@@ -21,6 +21,7 @@ OMOP = ROOT / "examples" / "omop"
 QUERY = (OMOP / "patients.sql").read_text()
 
 
+@pytest.mark.slow
 def test_one_model_over_three_hospitals(tmp_path: Path) -> None:
     lines = run(sys.executable, OMOP / "train.py", tmp_path / "model.npz").splitlines()
     assert [line.partition(":")[0] for line in lines[:3]] == ["riverside", "hillcrest", "lakeview"]

@@ -4,6 +4,8 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from parley.coordinator.operator_client import Coordinator
 from parley.coordinator.store import RunRow, State
 from parley.demo.local import LocalFederation
@@ -32,6 +34,7 @@ def spent(federation: LocalFederation) -> dict[str, float]:
     return found
 
 
+@pytest.mark.slow
 def test_one_hospitals_refusal_costs_the_others_nothing(
     tmp_path: Path, manifest: Manifest, data: dict[str, list[Path]]
 ) -> None:
@@ -45,6 +48,7 @@ def test_one_hospitals_refusal_costs_the_others_nothing(
         assert set(spent(federation).values()) == {0.0}
 
 
+@pytest.mark.slow
 def test_an_aggregator_that_refuses_costs_nobody_anything(
     tmp_path: Path, manifest: Manifest, data: dict[str, list[Path]]
 ) -> None:

@@ -15,6 +15,7 @@ STATES = ("gathering", "running", "ending", "finished", "stalled", "failed", "re
 """Of `coordinator.{state}`, which the driver moves to."""
 
 
+@pytest.mark.slow
 def test_every_labelled_point_of_the_roles_is_one_that_the_harness_kills_at() -> None:
     found = set()
     for path in modules():

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from parley.aggregator.admission import reasons_against_server
 from parley.bench.train_data import study
@@ -37,6 +38,7 @@ def pools(federation: LocalFederation) -> list[aggregator_pb2.StatusResponse]:
     return asyncio.run(asked())
 
 
+@pytest.mark.slow
 def test_a_run_without_joint_noise_ends_with_a_model_and_no_pool_was_ever_filled(
     tmp_path: Path, data: dict[str, list[Path]]
 ) -> None:

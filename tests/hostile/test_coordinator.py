@@ -104,6 +104,7 @@ def test_a_wait_that_is_no_time_is_no_wait(lead: Lead, running: Manifest, wait: 
 
 
 @pytest.mark.parametrize("wait", [float("inf"), 1e308])
+@pytest.mark.slow
 def test_a_wait_without_end_ends_with_the_round(lead: Lead, running: Manifest, wait: float) -> None:
     call = lead.stub().NextRound.future(asking(running, 0, wait), timeout=SECONDS)
     lead.finishes(running)
@@ -187,6 +188,7 @@ def test_a_flood_of_joins_of_one_party_is_refused(lead: Lead, running: Manifest)
     assert lead.stub("hospital-a").NextRound(asking(running), timeout=SECONDS).state == ROUND
 
 
+@pytest.mark.slow
 def test_a_run_that_is_over_is_not_joined_or_reopened(lead: Lead, running: Manifest) -> None:
     lead.finishes(running)
     for after in (-1, 0, 38):

@@ -121,6 +121,7 @@ def test_no_party_keeps_the_two_servers_apart(servers: Federation, manifest: Man
 
 
 @pytest.mark.parametrize("compression", [grpc.Compression.NoCompression, grpc.Compression.Gzip], ids=["plain", "bomb"])
+@pytest.mark.slow
 def test_giant_messages_are_cut_by_the_transport(
     servers: Federation, lead: Lead, compression: grpc.Compression
 ) -> None:
@@ -175,6 +176,7 @@ def test_a_connection_that_never_greets_is_closed(silent: list[socket.socket]) -
         each.close()
 
 
+@pytest.mark.slow
 def test_polls_and_proposals_in_numbers_leave_the_honest_run_alone(lead: Lead, running: Manifest) -> None:
     """Two thousand calls of every kind by one party, wrong ones among them."""
     stub = lead.stub("hospital-c")

@@ -39,6 +39,7 @@ def state_of(stage: Stage, digest: bytes) -> str:
         outbox.close()
 
 
+@pytest.mark.slow
 def test_a_coordinator_s_additions_are_waited_out(stage: Stage) -> None:
     made = manifest(**EVERYONE)
     stage.offer(made)

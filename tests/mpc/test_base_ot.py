@@ -89,6 +89,7 @@ def test_no_oracle_and_no_key_is_another_ones() -> None:
     assert len(keys) == 48
 
 
+@pytest.mark.slow
 def test_a_receiver_s_two_points_do_not_tell_its_bit() -> None:
     """Which is the random one: by the low bits of both, of 2,048 transfers."""
     bits, ones = [], []

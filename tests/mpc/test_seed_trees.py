@@ -136,5 +136,5 @@ def test_a_build_that_this_machine_has_not_is_refused(monkeypatch: pytest.Monkey
     monkeypatch.setattr(seed_trees, "_library", lambda build: None)
     with pytest.raises(ValueError, match="no build avx2"):
         seed_trees.grow(SESSION, 4, these.roots, these.pads, "avx2")
-    with pytest.raises(ConfigurationError, match=r"the compiled kernels are missing.*install the package"):
+    with pytest.raises(ConfigurationError, match=r"the compiled kernels that make noise are missing \(.*\): "):
         seed_trees._fastest.__wrapped__()

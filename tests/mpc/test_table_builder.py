@@ -8,6 +8,7 @@ from parley.mpc.tables import Cover, Precision, load
 
 
 @pytest.mark.parametrize(("cover", "precision"), [("strips", "standard"), ("rectangle", "standard")])
+@pytest.mark.slow
 def test_the_builder_gives_the_same_bytes(cover: Cover, precision: Precision) -> None:
     tables = load(cover, precision)
     shipped = np.concatenate([tables.head, tables.tail.reshape(-1, 16)])

@@ -12,6 +12,7 @@ from parley.node.backup_key import BackupError
 PHRASE = b"correct horse battery"
 
 
+@pytest.mark.slow
 def test_the_secret_comes_back_under_its_passphrase_and_under_no_other(tmp_path: Path) -> None:
     path = tmp_path / "backup.key"
     public = backup_key.make(path, PHRASE)

@@ -175,6 +175,7 @@ def test_a_server_whose_certificate_nobody_vouches_for_gets_nothing(
     assert there.bodies == []
 
 
+@pytest.mark.slow
 def test_an_answer_that_never_ends_and_a_program_that_never_ends_are_ended(
     listening: Callable[..., Listening], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,6 +301,7 @@ def test_a_party_whose_policy_does_not_admit_a_run_tells_its_operator(
     assert "policy" not in there.bodies[0].decode()
 
 
+@pytest.mark.slow
 def test_the_doctor_and_the_command_that_tries_it(
     party: Path, listening: Callable[..., Listening], tmp_path: Path
 ) -> None:

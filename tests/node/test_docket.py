@@ -157,6 +157,20 @@ def test_another_session_is_another_incident(here: Court, identities: list[Ident
     assert here.folder.pending() == [again]
 
 
+def test_of_two_audits_that_catch_a_server_at_once_nothing_is_left_for_runs_that_come_after_the_answer(
+    here: Court, identities: list[Identity], proof: Evidence
+) -> None:
+    """Two noise workers have two sessions, and two incidents: the runs of that time are held against it once."""
+    held = here.docket.made(proof)
+    assert held is not None
+    assert here.docket.made(evidence_by(identities)) is None
+    answer(here.folder, held.digest)
+    here.docket.catch_up()
+    assert here.folder.pending() == []
+    assert here.folder.unread() == []
+    assert {each.digest for each in here.charged} == {held.digest}
+
+
 def test_while_evidence_waits_for_its_answer_more_against_that_server_fills_no_folder(
     here: Court, identities: list[Identity], proof: Evidence, monkeypatch: pytest.MonkeyPatch
 ) -> None:

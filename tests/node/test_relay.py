@@ -53,6 +53,7 @@ def misses_on_b(servers: Federation, manifest: Manifest, index: int, due: set[st
     until(lambda: missing() == due, f"that B misses {due}")
 
 
+@pytest.mark.slow
 def test_what_comes_through_a_counts_and_b_is_not_called(servers: Federation) -> None:
     manifest = documents.manifest(run="relayed")
     servers.admit(manifest)
@@ -143,6 +144,7 @@ def test_at_the_deadline_the_sum_is_over_those_who_came_through_a(servers: Feder
     assert is_noised(manifest, 1, answers, 3.0)
 
 
+@pytest.mark.slow
 def test_a_server_that_restarted_knows_no_key_and_asks_for_the_parties(tmp_path: Any) -> None:
     servers = Federation(tmp_path)
     try:

@@ -76,6 +76,7 @@ def test_another_authority_and_rubbish_are_refused(tmp_path: Path, authority: Au
         renew_within(NodeFolder(tmp_path / "nobody"), 30, None)
 
 
+@pytest.mark.slow
 def test_the_command_says_by_its_exit_code_whether_a_person_has_to_act(tmp_path: Path, authority: Authority) -> None:
     folder = installed(tmp_path, authority)
     told = tmp_path / "told"

@@ -235,6 +235,7 @@ def test_a_newer_layout_is_refused_by_name(node: AnyNode) -> None:
             database.execute("PRAGMA user_version = 0")
 
 
+@pytest.mark.slow
 def test_the_command_tries_does_and_goes_back(node: AnyNode) -> None:
     home = str(node.folder)
     checked = parley("upgrade", home, "--check", "--json")
@@ -255,6 +256,7 @@ def test_the_command_tries_does_and_goes_back(node: AnyNode) -> None:
     assert parley("upgrade", home, "--undo", "--check").returncode == 2
 
 
+@pytest.mark.slow
 def test_nothing_is_changed_or_put_back_while_a_reader_keeps_a_log(node: AnyNode) -> None:
     """What is unlinked with such a log is gone, if going back is killed before its next step."""
     path = node.state / "ledger.sqlite"

@@ -147,6 +147,7 @@ def test_restarts_of_a_node_that_keeps_restarting_fill_no_log(lines: Callable[[]
     assert [event for event, _ in told(lines)].count("a node was restarted") == 1
 
 
+@pytest.mark.slow
 def test_of_two_restarts_soon_after_each_other_both_are_said(
     two: Two, lines: Callable[[], list[dict[str, Any]]]
 ) -> None:
@@ -161,6 +162,7 @@ def test_of_two_restarts_soon_after_each_other_both_are_said(
         north.stop()
 
 
+@pytest.mark.slow
 def test_a_server_that_is_gone_is_named_within_two_seconds_and_once_more_when_it_is_back(
     two: Two, lines: Callable[[], list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,6 +186,7 @@ def test_a_server_that_is_gone_is_named_within_two_seconds_and_once_more_when_it
         north.stop()
 
 
+@pytest.mark.slow
 def test_a_server_that_is_there_and_answers_nothing_is_silent(
     two: Two, lines: Callable[[], list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,6 +205,7 @@ def test_a_server_that_is_there_and_answers_nothing_is_silent(
         north.stop()
 
 
+@pytest.mark.slow
 def test_a_silent_peer_does_not_hold_up_the_watch_over_others(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
     """While not one question comes back, turns pass."""
     going, turns = threading.Event(), Turns(monkeypatch)
@@ -216,6 +220,7 @@ def test_a_silent_peer_does_not_hold_up_the_watch_over_others(two: Two, monkeypa
         north.stop()
 
 
+@pytest.mark.slow
 def test_a_caller_that_stops_asking_is_named_and_missed_only_while_it_is_waited_for(
     two: Two, lines: Callable[[], list[dict[str, Any]]]
 ) -> None:
@@ -230,6 +235,7 @@ def test_a_caller_that_stops_asking_is_named_and_missed_only_while_it_is_waited_
     assert len(lines()) == 1
 
 
+@pytest.mark.slow
 def test_a_caller_that_was_heard_of_in_another_way_before_it_asked_was_not_restarted(
     two: Two, lines: Callable[[], list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,6 +260,7 @@ def test_a_caller_that_was_never_there_is_given_time_to_start(
     assert time.monotonic() - began >= vigil.START_SECONDS
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_told_to_those_who_ask_and_is_no_health(
     two: Two, lines: Callable[[], list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,6 +286,7 @@ def test_a_full_disk_is_told_to_those_who_ask_and_is_no_health(
         north.stop()
 
 
+@pytest.mark.slow
 def test_a_process_that_stood_still_blames_nobody_but_itself(
     two: Two, lines: Callable[[], list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -316,6 +324,7 @@ def test_standing_still_ends_no_trouble_and_brings_none_back(
     assert [line["event"] for line in lines()] == [BEGINS, ENDS]
 
 
+@pytest.mark.slow
 def test_a_pause_while_questions_are_put_is_noticed_too(
     two: Two, lines: Callable[[], list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -337,6 +346,7 @@ def test_a_pause_while_questions_are_put_is_noticed_too(
         north.stop()
 
 
+@pytest.mark.slow
 def test_whoever_answers_other_calls_is_not_asked(two: Two) -> None:
     asked = two.asking()
     try:

@@ -146,6 +146,7 @@ def test_a_refusal_is_for_good_and_its_reason_stays_here(stage: Stage, visitor: 
     assert ("review.refused", "Dr. Ada Osei") in trail(stage)
 
 
+@pytest.mark.slow
 def test_withdrawing_says_what_it_does_not_undo_and_is_for_good(stage: Stage, visitor: Visitor) -> None:
     made = asked()
     stage.offer(made)

@@ -41,6 +41,7 @@ def test_of_another_role_it_names_the_command_that_is_right(tmp_path: Path) -> N
         page_node(tmp_path)
 
 
+@pytest.mark.slow
 def test_it_serves_a_folder_whose_node_is_not_running_and_its_link_signs_in(folder: Path) -> None:
     with pytest.raises(NodeError, match=f"no page of .* is running: start it with `parley page {folder}`"):
         link(folder)
@@ -58,6 +59,7 @@ def test_it_serves_a_folder_whose_node_is_not_running_and_its_link_signs_in(fold
         link(folder)  # of a page that is gone nobody makes a link: its port may be another's by now
 
 
+@pytest.mark.slow
 def test_a_wrong_address_and_a_folder_that_is_none_are_one_line(folder: Path, tmp_path: Path) -> None:
     for options in (["--listen", "0.0.0.0:80"], ["--listen", "nonsense"]):
         done = subprocess.run(

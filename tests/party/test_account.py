@@ -50,6 +50,7 @@ def run(name: str = "heart-1", **changes: Any) -> Manifest:
     return manifest(**{**EVERYONE, **changes}, run=name)
 
 
+@pytest.mark.slow
 def test_what_one_server_hides_is_charged_by_what_the_other_one_tells(stage: Stage, gate: Gate) -> None:
     put_back(gate)
     stage.a.accounted = [(run("told-by-a"), 3, True)]
@@ -226,6 +227,7 @@ def test_a_run_of_a_data_set_that_is_not_known_is_charged_to_every_population(st
     assert all(each.spent.epsilon > 1 for each in book.populations.values())
 
 
+@pytest.mark.slow
 def test_a_charge_by_account_stands_against_no_cap(stage: Stage, gate: Gate) -> None:
     put_back(gate)
     stage.a.accounted = [(run(f"heart-{index}"), 1, True) for index in range(4)]
@@ -255,6 +257,7 @@ def test_a_restored_party_joins_nothing_before_both_servers_have_answered(stage:
         until(lambda: any(each.manifest_digest == made.digest and not each.accepted for each in answers))
 
 
+@pytest.mark.slow
 def test_a_folder_that_was_put_back_by_hand_is_noticed_and_mended_by_an_account(stage: Stage) -> None:
     """`cp` leaves no mark: the servers remember more than the outbox does."""
     lost = run("lost")
@@ -312,6 +315,7 @@ def test_a_person_may_take_the_account_while_the_process_waits(stage: Stage, gat
         assert until_taken(gate, wire, threading.Event(), lambda: None) == Taken((), ())
 
 
+@pytest.mark.slow
 def test_the_ends_of_a_decoy_of_its_name_give_nothing_of_an_accounted_run_back(stage: Stage, gate: Gate) -> None:
     """Both servers are honest: of the decoy nothing was opened, and the coordinator alone has made it up."""
     real, decoy = run("x"), run("x", **{"mechanism.noise_multiplier": 30.0})

@@ -201,6 +201,7 @@ def test_without_a_policy_nothing_is_admitted(stage: Stage) -> None:
         assert not stage.coordinator.joins
 
 
+@pytest.mark.slow
 def test_a_policy_that_is_written_while_a_run_waits_is_read(stage: Stage) -> None:
     (stage.node / "policy.toml").unlink()
     stage.offer(manifest(**EVERYONE))
@@ -346,6 +347,7 @@ SHAPES = ("empty lists", "9,900 parties of other sizes", "columns")
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.slow
 def test_a_mebibyte_of_manifest_costs_two_seconds_of_a_core_and_200_mb_at_most(shape: str) -> None:
     command = [sys.executable, str(Path(__file__).parents[2] / "benchmarks" / "hostile_manifests.py"), shape]
     done = subprocess.run(command, capture_output=True, check=True)

@@ -283,6 +283,7 @@ def test_a_party_leaves_a_run_whose_history_is_forked_for_good(stage: Stage) -> 
 
 
 @pytest.mark.usefixtures("verified_in_process")
+@pytest.mark.slow
 def test_a_party_answers_nothing_until_both_servers_have_spoken(stage: Stage) -> None:
     made = made_manifest()
     stage.offer(made)

@@ -157,6 +157,7 @@ def _contributions(word: bytes) -> tuple[tuple[str, bytes], ...]:
     return tuple((each.party, each.upload_digest) for each in said.contributions)
 
 
+@pytest.mark.slow
 def test_all_runs_that_the_server_has_served_under_audit_are_charged_and_no_others(
     stage: Stage, made: Manifest, proof: Evidence
 ) -> None:

@@ -41,6 +41,7 @@ def joined(stage: Stage, made: Any) -> None:
     "label",
     ["party.joined:1", "party.outbox.uncommitted:2", "party.outbox:2", "party.recorded:2", "party.acknowledged:2"],
 )
+@pytest.mark.slow
 def test_a_killed_party_resends_identical_bytes(stage: Stage, label: str) -> None:
     made = manifest()  # batches of 15 of 300: what is computed again would be another vector
     joined(stage, made)

@@ -89,6 +89,7 @@ def test_each_has_a_seal_of_its_own(house: House) -> None:
     assert problem.startswith(f"there are {UNITS + 1} units and schema.toml says {UNITS}")
 
 
+@pytest.mark.slow
 def test_a_policy_says_which_are_admitted_without_a_person(house: House) -> None:
     (house.folder / "policy.toml").write_text(policy_text(epsilon_total=2.0, data_sets=["a"]))
     with house.gate() as gate:

@@ -169,6 +169,7 @@ def test_an_address_that_others_may_read_is_refused_before_it_is_used(stage: Sta
         seal_node(node)
 
 
+@pytest.mark.slow
 def test_the_address_is_in_no_output_and_in_no_file_of_the_node(
     stage: Stage, node: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -42,6 +42,7 @@ def test_what_a_node_signed_holds_and_says_what_was_checked(tmp_path: Path, form
     )
 
 
+@pytest.mark.slow
 def test_one_byte_that_is_changed_added_or_taken_away_is_refused_wherever_it_is(tmp_path: Path, form: str) -> None:
     """Of a PDF every 997th, of the others every 61st: each is verified as a whole."""
     data = FORMS[form](report(tmp_path))
@@ -148,6 +149,7 @@ def test_what_is_no_report_is_an_error_and_no_verdict(data: bytes) -> None:
     assert not isinstance(caught.value, TamperedError)
 
 
+@pytest.mark.slow
 def test_a_content_that_anybody_signed_is_no_reason_to_fail_otherwise(tmp_path: Path) -> None:
     """Whatever stands in any of its places: refused, or drawn, and never anything else."""
     good = content(tmp_path)

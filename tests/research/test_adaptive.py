@@ -31,6 +31,7 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_adaptive_takes_the_noise_of_the_paper_and_computes_its_epsilon(digits: Path) -> None:
     command = ["reproduce", "adaptive", "--data", str(digits), "--seeds", "1", "--passes", "0.1", "--json"]
     result = CliRunner().invoke(app, command)

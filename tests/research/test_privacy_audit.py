@@ -44,6 +44,7 @@ SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("one noise in tw
 
 
 @pytest.mark.parametrize("name", ["half the noise", *SLOW])
+@pytest.mark.slow
 def test_gross_faults_are_caught_by_the_statistic_alone(name: str) -> None:
     finding, claim = examined(command.FAULTS[name], 8000)
     assert finding.epsilon_lower_bound > claim

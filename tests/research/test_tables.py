@@ -14,6 +14,7 @@ SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("dp-srm-paper-ad
 
 
 @pytest.mark.parametrize("method", ["ddp-srm", "auto", "dp-gd", *SLOW])
+@pytest.mark.slow
 def test_a_row_of_table_2_has_every_field(folder: Path, method: str) -> None:
     command = ["reproduce", "a9a", "--data", str(folder), "--seeds", "2", "--method", method, "--json"]
     result = CliRunner().invoke(app, command)

@@ -146,6 +146,7 @@ def test_own_noise_and_the_cost_that_would_choose_it_contradict_each_other(tmp_p
     assert made.noise.parts.own == 0.5  # 0.25 would not do
 
 
+@pytest.mark.slow
 def test_every_command_takes_the_study_that_init_writes(tmp_path: Path) -> None:
     """With records beside it for the one that trains; the doctor needs no keys to look at a run."""
     project = tmp_path / "project"

@@ -77,6 +77,7 @@ def test_scikit_learns_checks_pass_but_for_those_that_compare_two_fits(name: str
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow
 def test_a_check_that_is_expected_to_fail_does_and_for_its_reason_alone(name: str) -> None:
     for check_name, run in checks(name):
         if check_name not in EXPECTED[name]:
@@ -305,6 +306,7 @@ def test_models_of_every_kind_are_fitted() -> None:
         classifier(algorithm="adam").fit(X, Y)
 
 
+@pytest.mark.slow
 def test_the_folds_of_a_cross_validation_count_and_the_worst_record_is_what_is_said() -> None:
     own = np.random.default_rng(2).uniform(-4, 4, (90, 2))
     labels = (own[:, 0] > 0).astype(int)
@@ -323,6 +325,7 @@ def test_the_folds_of_a_cross_validation_count_and_the_worst_record_is_what_is_s
         GridSearchCV(classifier(), {"epsilon": np.array([1, 2])}, cv=2).fit(own, labels)
 
 
+@pytest.mark.slow
 def test_workers_warn_too_and_say_that_they_do_not_see_each_other() -> None:
     program = (
         "import numpy as np\n"
@@ -362,6 +365,7 @@ def test_a_warning_stands_at_the_users_own_line() -> None:
     assert {each.filename for each in seen} == {__file__}
 
 
+@pytest.mark.slow
 def test_the_programs_of_the_page_run(tmp_path: Path) -> None:
     """In a process of their own, for they print what all its fits cost."""
     for file in (ROOT / "deploy/parley/demo/data/heart_disease").glob("*.csv"):

@@ -79,6 +79,7 @@ def test_the_noise_is_the_least_over_the_whole_grid(sampling: str, rate: float, 
     ],
     ids=["poisson", "poisson-five-records", "wor-five-records", "wor-at-10"],
 )
+@pytest.mark.slow
 def test_every_party_admits_the_manifest_that_is_drafted(sampling: str, sizes: dict[str, int], epsilon: float) -> None:
     """A party of five draws one of them, at a rate far above the others': the run's noise protects those much more,
     and what the sampler adds, at most a hundredth of the claim, may be more than that of what they pay."""

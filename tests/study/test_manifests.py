@@ -86,6 +86,7 @@ def test_a_study_of_ten_parties_is_accepted(algorithm: dict[str, Any], accountan
     assert made.minimum_parties == 10
 
 
+@pytest.mark.slow
 def test_parties_of_unequal_rates_all_keep_to_the_claim() -> None:
     made = drafted(
         algorithm={**SRM, "batch": 97},
@@ -128,6 +129,7 @@ def test_precision_is_raised_where_the_cheap_preset_would_cost_too_much() -> Non
         drafted(schema=wide, algorithm={"name": "dp-gd", "steps_taken": 40}, epsilon=0.2, precision="standard")
 
 
+@pytest.mark.slow
 def test_the_noise_is_the_same_with_own_parts_and_the_lattice_finer_by_them() -> None:
     """σ′ counts joint and own parts together, so only the certificate's second sample moves it, by its terms."""
     made = {own: drafted(parts=NoiseParts("semi-honest", own)) for own in (0.0, 0.5, 1.0)}
@@ -141,6 +143,7 @@ def test_the_noise_is_the_same_with_own_parts_and_the_lattice_finer_by_them() ->
     assert released == pytest.approx({0.0: 1.0, 0.5: 1.5**0.5, 1.0: 3**0.5, 2.0: 2**0.5})
 
 
+@pytest.mark.slow
 def test_the_least_own_noise_is_chosen_that_keeps_to_what_a_lying_server_may_cost() -> None:
     study: dict[str, Any] = {
         "run": "a-run", "federation": "banks", "model": MODEL, "algorithm": {**SRM, "batch": 2000}, "schema": A9A,

@@ -11,6 +11,8 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tools.wheels import build_wheel
+
 ROOT = Path(__file__).parents[2]
 WITHOUT_AES = "max,-aes,-pclmulqdq,-vaes,-vpclmulqdq,-fma"
 """QEMU 7.2 computes some fused multiply-adds of x86-64 wrongly; without them (and with the least of OpenBLAS's kernels,
@@ -28,14 +30,28 @@ class Machine:
 
     def python(self, *words: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            [*self.command, *words], cwd=cwd, capture_output=True, text=True, check=False,
-            env={**os.environ, "MPLBACKEND": "Agg", "PYTHONDONTWRITEBYTECODE": "1", **self.environment},
+            [*self.command, *words], cwd=cwd, env=self._environment(), capture_output=True, text=True, check=False
+        )
+
+    def started(self, *words: str, cwd: Path) -> "subprocess.Popen[str]":
+        """The same, that goes on beside."""
+        return subprocess.Popen(
+            [*self.command, *words], cwd=cwd, env=self._environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True,
         )  # fmt: skip
+
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, "MPLBACKEND": "Agg", "PYTHONDONTWRITEBYTECODE": "1", **self.environment}
+
+
+def emulator(processor: str) -> str:
+    """QEMU's for that processor, from qemu-user or qemu-user-static; nothing where neither is installed."""
+    return shutil.which(f"qemu-{processor}") or shutil.which(f"qemu-{processor}-static") or ""
 
 
 def intel_without_aes() -> Machine:
     """This installation, on an x86-64 processor without AES-NI and PCLMUL."""
-    command = ("qemu-x86_64", "-cpu", WITHOUT_AES, sys.executable)
+    command = (emulator("x86_64"), "-cpu", WITHOUT_AES, sys.executable)
     return Machine(command, {"OPENBLAS_CORETYPE": "Nehalem"})
 
 
@@ -43,15 +59,34 @@ def arm(folder: Path) -> Machine:
     """Debian's Python for ARM, and the wheel for ARM, in this folder."""
     system, site = folder / "system", folder / "site"
     _unpack(folder / "apt", system)
-    build = [sys.executable, "-m", "build", "-q", "--wheel", "--outdir", str(folder), str(ROOT)]
-    subprocess.run(build, check=True, capture_output=True, env={**os.environ, "PARLEY_PLATFORM": "linux-aarch64"})
-    (wheel,) = folder.glob("*_aarch64.whl")
+    wheel = build_wheel(ROOT, folder, "linux-aarch64")
     (python,) = (each for each in (system / "usr" / "bin").glob("python3.*") if each.name.count(".") == 1)
     command = [sys.executable, "-m", "pip", "install", "-q", "--target", str(site), "--only-binary=:all:"]
     command += [f"--python-version={python.name.removeprefix('python')}", "--implementation=cp"]
     command += [f"--platform=manylinux_2_{each}_aarch64" for each in GLIBCS] + ["--platform=manylinux2014_aarch64"]
     subprocess.run([*command, f"{wheel}[study]", "pytest", "hypothesis"], check=True, capture_output=True)
-    return Machine(("qemu-aarch64", "-L", str(system), str(python)), {"PYTHONPATH": str(site)})
+    return Machine((emulator("aarch64"), "-L", str(system), str(python)), {"PYTHONPATH": str(site)})
+
+
+HIDDEN = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <sys/auxv.h>
+unsigned long getauxval(unsigned long kind) {
+    unsigned long (*real)(unsigned long) = (unsigned long (*)(unsigned long))dlsym(RTLD_NEXT, "getauxval");
+    return kind == AT_HWCAP ? real(kind) & ~24ul : real(kind);
+}
+"""
+"""AES and PMULL are bits 3 and 4 of what Linux says of an ARM."""
+
+
+def without_aes(machine: Machine, folder: Path) -> Machine:
+    """That ARM, as if Linux had said that it has neither AES nor PMULL."""
+    (folder / "hidden.c").write_text(HIDDEN)
+    command = [sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-gnu.2.28", "-shared", "-fPIC"]
+    subprocess.run([*command, "-o", "hidden.so", "hidden.c"], cwd=folder, check=True, capture_output=True)
+    started, *rest = machine.command
+    return Machine((started, "-E", f"LD_PRELOAD={folder / 'hidden.so'}", *rest), machine.environment)
 
 
 def _unpack(place: Path, system: Path) -> None:
@@ -76,6 +111,7 @@ def _unpack(place: Path, system: Path) -> None:
         subprocess.run(["dpkg-deb", "-x", package, system], check=True)
 
 
-def missing(*programs: str) -> str:
-    """What is not here, or nothing."""
-    return ", ".join(each for each in programs if shutil.which(each) is None)
+def missing(processor: str, *programs: str) -> str:
+    """What is not here and has to be, or nothing."""
+    absent = [] if emulator(processor) else [f"qemu-{processor} (apt-get install qemu-user)"]
+    return ", ".join([*absent, *(each for each in programs if shutil.which(each) is None)])

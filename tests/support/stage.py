@@ -20,7 +20,6 @@ from parley.federation.names import NodeName, Role
 from parley.federation.rounds import BLIND_BYTES, PIECE_BYTES, commitment_a, commitment_b, point_digest, upload_digest
 from parley.learning.fit import Fit
 from parley.mpc.ring import expand
-from parley.node.accounts import MOST_RUNS, sign_account
 from parley.node.authority import ThrowAwayAuthority
 from parley.node.authorization import peer_of
 from parley.node.credentials import Identity, NodeFolder
@@ -30,6 +29,7 @@ from parley.node.transport import server_credentials
 from parley.party.questions import digest_of
 from parley.party.record_check import seal_node
 from parley.v1 import aggregator_pb2, aggregator_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc
+from tests.support.accounted import accounted
 from tests.support.documents import PARTY_POLICY, SCHEMA
 from tests.support.until import until
 
@@ -180,24 +180,7 @@ class Aggregator(aggregator_pb2_grpc.ShareServiceServicer):
         if self.silent:
             context.abort(grpc.StatusCode.UNAVAILABLE, "away")
         assert self.identity is not None
-        if request.manifest_digest:
-            found = [made.canonical for made, *_ in self.accounted if made.digest == request.manifest_digest]
-            return aggregator_pb2.AccountResponse(manifest=found[0])
-        account = aggregator_pb2.Account(
-            aggregator=self.identity.name.uri, caller=PARTY.uri, nonce=request.nonce, offset=request.offset,
-            total=len(self.accounted),
-            runs=[
-                aggregator_pb2.AccountedRun(
-                    manifest_digest=made.digest, run=made.run, openings=rounds, rounds=rounds,
-                    end=sign_end(self.identity, made.digest, rounds) if ended else None,
-                )
-                for made, rounds, ended in self.accounted[request.offset : request.offset + MOST_RUNS]
-            ],
-            restored=[
-                aggregator_pb2.Restoration(restored=bytes(16), made=made, at=at) for made, at in self.restored
-            ],
-        )  # fmt: skip
-        return aggregator_pb2.AccountResponse(account=sign_account(self.identity, self.spoil(account)))
+        return accounted(self.identity, PARTY, request, self.accounted, self.restored, self.spoil)
 
     uploads: dict[int, bytes] = field(default_factory=dict)
     """Digests of what is whole."""

@@ -91,6 +91,7 @@ def test_half_a_request_after_a_whole_one_is_given_up(port: int) -> None:
         assert is_closed(connection)
 
 
+@pytest.mark.slow
 def test_a_long_answer_and_a_pause_between_requests_are_not_cut(port: int) -> None:
     with says(port, GET) as connection:
         answered(connection, b"now")

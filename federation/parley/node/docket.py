@@ -165,11 +165,15 @@ class Docket:
         """
         with self._lock:
             self._finish()
-            if any(held.incident == incident_of(evidence) for held in self.folder.all()):
+            before = self.folder.all()
+            if any(held.incident == incident_of(evidence) for held in before):
                 return None
             data = evidence.encoded()
-            self.folder.keep(data)
             try:
+                # Of several noise workers that catch the same server at once: what is kept beside the first would be
+                # taken at a start after the operator's answer, and held against runs that have no part in it.
+                if not self._adds_nothing(evidence, before):
+                    self.folder.keep(data)
                 return self._take(data)
             except IgnoredError as error:
                 self._ignore(error.kind)
@@ -265,6 +269,12 @@ class Docket:
         """Whether something that no operator has answered holds all of a server's runs against it already."""
         runs = set(self._served(server))
         return any(held.pending and held.server == server and runs <= set(held.runs) for held in before)
+
+    def _adds_nothing(self, evidence: Evidence, before: Sequence[Held]) -> bool:
+        try:
+            return self._waits(accused(evidence, self._pairs(), self._pins()), before)
+        except IgnoredError:  # it may convict somebody one day
+            return False
 
     def _finish(self) -> None:
         """What a crash or a full disk has left half done."""

@@ -256,14 +256,14 @@ class NoisePool:
                 continue
             try:
                 ended = self._one_crew(demand)
-                required(ended, ENDS)
             except ENDS as error:
                 ended = [Ended(error, False)]
                 self._end_session(str(error))
             finally:
                 self._end_session(self._level.last_error or "the pool's thread has ended")
             if ended:
-                self._tell(ended)
+                self._tell(ended)  # what one worker has caught is told of, whatever another one ended by
+                required(ended, ENDS)
                 with self._changed:
                     self._changed.wait_for(lambda: self._stopping, RETRY_SECONDS)
 

@@ -186,9 +186,12 @@ class Workers:
     ) -> None:  # fmt: skip
         self._pool, self._role, self._crew, self._demand = pool, role, crew, demand
         self._begin, self._staff, self._least, self._deadline_seconds = begin, staff, least_lanes, deadline_seconds
+        # The number of workers was agreed on for batches of the first size: later ones may grow within the same memory.
+        self._largest = max(demand.lanes, 1 << ((MOST_LANES_AT_ONCE // crew.workers).bit_length() - 1))
         self._lock = threading.Lock()
         self._over = False
         self._channels: list[Channel] = []
+        self._joining: list[Channel] = []
         self._sessions: list[NoiseSession] = []
         self._ended: list[Ended] = []
 
@@ -228,6 +231,8 @@ class Workers:
                 return
             self._over = True
         self._pool.emptied(reason)
+        for channel in list(self._joining):  # the other server's crew may be over: then nobody answers there
+            channel.close(reason)
 
     def stop(self, reason: str) -> None:
         """All of them, now."""
@@ -246,8 +251,10 @@ class Workers:
         assert self._staff is not None
         link = self._staff.connect(number, lambda: self._over)
         channel = Channel(link, self._deadline_seconds, self._crew.place(number))
+        self._joining.append(channel)
         self._keep(channel)
         channel.run(join(self._role, self._crew, number))
+        self._joining.remove(channel)
         return channel
 
     def _keep(self, channel: Channel) -> None:
@@ -265,7 +272,11 @@ class Workers:
             channel = connect()
             if number == 0:
                 self._keep(channel)
-            session = self._begin(channel, self._demand)
+            try:
+                session = self._begin(channel, self._demand)
+            except BaseException:
+                channel.close("no session began on it")  # or the other server's worker waits for its deadline
+                raise
             self._sessions.append(session)
             if (tell := getattr(session, "tell_verdicts", None)) is not None:
                 tell(self._pool.look_again)
@@ -286,7 +297,8 @@ class Workers:
                 self.wind("the runs that are open ask for other noise")
                 return
             channel.next_batch()
-            lanes = channel.run(_both_ready(now.lanes if self._pool.wants(turn) else 0, self._least))
+            mine = min(now.lanes, self._largest) if self._pool.wants(turn) else 0
+            lanes = channel.run(_both_ready(mine, self._least))
             if not lanes:
                 self._pool.wait(turn)
                 continue

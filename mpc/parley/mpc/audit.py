@@ -103,10 +103,12 @@ class Audits:
 
     def hear(self, count: int) -> None:
         """Wait for the verdicts of the oldest ones; the first finding is raised."""
-        due, self._waiting = self._waiting[:count], self._waiting[count:]
         try:
-            for examination in due:
+            for examination in self._waiting[:count]:
                 examination.verdict()
+                # It stays the oldest until it is through, and leaves before it is counted: `settled`, which other
+                # threads read meanwhile, never takes a later one for it, nor it for two.
+                self._waiting = self._waiting[1:]
                 self._heard += 1
         except BaseException:
             self._waiting = []  # the session is over: one finding is enough to be raised

@@ -1,17 +1,19 @@
 """Sums of clipped gradients in exact integers, for models of which a party has each record's gradient.
 
 `native/clip.c` says how, and alone guarantees a record's norm, whoever made its gradient. It is compiled for AVX-512,
-for AVX2 and for any other processor of PLATFORMS; all give the same integers.
+for AVX2 and for any other processor of PLATFORMS; where nothing was compiled, NumPy computes it (`plain_clip_sums`).
+All give the same integers.
 """
 
 import ctypes
 import math
 from functools import cache
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.mpc.errors import ConfigurationError
+from parley.mpc import plain_clip_sums
 from parley.mpc.processor import BUILDS, Build, address, checked, of_build
 
 Singles = NDArray[np.float32]
@@ -21,6 +23,7 @@ Integers = NDArray[np.int64]
 LARGEST_STEPS = 1 << 22
 """A record's limit, in lattice steps, is below this: float32 holds such integers, and half of one."""
 LARGEST_DIMENSION = 1 << 31
+Way = Build | Literal["numpy"]
 
 
 def builds() -> list[Build]:
@@ -40,15 +43,14 @@ def _library(build: Build) -> ctypes.CDLL | None:
     return library
 
 
-def _open(build: Build | None) -> ctypes.CDLL:
+def _open(build: Way | None) -> ctypes.CDLL | None:
+    """That build, or the fastest; None for NumPy's."""
     for each in [build] if build else BUILDS:
-        library = _library(each)
-        if library is not None:
+        if each != "numpy" and (library := _library(each)) is not None:
             return library
-    raise ConfigurationError(
-        f"the compiled sums of clipped gradients ({build or 'any'}) are missing: install the package, which compiles "
-        "them on Linux and Macs with an x86-64 or ARM processor"
-    )
+    if build not in (None, "numpy"):
+        raise ValueError(f"this machine has no build {build} of the sums")
+    return None
 
 
 def clip_sums(
@@ -63,7 +65,7 @@ def clip_sums(
     step: float,
     limit: int,
     total: Integers,
-    build: Build | None = None,
+    build: Way | None = None,
 ) -> None:
     """total += Σ over the present rows g of the integers nearest to (w1·clip(g, C1) + w2·clip(g − g′, C2)) / step.
 
@@ -83,14 +85,18 @@ def clip_sums(
     weights = gradient_weight / step, gradient_norm, difference_weight / step, difference_norm
     if not all(math.isfinite(each) for each in weights):
         raise ValueError("a weight over the lattice's step, or a clip norm, is not finite")
-    library = _open(build)
-    scratch = np.zeros((2, d), np.int32)
-    library.clip_sums(
+    arrays = (
         checked(fresh, (rows, d), np.float32, "gradients"),
         None if before is None else checked(before, (rows, d), np.float32, "gradients at the point before"),
-        checked(present, (rows,), np.bool_, "present"), rows, d, *weights, limit,
-        address(scratch[0]), address(scratch[1]), checked(total, (d,), np.int64, "total"),
-    )  # fmt: skip
+        checked(present, (rows,), np.bool_, "present"),
+    )
+    checked(total, (d,), np.int64, "total")
+    library = _open(build)
+    if library is None:
+        plain_clip_sums.clip_sums(fresh, before, present, plain_clip_sums.Weights(*weights), limit, total)
+        return
+    scratch = np.zeros((2, d), np.int32)
+    library.clip_sums(*arrays, rows, d, *weights, limit, address(scratch[0]), address(scratch[1]), address(total))
 
 
 def encode_row(
@@ -100,14 +106,17 @@ def encode_row(
     *,
     nearest: bool,
     limit: int,
-    build: Build | None = None,
+    build: Way | None = None,
 ) -> tuple[NDArray[np.int32], int]:
     """One row's integers under any weights of g and g − g′, as `clip_sums` encodes it, and the sum of their squares.
 
     For tests: the check against the limit compares this sum, and must hold for rows that no clip has shortened.
     """
+    library = _open(build)
+    if library is None:
+        return plain_clip_sums.encode_row(fresh, before, weights, nearest, limit)
     whole, squares = np.zeros(fresh.shape, np.int32), np.zeros(2, np.uint64)
-    _open(build).encode_row(
+    library.encode_row(
         checked(fresh, (len(fresh),), np.float32, "gradient"),
         None if before is None else checked(before, (len(fresh),), np.float32, "gradient at the point before"),
         len(fresh), *weights, nearest, limit, address(whole), address(squares),

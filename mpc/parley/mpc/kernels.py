@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.mpc.errors import ConfigurationError
-from parley.mpc.processor import address, checked, native, processor_features
+from parley.mpc.processor import address, checked, native, not_compiled, processor_features
 
 Bytes = NDArray[np.uint8]
 Words = NDArray[np.uint64]
@@ -38,18 +38,11 @@ def best_variant() -> Variant:
     try:
         native("processor")
     except OSError as error:
-        raise _not_compiled(error) from None
+        raise not_compiled(error) from None
     raise ConfigurationError(
         f"this machine has no AES instructions that noise could be made with (it lacks "
         f"{', '.join(sorted(BASELINE_FEATURES - features))}): run aggregators, and with them the demonstration, on one "
         "that has them; studies, simulations, predictions and a party run here as they are"
-    )
-
-
-def _not_compiled(error: OSError) -> ConfigurationError:
-    return ConfigurationError(
-        f"the compiled kernels are missing ({error}): install the package, which compiles them on Linux and Macs with "
-        "an x86-64 or ARM processor"
     )
 
 
@@ -61,7 +54,7 @@ class Kernels:
         try:
             self._library = native(f"kernels-{variant}")
         except OSError as error:
-            raise _not_compiled(error) from None
+            raise not_compiled(error) from None
         pointer, size, integer, word = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint64
         signatures: dict[str, list[Any]] = {
             "aes_expand": [pointer, size, pointer],

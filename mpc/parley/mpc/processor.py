@@ -1,12 +1,16 @@
 """What was compiled for this machine, and what its processor can do."""
 
 import ctypes
+import platform
+import sys
 from functools import cache
 from importlib import resources
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from parley.mpc.errors import ConfigurationError
 
 Build = Literal["avx512", "avx2", "portable"]
 
@@ -28,6 +32,22 @@ BUILDS: dict[Build, set[str]] = {
 def native(name: str) -> ctypes.CDLL:
     """A compiled library of `native/`; OSError on a platform that the package was not compiled for."""
     return ctypes.CDLL(str(resources.files("parley.mpc").joinpath("native", f"{name}.so")))
+
+
+def not_compiled(error: OSError) -> ConfigurationError:
+    """What a server is told that was installed from the wheel without kernels, or on a machine that has none."""
+    machine = platform.machine()
+    fix = (
+        f"of the release's files install the one that ends in manylinux_2_28_{machine}.whl over this: "
+        "pip install --force-reinstall --no-deps FILE, see docs/install.md"
+        if sys.platform == "linux" and machine in ("x86_64", "aarch64")
+        else "run aggregators on Linux, on an x86-64 or ARM processor"
+    )
+    why = str(error).replace(": ", ", ")  # what stands before a colon is the problem
+    return ConfigurationError(
+        f"the compiled kernels that make noise are missing ({why}): {fix}; studies, simulations, predictions and a "
+        "party need none"
+    )
 
 
 def address(array: NDArray[Any]) -> int:

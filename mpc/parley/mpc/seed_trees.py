@@ -12,9 +12,9 @@ from functools import cache
 
 import numpy as np
 
-from parley.mpc.errors import ConfigurationError, PeerCheatedError
+from parley.mpc.errors import PeerCheatedError
 from parley.mpc.kernels import Bytes
-from parley.mpc.processor import BUILDS, Build, address, checked, of_build
+from parley.mpc.processor import BUILDS, Build, address, checked, not_compiled, of_build
 
 BASE_TRANSFERS = 128
 SEED_BYTES = 16
@@ -43,10 +43,7 @@ def _library(build: Build) -> ctypes.CDLL | None:
 def _fastest() -> Build:
     found = builds()
     if not found:
-        raise ConfigurationError(
-            "the compiled kernels are missing: install the package, which compiles them on Linux and Macs with an "
-            "x86-64 or ARM processor"
-        )
+        raise not_compiled(OSError("trees-portable.so"))
     return found[0]
 
 

@@ -4,8 +4,7 @@ Nothing is believed: what a run costs is computed in a short-lived process. The 
 both aggregators have signed that they admitted it, and before this party's first answer leaves (`charge`); whether it
 still fits is decided in the ledger's own transaction. Reasons that others are told are about the manifest, the policy,
 this institution's own schema and the budget, never about records, which are read by nothing here: they were compared
-with the whole schema before (`parley.party.seal`). What costs time or memory comes after the limits on it. Imports
-`parley.mpc.crash`, `privacy`, `parley` and `party` only.
+with the whole schema before (`parley.party.seal`). What costs time or memory comes after the limits on it.
 """
 
 import threading

@@ -2,6 +2,7 @@
 
 parley restore monday.backup hospital-a --key backup.key    # a folder that is not there yet
 parley restore --confirm hospital-a --by "Dr. Ada Osei"     # its pins and its policy are those that hold now
+parley restore --confirm hospital-a                         # where its policy has [review]: what its reviewers sign
 parley restore --account hospital-a                         # what was charged since, by both servers' word
 
 Exit code 3 where a server does not account for this node.
@@ -13,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from parley.cli.console import EXIT_BAD_NEWS, emit_json, fail
-from parley.cli.options import Json
+from parley.cli.options import Json, Reviewer
 from parley.cli.passphrase import required
 from parley.federation.names import Role
 from parley.node.node_file import AggregatorNode, CoordinatorNode, PartyNode, read_node
@@ -22,7 +23,10 @@ from parley.node.node_file import AggregatorNode, CoordinatorNode, PartyNode, re
 def restore(
     file: Annotated[Path | None, typer.Argument(help="What `parley backup` wrote.", metavar="FILE")] = None,
     node: Annotated[Path | None, typer.Argument(help="A folder that is not there yet.", metavar="NODE")] = None,
-    key: Annotated[Path | None, typer.Option(help="The file that `parley backup key` wrote.")] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(help="The file that `parley backup key` wrote; with --reviewer that person's own."),
+    ] = None,
     passphrase_file: Annotated[
         Path | None,
         typer.Option(
@@ -39,6 +43,8 @@ def restore(
         Path | None, typer.Option(metavar="NODE", help="Say that pins and policy are those that hold now.")
     ] = None,
     by: Annotated[str, typer.Option(help="Who answers for that.")] = "",
+    reviewer: Reviewer = None,
+    digest: Annotated[str, typer.Option(help="With --reviewer: of what was read, as `--confirm NODE` shows it.")] = "",
     json_output: Json = False,
 ) -> None:
     """Make a node's folder from a backup. Its runs that were under way are lost, and stay charged.
@@ -47,6 +53,9 @@ def restore(
     servers have said, signed, what it was charged since, and it charges at least that. Its process asks by itself;
     `--account` asks at once, also for a folder that was put back without this command.
 
+    Where the restored policy has [review], `--confirm NODE` shows what its reviewers have to sign, and each of them
+    signs it with --reviewer, --key and --digest in place of --by.
+
     `--account NODE --give-up --by NAME` ends the waiting for a server that is gone, for good: the whole cap is spent.
 
     Example: parley restore monday.backup hospital-a --key backup.key. Next: parley restore --confirm hospital-a --by …
@@ -54,7 +63,9 @@ def restore(
     if account is not None:
         _account(account, by if give_up else "", give_up, json_output)
     elif confirm is not None:
-        _confirm(confirm, by, json_output)
+        if by and reviewer is not None:
+            fail("say who confirms it: --by, or where the restored policy has [review] --reviewer, --key and --digest")
+        _confirm(confirm, by, reviewer, key, passphrase_file, digest, json_output)
     elif file is None or node is None or key is None:
         fail("give a backup, a folder that is not there yet and --key; or --account NODE; or --confirm NODE --by NAME")
     else:
@@ -103,18 +114,70 @@ def _finish(role: Role) -> Any:
     return coordinator.finish
 
 
-def _confirm(folder: Path, by: str, json_output: bool) -> None:
+def _confirm(
+    folder: Path, by: str, reviewer: str | None, key: Path | None, passphrase_file: Path | None, digest: str,
+    json_output: bool,
+) -> None:  # fmt: skip
     from parley.node import restoration
     from parley.node.trail import Trail
 
     node = read_node(folder)
+    if isinstance(node, PartyNode):
+        _confirm_party(node, by, reviewer, key, passphrase_file, digest, json_output)
+        return
+    if reviewer is not None:
+        fail("reviewers are a party's: give --by")
     found = restoration.confirm(node, by)
     with Trail.open(node.trail, node.identity.load().name) as trail:
         trail.append("node.confirmed", durable=True, approved_by=by)
-    if json_output:
-        emit_json({"confirmed_by": found.confirmed_by})
+    _confirmed(folder, found.confirmed_by, json_output)
+
+
+def _confirm_party(
+    node: PartyNode, by: str, reviewer: str | None, key: Path | None, passphrase_file: Path | None, digest: str,
+    json_output: bool,
+) -> None:  # fmt: skip
+    from parley.cli.commands import party_people
+    from parley.node.restoration import mark_of
+    from parley.party import confirmation
+
+    if by:
+        _confirmed(node.folder, confirmation.confirm(node, by).confirmed_by, json_output)
+        return
+    if reviewer is None:
+        found = confirmation.confirmation(node)
+        if not found.needed:
+            fail("--confirm needs --by: who has compared pins and policy")
     else:
-        print(f"confirmed    pins and policy of {node.folder}, by {by}")
+        if not digest:
+            fail("--reviewer needs --digest: of what was read, as `parley restore --confirm NODE` shows it")
+        opened = party_people.key_of(key, passphrase_file)
+        found = confirmation.sign_restored(node, reviewer, opened, digest)
+    mark = mark_of(node)
+    assert mark is not None
+    if json_output:
+        names = ("reviewer", "at", "expires", "counts", "why_not")
+        signatures = [{name: getattr(each, name) for name in names} for each in found.signatures]
+        body = {"confirmed_by": mark.confirmed_by, "digest": found.digest, "needed": found.needed}
+        emit_json({**body, "signatures": signatures})
+        return
+    print(f"to compare   {node.identity.pin_file} and the policy in force, parley party policy {node.folder}")
+    signed = sum(each.counts for each in found.signatures)
+    print(f"signed       {signed} of {found.needed}; digest {found.digest}")
+    for vote in found.signatures:
+        state = f"until {vote.expires}" if vote.counts else f"does not count: it {vote.why_not}"
+        print(f"             {vote.reviewer} signed on {vote.at}, {state}")
+    if mark.confirmed_by:
+        _confirmed(node.folder, mark.confirmed_by, json_output)
+    else:
+        print(f"to sign it   parley restore --confirm {node.folder} --reviewer NAME --key FILE --digest {found.digest}")
+
+
+def _confirmed(folder: Path, by: str, json_output: bool) -> None:
+    if json_output:
+        emit_json({"confirmed_by": by})
+    else:
+        print(f"confirmed    pins and policy of {folder}, by {by}")
 
 
 def _account(folder: Path, by: str, give_up: bool, json_output: bool) -> None:

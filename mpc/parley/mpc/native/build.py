@@ -5,6 +5,7 @@ Run by hatchling when the package is built or installed (also in editable mode);
     python mpc/parley/mpc/native/build.py
 
 A wheel for another platform than this machine's: PARLEY_PLATFORM=macos-arm64 python -m build --wheel
+All of them, and one without kernels: make wheels
 """
 
 import os
@@ -72,7 +73,9 @@ PLATFORMS = {
     "linux-aarch64": Platform("aarch64-linux-gnu.2.28", "manylinux_2_28_aarch64", ARM),
     "macos-arm64": Platform("aarch64-macos.11.0", "macosx_11_0_arm64", ARM),
     "macos-x86_64": Platform("x86_64-macos.11.0", "macosx_11_0_x86_64", INTEL),
+    "any": Platform("", "any", {}),
 }
+"""The last is pure Python, for whatever is not in this table: all but aggregators run there."""
 
 
 def this_machine() -> str:
@@ -114,7 +117,7 @@ class KernelBuildHook(BuildHookInterface):  # type: ignore[misc]
         for path in compile_kernels(name, Path(self.folder.name)):
             build_data["force_include"][str(path)] = f"parley/mpc/native/{path.name}"
         if name in PLATFORMS:
-            build_data["pure_python"] = False
+            build_data["pure_python"] = not PLATFORMS[name].libraries
             build_data["tag"] = f"py3-none-{PLATFORMS[name].tag}"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:

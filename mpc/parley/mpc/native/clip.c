@@ -116,7 +116,8 @@ typedef struct {
     int64_t *total;
 } Call;
 
-INLINE float as_float(double x) { return (float)(x > FLT_MAX ? FLT_MAX : x); }
+/* Neither infinite nor denormal: processors disagree on what is rounded up to the least that is not. */
+INLINE float as_float(double x) { return (float)(x > FLT_MAX ? FLT_MAX : x < FLT_MIN ? 0 : x); }
 
 /* How a row is to be weighted: clipped, and short enough for what rounding may add. */
 INLINE void weigh(const Call *c, Term *t) {

@@ -28,7 +28,16 @@ EXPORT uint64_t features(void) {
     return found | BIT(c, 11, AVX512_VNNI) | BIT(c, 8, GFNI) | BIT(c, 9, VAES) | BIT(c, 10, VPCLMULQDQ);
 }
 #elif defined(__APPLE__)
-EXPORT uint64_t features(void) { return 1 << AES | 1 << PRODUCT; } /* every ARM Mac */
+#include <sys/sysctl.h>
+
+static uint64_t has(const char *name) { /* macOS 11 does not know the question, and runs on no ARM without either */
+    int found = 0;
+    size_t size = sizeof found;
+    return sysctlbyname(name, &found, &size, 0, 0) || found;
+}
+EXPORT uint64_t features(void) {
+    return has("hw.optional.arm.FEAT_AES") << AES | has("hw.optional.arm.FEAT_PMULL") << PRODUCT;
+}
 #else
 #include <sys/auxv.h>
 
