@@ -374,7 +374,8 @@ def test_audits_are_counted_by_turn_and_the_same_on_both_servers(several: Ends) 
     until(lambda: all(end.noise.plain.level().available for end in (several.a, several.b)))
     assert several.a.noise.plain.level().workers == WORKERS
     pools = [end.noise.covert for end in (several.a, several.b)]
-    epoch, start = pools[0].position(GIVE_UP_SECONDS, 0)
+    (epoch, start), there = (pool.position(GIVE_UP_SECONDS, 0) for pool in pools)  # each is open in its own time
+    assert there == (epoch, start)
     places = [pool.reserve(epoch, start, 3 * COVERT_LANES) for pool in pools]
     a, b = (
         np.concatenate(list(pool.collect(place, GIVE_UP_SECONDS))) for pool, place in zip(pools, places, strict=True)
