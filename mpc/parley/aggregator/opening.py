@@ -279,17 +279,16 @@ class Aggregator:
         return Opened(parties, share, opening, sign(draft))
 
     def _noise(self, request: Request, place: Reservation) -> Iterator[Words]:
-        """This server's share of the noise, piece by piece."""
+        """This server's share of the noise, in pieces of one block: what is added to a piece takes its room."""
         parts = request.lattice.parts
-        own = (np.zeros(size, np.uint64) for size in _sizes(request.dimension))
-        for piece in self._pool_of(request).collect(place, self._timeout_seconds) if parts.joint else own:
-            position = 0
-            for size in _sizes(len(piece)):  # a pool may hand out all of it at once, and what is added takes its room
-                block = piece[position : position + size]
-                if parts.shift is not None:
-                    self.own.add(block, parts.shift)
-                yield block
-                position += size
+        own = (np.zeros(min(BLOCK_WORDS, request.dimension - at), np.uint64) for at in _starts(request.dimension))
+        found = _blocks(self._pool_of(request).collect(place, self._timeout_seconds) if parts.joint else own)
+        return found if parts.shift is None else self._with_own(found, parts.shift)
+
+    def _with_own(self, blocks: Iterator[Words], shift: int) -> Iterator[Words]:
+        for block in blocks:
+            self.own.add(block, shift)
+            yield block
 
     def _compare(
         self, channel: Channel, run: str, round_index: int, stored: Stored | None, request_digest: bytes,
@@ -329,8 +328,15 @@ class Aggregator:
         return stored.opened, theirs
 
 
-def _sizes(count: int) -> Iterator[int]:
-    return (min(BLOCK_WORDS, count - at) for at in range(0, count, BLOCK_WORDS))
+def _starts(count: int) -> range:
+    return range(0, count, BLOCK_WORDS)
+
+
+def _blocks(pieces: Iterator[Words]) -> Iterator[Words]:
+    """A pool may hand out all of it at once."""
+    for piece in pieces:
+        for start in _starts(len(piece)):
+            yield piece[start : start + BLOCK_WORDS]
 
 
 def _check_counts(run: str, counts: Counts, theirs: Hello) -> None:
