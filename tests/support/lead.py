@@ -57,8 +57,10 @@ def verified(manifest: Manifest, *_: object) -> tuple[Meaning, Charge]:
 class Scripted(aggregator_pb2_grpc.ControlServiceServicer):
     """One aggregator's control port: admits everything, opens zeros while `opening` is set."""
 
-    def __init__(self, identity: Identity, place: int, opening: threading.Event) -> None:
-        self._identity, self._place, self._opening = identity, place, opening
+    def __init__(
+        self, identity: Identity, place: int, opening: threading.Event, sets: dict[tuple[bytes, int], list[str]]
+    ) -> None:
+        self._identity, self._place, self._opening, self._sets = identity, place, opening, sets
         self.manifests: dict[bytes, Manifest] = {}
         self.opened: dict[bytes, int] = {}
         self.refuse_end = self.away = self.pending = False
@@ -88,11 +90,13 @@ class Scripted(aggregator_pb2_grpc.ControlServiceServicer):
                 state=aggregator_pb2.OpenResponse.STATE_WAITING, missing=request.expected
             )
         self.opened[request.manifest_digest] = request.round + 1
+        # As real ones, both open one set: of whom the coordinator expects may differ between its calls to them.
+        members = self._sets.setdefault((request.manifest_digest, request.round), sorted(request.expected))
         words = np.zeros(request.length, "<u8").tobytes()
         return self.change(
             aggregator_pb2.OpenResponse(
                 state=aggregator_pb2.OpenResponse.STATE_OPENED,
-                contributors=sorted(request.expected),
+                contributors=members,
                 share=words,
                 size=len(words),
                 opening=bytes(16),
@@ -116,6 +120,7 @@ class Lead:
         self.folder = folder / "lead"
         self.authority = ThrowAwayAuthority("cardio")
         self.opening = threading.Event()
+        self._sets: dict[tuple[bytes, int], list[str]] = {}
         self._servers: list[grpc.Server] = []
         self.servers: list[Scripted] = []
         addresses = [self._serve(folder, place) for place in (0, 1)]
@@ -161,7 +166,7 @@ class Lead:
 
     def _serve(self, folder: Path, place: int) -> str:
         home = folder / SERVERS[place].name
-        scripted = Scripted(self._install(home, SERVERS[place]), place, self.opening)
+        scripted = Scripted(self._install(home, SERVERS[place]), place, self.opening, self._sets)
         server = grpc.server(futures.ThreadPoolExecutor(16))
         aggregator_pb2_grpc.add_ControlServiceServicer_to_server(scripted, server)
         port = server.add_secure_port("127.0.0.1:0", server_credentials(NodeFolder(home)))
