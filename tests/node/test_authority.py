@@ -21,6 +21,7 @@ from parley.federation.errors import (
 from parley.node import installation as nodes
 from parley.node.authority import PEM, Authority, Validity, load_request, request_fingerprint
 from parley.node.credentials import Identity, NodeFolder
+from tests.support.bits import each_bit_changed
 from tests.support.enrolment import AGGREGATOR, PARTY, installed
 
 
@@ -136,3 +137,12 @@ def test_the_authoritys_key_opens_only_with_its_passphrase(tmp_path: Path) -> No
         made.save(tmp_path / "other", b"short")
     with pytest.raises(IdentityError):
         Authority.create("Cardio Inc.")
+
+
+def test_a_request_of_which_a_bit_was_changed_is_refused() -> None:
+    """Whichever it is: for some of what comes out the library has errors of its own."""
+    data = request_for(x509.UniformResourceIdentifier("parley://cardio/party/hospital-a"))
+    assert load_request(data)[1].name == "hospital-a"
+    for changed in each_bit_changed(data):
+        with pytest.raises((CertificateError, WrongIdentityError)):
+            load_request(changed)
