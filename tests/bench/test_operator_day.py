@@ -34,7 +34,7 @@ def test_nobody_types_many_commands_nobody_edits_a_file_and_nothing_goes_wrong(t
     assert "| 34 | 11 | 8 |" in table(day)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_readme_of_a_trial_on_one_machine_is_typed_in_one_folder(tmp_path: Path) -> None:
     day = walk(tmp_path, "parley init trial --parties a=300,b=200 --local", together=True)
     assert day.errors == []

@@ -62,7 +62,7 @@ def test_a_run_over_both_releases_ends_as_any(
     run(tmp_path / "nodes", manifest, data, site, place, alone_is_old)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_node_of_the_release_before_refuses_packed_uploads_by_their_name_and_takes_words(
     tmp_path: Path, site: Path
 ) -> None:
@@ -89,7 +89,7 @@ def test_a_node_of_the_release_before_refuses_packed_uploads_by_their_name_and_t
     assert words.returncode == 0, words.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_coordinator_of_the_release_before_leads_upgraded_servers_and_parties(
     tmp_path: Path, data: dict[str, list[Path]], site: Path
 ) -> None:

@@ -21,6 +21,7 @@ from parley.federation.errors import (
 from parley.node import installation as nodes
 from parley.node.authority import PEM, Authority, Validity, load_request, request_fingerprint
 from parley.node.credentials import Identity, NodeFolder
+from tests.support.bits import each_bit_changed
 from tests.support.enrolment import AGGREGATOR, PARTY, installed
 
 
@@ -136,3 +137,19 @@ def test_the_authoritys_key_opens_only_with_its_passphrase(tmp_path: Path) -> No
         made.save(tmp_path / "other", b"short")
     with pytest.raises(IdentityError):
         Authority.create("Cardio Inc.")
+
+
+def test_a_request_of_which_a_bit_was_changed_is_refused_or_asks_for_the_same() -> None:
+    """Whichever it is: for some of what comes out the library has errors of its own. A signature may be spelled in
+    other ways, by whoever has no key.
+    """
+    data = request_for(x509.UniformResourceIdentifier("parley://cardio/party/hospital-a"))
+    (asked, name), refused = load_request(data), 0
+    for changed in each_bit_changed(data):
+        try:
+            found = load_request(changed)
+        except (CertificateError, WrongIdentityError):
+            refused += 1
+        else:
+            assert (found[1], found[0].tbs_certrequest_bytes) == (name, asked.tbs_certrequest_bytes)
+    assert refused > 8 * 240

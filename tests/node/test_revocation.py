@@ -9,8 +9,6 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from hypothesis import given
-from hypothesis import strategies as st
 
 from parley.federation.errors import NotPinnedError, PinError, RevokedError
 from parley.node import revocation, trust
@@ -18,6 +16,7 @@ from parley.node.authority import Authority, ThrowAwayAuthority
 from parley.node.pins import key_of
 from parley.node.revocation import MOST_BYTES, MOST_ENTRIES, REVOKED_FILE, Entry, RevocationError, held, keep, parsed
 from parley.node.succession import Succession
+from tests.support.bits import each_bit_changed
 from tests.support.pinned import LEAD, NORTH, PARTY, SOUTH
 
 AUTHORITY = Authority.create("cardio")
@@ -74,19 +73,20 @@ def test_another_authority_s_list_is_refused(tmp_path: Path) -> None:
     keep(tmp_path, listed(9, 1), ROOT, replacing=True)  # a person's word
 
 
-@given(st.integers(0, 10**6), st.integers(0, 7))
-def test_a_changed_byte_is_a_forgery(place: int, bit: int) -> None:
-    data = bytearray(x509.load_pem_x509_crl(LIST).public_bytes(serialization.Encoding.DER))
-    data[place % len(data)] ^= 1 << bit
-    try:
-        pem = x509.load_der_x509_crl(bytes(data)).public_bytes(serialization.Encoding.PEM)
-    except ValueError:
-        return
-    with pytest.raises(RevocationError):
-        parsed(pem, ROOT)
-
-
-LIST = listed(3, 1, 2)
+def test_a_changed_bit_is_a_forgery_or_changes_nothing() -> None:
+    """Whichever it is: for some of what comes out the library has errors of its own. A signature may be spelled in
+    other ways, by whoever has no key.
+    """
+    whole = listed(3, 1, 2)
+    said, refused = parsed(whole, ROOT), 0
+    for changed in each_bit_changed(whole):
+        try:
+            found = parsed(changed, ROOT)
+        except RevocationError:
+            refused += 1
+        else:
+            assert (found.number, found.issued, found.entries) == (said.number, said.issued, said.entries)
+    assert refused >= 8 * 400 - 7
 
 
 def test_what_this_release_does_not_know_is_refused() -> None:

@@ -132,6 +132,7 @@ def positions(servers: TwoServers, size: Size) -> dict[str, Any]:
             sessions += 1
             if (honest["error"], len(honest["kept"]), honest["evidence"]) != (error, kept, []):
                 wrong.append(f"{lie} by {'AB'[liar]}: {honest}")
+    servers.start()  # a pool may have dialled once more
     return {"sessions": sessions, "wrong": wrong}
 
 

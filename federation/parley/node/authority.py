@@ -33,7 +33,7 @@ from parley.node.credentials import (
     read_private,
     write_private,
 )
-from parley.node.pins import Pin, Pins, key_of, key_text
+from parley.node.pins import UNREADABLE, Pin, Pins, key_of, key_text
 from parley.node.revocation import Entry, Revoked, signed
 
 PEM = serialization.Encoding.PEM
@@ -64,7 +64,7 @@ def load_request(data: bytes) -> tuple[x509.CertificateSigningRequest, NodeName]
         return request, NodeName.parse(names[0].value)
     except (x509.ExtensionNotFound, x509.DuplicateExtension):
         raise WrongIdentityError("the request names no node: make it with `parley node request`") from None
-    except ValueError:
+    except UNREADABLE:
         raise CertificateError(
             "this is not a PEM certificate request: give the file of `parley node request`"
         ) from None

@@ -27,7 +27,7 @@ from parley.federation.errors import (
 )
 from parley.federation.files import file_bytes
 from parley.federation.names import NodeName
-from parley.node.pins import PIN_FILE, Pins, key_of, presented, read_pins
+from parley.node.pins import PIN_FILE, UNREADABLE, Pins, key_of, presented, read_pins
 from parley.node.revocation import REVOKED_FILE, RevocationError, Revoked, held
 from parley.privacy.durable import stamp
 
@@ -82,7 +82,7 @@ def write_private(path: Path, data: bytes) -> None:
 def load_certificate(data: bytes, what: str = "the certificate") -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(data)
-    except (ValueError, x509.InvalidVersion):
+    except UNREADABLE:
         raise CertificateError(
             f"{what} is not a PEM certificate: give the file that `parley ca approve` wrote"
         ) from None

@@ -35,7 +35,7 @@ from parley.node.credentials import (
     read_private,
     write_private,
 )
-from parley.node.pins import key_of
+from parley.node.pins import UNREADABLE, key_of
 from parley.node.succession import Succession
 from parley.privacy.durable import force
 
@@ -139,7 +139,7 @@ def install(folder: NodeFolder, approved: bytes, authority_fingerprint: str | No
 def _bundle(data: bytes) -> list[x509.Certificate]:
     try:
         certificates = x509.load_pem_x509_certificates(data)
-    except ValueError:
+    except UNREADABLE:
         certificates = []
     if len(certificates) != 2:
         raise CertificateError(

@@ -24,6 +24,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -41,6 +42,8 @@ KEY_BYTES = 33
 BEGINNING = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
 NEVER = dt.datetime(9999, 12, 31, 23, 59, 59, tzinfo=dt.UTC)
 """RFC 5280's way to say that a certificate has no end: a pin has one when its operator says so."""
+UNREADABLE = (ValueError, x509.InvalidVersion, UnsupportedAlgorithm)
+"""What the library raises for bytes that are no certificate, request or list, or of a kind that it does not know."""
 
 
 def key_of(public: object) -> bytes:

@@ -14,6 +14,7 @@ from parley.node import bell
 from parley.node.credentials import Identity, NodeFolder, read_file
 from parley.node.installation import Pending, install, pending, renew
 from parley.node.node_file import NODE_FILE, read_node
+from parley.node.pins import UNREADABLE
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def _fits(path: Path, held: Identity, waiting: Pending) -> bool:
         return False
     try:
         fresh = x509.load_pem_x509_certificates(read_file(path))[0]
-    except ValueError:
+    except UNREADABLE:
         raise CertificateError(f"{path.name} is no certificate: put the file of `parley ca approve` there") from None
     return fresh.public_key() == held.private.public_key() and fresh.not_valid_after_utc > held.expires
 

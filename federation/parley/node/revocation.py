@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from parley.federation.errors import CertificateError
-from parley.node.pins import key_of
+from parley.node.pins import UNREADABLE, key_of
 from parley.privacy.durable import PRIVATE, replace_durably
 
 REVOKED_FILE, LOCK_FILE = "revoked.crl", "revoked.lock"
@@ -96,7 +96,7 @@ def parsed(data: bytes, authority: x509.Certificate) -> Revoked:
             raise ValueError("after such a number no list could follow")
         entries = tuple(_entry(each) for each in found)
         issued = found.last_update_utc
-    except (ValueError, TypeError, AssertionError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
+    except (*UNREADABLE, TypeError, AssertionError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
         raise RevocationError(
             "this is no list of revoked certificates that this release reads: give the file of `parley ca revoke`, "
             "or upgrade this node"

@@ -264,6 +264,7 @@ class NoisePool:
             if ended:
                 self._tell(ended)  # what one worker has caught is told of, whatever another one ended by
                 required(ended, ENDS)
+            if ended or self._demand() == demand:  # whoever ends sessions does not get the next one at once
                 with self._changed:
                     self._changed.wait_for(lambda: self._stopping, RETRY_SECONDS)
 
