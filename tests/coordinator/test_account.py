@@ -166,6 +166,14 @@ def test_a_manifest_that_is_not_what_was_named_charges_nothing_and_is_said(put_b
     assert take(put_back.node)[0] == ["told"]
 
 
+def test_a_run_that_somebody_else_leads_is_charged_to_nobody_here(put_back: Restored) -> None:
+    put_back.both((run("told", **{"coordinator.name": "stranger"}), 1, True))
+    with pytest.raises(StateError, match="does not name"):
+        take(put_back.node)
+    with put_back.ledger() as ledger:
+        assert not ledger.runs
+
+
 def test_a_server_that_must_account_and_is_not_in_the_node_file_is_named(put_back: Restored) -> None:
     node = put_back.node
     cut = CoordinatorNode(

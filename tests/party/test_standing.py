@@ -260,6 +260,17 @@ def states(stage: Stage) -> dict[str, tuple[str, str]]:
     return found
 
 
+def signed_by_two(stage: Stage) -> tuple[Settings, Manifest]:
+    """A run that reviewers have signed before the node has heard of it."""
+    made = manifest(**EVERYONE)
+    (stage.node / "policy.toml").write_text(reviewed_policy())
+    settings = settings_of(party_node(stage.node))
+    policy_of(settings)
+    for name in ("ada", "ben"):
+        signed(settings, name, made)
+    return settings, made
+
+
 @pytest.mark.usefixtures("verified_in_process")
 def test_a_node_joins_on_signatures_and_answers_although_they_run_out_later(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
@@ -290,12 +301,7 @@ def test_a_node_joins_on_signatures_and_answers_although_they_run_out_later(
 def test_an_approval_that_runs_out_before_the_charge_charges_nothing(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = manifest(**EVERYONE)
-    (stage.node / "policy.toml").write_text(reviewed_policy())
-    settings = settings_of(party_node(stage.node))
-    policy_of(settings)
-    for name in ("ada", "ben"):
-        signed(settings, name, made)
+    _, made = signed_by_two(stage)
     stage.offer(made)
     with Running(stage):
         until(lambda: stage.coordinator.joins)
@@ -309,12 +315,7 @@ def test_an_approval_that_runs_out_before_the_charge_charges_nothing(
 
 @pytest.mark.usefixtures("verified_in_process")
 def test_signatures_are_for_the_charge_that_they_name_and_no_other(stage: Stage) -> None:
-    made = manifest(**EVERYONE)
-    (stage.node / "policy.toml").write_text(reviewed_policy())
-    settings = settings_of(party_node(stage.node))
-    policy_of(settings)
-    for name in ("ada", "ben"):
-        signed(settings, name, made)
+    settings, made = signed_by_two(stage)
     with closing(gate_of(stage)) as gate:
         ready = gate.approved(made)
         assert ready is not None
@@ -330,12 +331,7 @@ def test_signatures_are_for_the_charge_that_they_name_and_no_other(stage: Stage)
 
 @pytest.mark.usefixtures("verified_in_process")
 def test_what_the_policy_admits_by_itself_meanwhile_does_not_rest_on_signatures_any_more(stage: Stage) -> None:
-    made = manifest(**EVERYONE)
-    (stage.node / "policy.toml").write_text(reviewed_policy())
-    settings = settings_of(party_node(stage.node))
-    policy_of(settings)
-    for name in ("ada", "ben"):
-        signed(settings, name, made)
+    settings, made = signed_by_two(stage)
     settings.policy.write_text(reviewed_policy().replace("largest_rounds = 2", "largest_rounds = 40"))
     for name in ("ada", "ben"):
         sign_now(settings, name)

@@ -4,8 +4,6 @@ Its own ledger guarantees nothing to anybody, for each party keeps one of its ow
 least what the servers have signed, and until then it begins no run.
 """
 
-import hashlib
-from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 
@@ -15,12 +13,12 @@ from parley.coordinator.errors import StateError
 from parley.coordinator.process import registered
 from parley.coordinator.store import RunStore
 from parley.federation.admission import AdmissionRecord
-from parley.federation.errors import FederationError
+from parley.federation.errors import FederationError, ManifestError
 from parley.federation.manifest import Manifest
 from parley.federation.meaning import verify_apart_with_charge
 from parley.federation.names import NodeName, Role
 from parley.node import refusals, transport
-from parley.node.accounts import Heard, hear, unpaid
+from parley.node.accounts import Ask, Heard, hear, manifest_in, unpaid
 from parley.node.alone import alone
 from parley.node.connections import KEEPALIVE
 from parley.node.credentials import Identity
@@ -28,7 +26,7 @@ from parley.node.node_file import CoordinatorNode
 from parley.node.trail import Trail
 from parley.privacy.ledger import Ledger
 from parley.privacy.put_back import Accounted
-from parley.v1 import aggregator_pb2, aggregator_pb2_grpc
+from parley.v1 import aggregator_pb2_grpc
 
 ACCOUNT_SECONDS = 20.0
 
@@ -64,7 +62,10 @@ def take(node: CoordinatorNode, give_up_by: str = "") -> tuple[list[str], list[s
             if known or not unpaid(digest, heard):
                 continue
             try:
-                manifest = _manifest(stubs, heard, digest, identity)
+                asks = {each.server: _ask(stubs[each.server]) for each in heard if digest in each.runs}
+                manifest = manifest_in(asks, digest, lambda error, server: _line(error, identity, server))
+                if identity.name not in manifest.identities(Role.coordinator):
+                    raise ManifestError("coordinator", f"does not name {identity.name}")
                 found.append(_charge(node, ledger, manifest, {each.run for each in found}))
                 rounds[digest.hex()] = max(each.runs[digest].rounds for each in heard if digest in each.runs)
             except FederationError as error:
@@ -89,9 +90,8 @@ def _heard(
 ) -> tuple[list[Heard], list[str]]:
     heard, problems = [], []
     for server, stub in stubs.items():
-        ask = partial(stub.Account, timeout=ACCOUNT_SECONDS)
         try:
-            heard.append(hear(ask, lambda: identity.pins, server, identity.name, ledger.made))
+            heard.append(hear(_ask(stub), lambda: identity.pins, server, identity.name, ledger.made))
         except FederationError as error:
             problems.append(str(error))
         except grpc.RpcError as error:
@@ -99,23 +99,8 @@ def _heard(
     return heard, problems
 
 
-def _manifest(
-    stubs: dict[NodeName, aggregator_pb2_grpc.ControlServiceStub], heard: Sequence[Heard], digest: bytes,
-    identity: Identity,
-) -> Manifest:  # fmt: skip
-    request, problem = aggregator_pb2.AccountRequest(manifest_digest=digest), ""
-    for each in heard:
-        if digest not in each.runs:
-            continue
-        try:
-            data: bytes = stubs[each.server].Account(request, timeout=ACCOUNT_SECONDS).manifest
-        except grpc.RpcError as error:
-            problem = _line(error, identity, each.server)
-            continue
-        if hashlib.sha256(data).digest() == digest:
-            return Manifest.from_canonical(data)
-        problem = f"{each.server} hands out another manifest than it names"
-    raise FederationError(problem)
+def _ask(stub: aggregator_pb2_grpc.ControlServiceStub) -> Ask:
+    return partial(stub.Account, timeout=ACCOUNT_SECONDS)
 
 
 def _charge(node: CoordinatorNode, ledger: Ledger, manifest: Manifest, names: set[str]) -> Accounted:

@@ -6,12 +6,14 @@ is bound to who asked, and to random bytes that were drawn for the call: an olde
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import grpc
 from google.protobuf.message import DecodeError
 
 from parley.federation.errors import FederationError, NotAuthenticatedError
+from parley.federation.manifest import Manifest
 from parley.federation.names import NodeName
 from parley.federation.rounds import DIGEST_BYTES
 from parley.node import newer, signatures
@@ -20,6 +22,7 @@ from parley.node.endings import RESTORED_BYTES
 from parley.node.pins import Pins
 from parley.v1 import aggregator_pb2, common_pb2
 
+Ask = Callable[[aggregator_pb2.AccountRequest], aggregator_pb2.AccountResponse]
 LABEL = "account 1"
 NONCE_BYTES = 32
 MOST_RUNS = 64
@@ -105,10 +108,7 @@ class Heard:
         return hashlib.sha256("".join(self.digests).encode()).hexdigest()
 
 
-def hear(
-    ask: Callable[[aggregator_pb2.AccountRequest], aggregator_pb2.AccountResponse], pins: Callable[[], Pins],
-    server: NodeName, caller: NodeName, since: int | None,
-) -> Heard:  # fmt: skip
+def hear(ask: Ask, pins: Callable[[], Pins], server: NodeName, caller: NodeName, since: int | None) -> Heard:
     """A server's whole account, for who has a backup of `since`; a FederationError where there is none that counts."""
     heard, total = Heard(server), -1
     while total < 0 or len(heard.runs) < total:
@@ -127,6 +127,25 @@ def hear(
             raise FederationError(f"the parts of {server}'s account do not fit together: ask again")
         total = part.total
     return heard
+
+
+def manifest_in(
+    asks: Mapping[NodeName, Ask], digest: bytes, line: Callable[[grpc.RpcError, NodeName], str]
+) -> Manifest:
+    """A run's, by whichever of these servers hands it out: its digest says that it is the one. `line` is what a failed
+    call comes to; a FederationError where none has it.
+    """
+    problem = ""
+    for server, ask in asks.items():
+        try:
+            data = ask(aggregator_pb2.AccountRequest(manifest_digest=digest)).manifest
+        except grpc.RpcError as error:
+            problem = line(error, server)
+            continue
+        if hashlib.sha256(data).digest() == digest:
+            return Manifest.from_canonical(data)
+        problem = f"{server} hands out another manifest than it names"
+    raise FederationError(problem)
 
 
 def unpaid(digest: bytes, heard: Sequence[Heard]) -> bool:

@@ -7,6 +7,7 @@ were drawn when it was restored, and uploads on an earlier word are refused.
 
 import sqlite3
 import threading
+from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from typing import Any
@@ -30,20 +31,20 @@ class Restored:
     at: int
 
 
-class Restorable:
+class Restorable(ABC):
     """The part of the store of openings that knows of it."""
 
     _database: sqlite3.Connection
     _lock: threading.Lock
 
-    def _row(self, table: str, *key: str | int | bytes) -> tuple[Any, ...] | None:
-        raise NotImplementedError
+    @abstractmethod
+    def _row(self, table: str, *key: str | int | bytes) -> tuple[Any, ...] | None: ...
 
-    def _write(self, table: str, *row: bytes | str | int, how: str = "INSERT") -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def _write(self, table: str, *row: bytes | str | int, how: str = "INSERT") -> int: ...
 
-    def _transaction(self) -> AbstractContextManager[None]:
-        raise NotImplementedError
+    @abstractmethod
+    def _transaction(self) -> AbstractContextManager[None]: ...
 
     def put_back(self, word: bytes, made: int, at: int, admitted: list[str]) -> list[str]:
         """This store is one of `made`: every run on record that has not ended is lost. Which they are."""

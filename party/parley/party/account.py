@@ -10,7 +10,7 @@ its operator gives the whole cap up (`parley restore --account NODE --give-up`).
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
+from functools import partial
 
 import grpc
 
@@ -23,7 +23,7 @@ from parley.learning.errors import PartyError
 from parley.learning.holding import read_holding
 from parley.mpc import crash
 from parley.node import logs
-from parley.node.accounts import Heard, hear, unpaid
+from parley.node.accounts import Ask, Heard, hear, manifest_in, unpaid
 from parley.party.admission import Gate
 from parley.party.data import data_set_of
 from parley.party.outbox import ENDED, LEFT, OVER, REFUSED
@@ -33,7 +33,6 @@ from parley.privacy.errors import LedgerRefusedError
 from parley.privacy.filters import Charge
 from parley.privacy.mechanism import Unit
 from parley.privacy.put_back import Accounted
-from parley.v1 import aggregator_pb2
 
 log = logs.logger()
 ACCOUNT_SECONDS = 20.0
@@ -104,11 +103,11 @@ def asked(server: NodeName, gate: Gate, wire: Wire) -> Heard:
         raise FederationError(
             f"{server} must account for this party, and node.toml does not have it any more: write its address there"
         )
-    account = wire.stubs[server].Account
-    return hear(
-        lambda request: account(request, timeout=ACCOUNT_SECONDS), lambda: wire.identity.pins, server, gate.node,
-        gate.ledger.made,
-    )  # fmt: skip
+    return hear(_ask(wire, server), lambda: wire.identity.pins, server, gate.node, gate.ledger.made)
+
+
+def _ask(wire: Wire, server: NodeName) -> Ask:
+    return partial(wire.stubs[server].Account, timeout=ACCOUNT_SECONDS)
 
 
 def take(gate: Gate, wire: Wire, heard: Sequence[Heard], problems: Sequence[str] = (), give_up_by: str = "") -> Taken:
@@ -119,7 +118,8 @@ def take(gate: Gate, wire: Wire, heard: Sequence[Heard], problems: Sequence[str]
     for digest, run in unknown.items():
         if unpaid(digest, heard):
             try:
-                manifest = _manifest([each.server for each in heard if digest in each.runs], digest, wire)
+                asks = {each.server: _ask(wire, each.server) for each in heard if digest in each.runs}
+                manifest = manifest_in(asks, digest, lambda error, server: _line(error, wire, server))
                 charged += _charges(gate, manifest, {each.run for each in charged})
             except (FederationError, PartyError) as error:
                 uncounted.append(f"what run {run.run} cost cannot be computed ({error})")
@@ -204,21 +204,6 @@ def _known(gate: Gate, digest: bytes) -> bool:
     if digest.hex() in gate.ledger.accounted:
         return True
     return gate.charged_as(digest) is not None
-
-
-def _manifest(servers: Sequence[NodeName], digest: bytes, wire: Wire) -> Manifest:
-    """By whichever of them hands it out: its digest says that it is the one."""
-    request, problem = aggregator_pb2.AccountRequest(manifest_digest=digest), ""
-    for server in servers:
-        try:
-            data: bytes = wire.stubs[server].Account(request, timeout=ACCOUNT_SECONDS).manifest
-        except grpc.RpcError as error:
-            problem = _line(error, wire, server)
-            continue
-        if sha256(data).digest() == digest:
-            return Manifest.from_canonical(data)
-        problem = f"{server} hands out another manifest than it names"
-    raise FederationError(problem)
 
 
 def _charges(gate: Gate, manifest: Manifest, names: set[str]) -> list[Accounted]:

@@ -4,6 +4,7 @@ The two entries of it are written here: `restored` when the old state is in plac
 has said what was charged since that state was made. In between no run is charged.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -32,20 +33,20 @@ class Accounted:
     """Digest, in hex: two manifests may have one name."""
 
 
-class PutBack:
+class PutBack(ABC):
     """The part of a ledger that knows of it."""
 
     _chain: Chain
     _state: State
 
-    def _writing(self, lasting: bool = True) -> AbstractContextManager[None]:
-        raise NotImplementedError
+    @abstractmethod
+    def _writing(self, lasting: bool = True) -> AbstractContextManager[None]: ...
 
-    def _append(self, kind: str, body: dict[str, Any]) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _append(self, kind: str, body: dict[str, Any]) -> None: ...
 
-    def _population(self, name: str) -> Population:
-        raise NotImplementedError
+    @abstractmethod
+    def _population(self, name: str) -> Population: ...
 
     def put_back(self, made: int | None, fresh_salt: str = "", servers: Iterable[str] = ()) -> None:
         """This ledger is an old one, of `made` (seconds since 1970) if that is known. `servers` have to account for it.
